@@ -1,0 +1,84 @@
+# The door to everything: `make help` lists what there is. Each target sets up .venv when it has to.
+# `make test JOBS=8` runs more test processes, `make PYTHON=python3.12 test` sets up with another
+# interpreter.
+PYTHON ?= python3
+JOBS ?= 2
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-native lint format bench native clean
+
+BIN := .venv/bin
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq
+NATIVE := CMakeLists.txt $(shell find native -type f)
+CPP := $(shell find native -name '*.h' -o -name '*.cpp')
+
+# The requirements that stand under a key of pyproject.toml, one a line.
+requirements = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))$(1), sep="\n")'
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target what; do printf '  make %-12s %s\n' "$$target" "$$what"; done
+
+demo: .venv/runtime.stamp ## set everything up, and explain a sentence step by step
+	@$(BIN)/regard explain
+
+test: .venv/dev.stamp test-native ## all tests: of the C++ core, of the package, and its doctests
+	@$(BIN)/python -m pytest -n $(JOBS)
+
+test-native: .venv/build.stamp ## the tests of the C++ core alone, built without Python
+	@mkdir -p build
+	@export PATH="$$PWD/$(BIN):$$PATH"; { cmake -S . -B build/tests -G Ninja -DREGARD_BINDINGS=OFF -DREGARD_TESTS=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON && cmake --build build/tests; } >build/tests.log 2>&1 || { cat build/tests.log; exit 1; }
+	@$(BIN)/ctest --test-dir build/tests --output-on-failure --no-tests=error
+
+lint: .venv/dev.stamp ## style, types and the order of imports; changes nothing
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/clang-format --dry-run -Werror $(CPP)
+	@$(BIN)/lint-imports --no-logo --no-cache
+	@$(BIN)/pyright
+
+format: .venv/dev.stamp ## put the Python and C++ sources into shape
+	@$(BIN)/ruff check --fix-only
+	@$(BIN)/ruff format
+	@$(BIN)/clang-format -i $(CPP)
+
+bench: .venv/runtime.stamp ## how long the commands take to start, beside a bare Python
+	@$(BIN)/python bench/start.py
+
+native: .venv/runtime.stamp ## rebuild regard._native if its sources have changed
+
+clean: ## remove everything that was built or installed
+	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# The environment, one stamp a step. A step is repeated when what it depends on has changed.
+
+.venv/python.stamp:
+	@echo "make: creating .venv"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or later; " + sys.executable + " is " + sys.version.split()[0] + ". Name another: make PYTHON=python3.11 …")'
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+# By this exact spelling, and before anything that depends on torch: others bring gigabytes along.
+.venv/torch.stamp: .venv/python.stamp
+	@echo "make: installing torch 2.13.0, by far the largest part"
+	@$(PIP) torch==2.13.0
+	@touch $@
+
+.venv/build.stamp: pyproject.toml .venv/torch.stamp
+	@echo "make: installing the build tools"
+	@{ $(call requirements,["build-system"]["requires"]); $(call requirements,["dependency-groups"]["build"]); } >.venv/build.txt
+	@$(PIP) -r .venv/build.txt
+	@touch $@
+
+.venv/runtime.stamp: pyproject.toml $(NATIVE) .venv/build.stamp
+	@echo "make: building and installing regard"
+	@$(PIP) --no-build-isolation -e .
+	@touch $@
+
+.venv/dev.stamp: pyproject.toml | .venv/runtime.stamp
+	@echo "make: installing the tools for tests and checks"
+	@$(call requirements,["dependency-groups"]["dev"]) >.venv/dev.txt
+	@$(PIP) -r .venv/dev.txt
+	@touch $@

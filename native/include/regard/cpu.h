@@ -1,0 +1,24 @@
+// What the processor we run on can do, and which version of the core this is.
+#pragma once
+
+namespace regard {
+
+// The instruction sets the core is built for, from the most to the least specific.
+enum class InstructionSet {
+    avx512,    // AVX-512 F, BW, DQ and VL
+    avx2,      // AVX2 and FMA, both
+    neon,      // 64-bit Arm
+    portable,  // whatever the compiler makes of plain C++
+};
+
+// The best of them that both this processor and its operating system support. The same for the
+// life of the process.
+InstructionSet instruction_set() noexcept;
+
+// "avx512", "avx2", "neon" or "portable". Never null.
+const char* name(InstructionSet set) noexcept;
+
+// The version of the package that the core was built for, such as "0.1.0". Never null.
+const char* version() noexcept;
+
+}  // namespace regard

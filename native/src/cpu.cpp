@@ -1,0 +1,46 @@
+// Asks the processor, at run time, for the instruction sets that the core is built for.
+#include "regard/cpu.h"
+
+namespace regard {
+namespace {
+
+InstructionSet detect() noexcept {
+#if defined(__aarch64__)
+    return InstructionSet::neon;  // every 64-bit Arm processor has it
+#elif defined(__x86_64__) && defined(__GNUC__)
+    // The builtin answers for the operating system too: it reads XCR0, so a set whose registers
+    // are not saved on a task switch counts as missing.
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+        return InstructionSet::avx512;
+    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        return InstructionSet::avx2;
+    }
+    return InstructionSet::portable;
+#else
+    return InstructionSet::portable;
+#endif
+}
+
+}  // namespace
+
+InstructionSet instruction_set() noexcept {
+    static const InstructionSet detected = detect();
+    return detected;
+}
+
+const char* name(InstructionSet set) noexcept {
+    switch (set) {
+        case InstructionSet::avx512: return "avx512";
+        case InstructionSet::avx2: return "avx2";
+        case InstructionSet::neon: return "neon";
+        case InstructionSet::portable: break;
+    }
+    return "portable";
+}
+
+const char* version() noexcept { return REGARD_VERSION; }
+
+}  // namespace regard
