@@ -1,0 +1,107 @@
+"""Text to tokens, each with its span: words and marks of any script, without a model.
+
+A model brings its own tokenizer. This one is for looking at attention without any: it splits where
+a reader would, and never inside a character that is written with several code points.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+
+__all__ = ["Token", "tokenize"]
+
+_JOINERS = {"\u200c", "\u200d"}  # zero-width non-joiner and joiner: part of the word they stand in
+_APOSTROPHES = {"'", "’"}
+# Signs drawn around or before digits and letters, though Unicode calls them format characters.
+_DRAWN = frozenset(
+    "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+)
+_BY_CHARACTER = ("CJK UNIFIED", "CJK COMPATIBILITY IDEOGRAPH", "HIRAGANA", "KATAKANA")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of a text: `text[start:end]`."""
+
+    text: str
+    start: int
+    end: int
+
+
+def tokenize(text: str) -> list[Token]:
+    """The words and punctuation marks of `text`, in order.
+
+    Words are runs of letters, digits and the marks that combine with them; Chinese characters and
+    kana stand alone, as there is no space between their words; so does every other visible mark.
+
+    >>> [token.text for token in tokenize("I don't, you know.")]
+    ['I', "don't", ',', 'you', 'know', '.']
+    >>> [token.text for token in tokenize("আমি ভাত খাই")]
+    ['আমি', 'ভাত', 'খাই']
+    """
+    tokens: list[Token] = []
+    start = 0
+    while start < len(text):
+        end = _end_of_token(text, start)
+        if any(map(_is_visible, text[start:end])):
+            tokens.append(Token(text[start:end], start, end))
+        start = end
+    return tokens
+
+
+def _end_of_token(text: str, start: int) -> int:
+    end = _end_of_cluster(text, start)
+    if not _in_word(text[start]) or _stands_alone(text[start]):
+        return end
+    while end < len(text):
+        inner = end + 1 if text[end] in _APOSTROPHES else end
+        if inner >= len(text) or not _in_word(text[inner]) or _stands_alone(text[inner]):
+            break
+        end = _end_of_cluster(text, inner)
+    return end
+
+
+def _end_of_cluster(text: str, start: int) -> int:
+    """Past the character at `start` and all that is drawn on it: marks, joined emoji, flags.
+
+    Nothing is drawn on a space or a control character.
+    """
+    end = start + 1
+    if not _is_visible(text[start]) and text[start] not in _JOINERS:
+        return end
+    if _is_flag_letter(text[start]) and end < len(text) and _is_flag_letter(text[end]):
+        end += 1
+    while end < len(text):
+        category = unicodedata.category(text[end])
+        joined = text[end - 1] == "\u200d" and category.startswith("S")
+        if not (joined or category.startswith("M") or _is_drawn_on(text[end])):
+            break
+        end += 1
+    return end
+
+
+def _in_word(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LMN" or character in _JOINERS
+
+
+def _is_visible(character: str) -> bool:
+    hidden = unicodedata.category(character) in ("Cc", "Cf", "Zs", "Zl", "Zp")
+    return not hidden or character in _DRAWN
+
+
+def _stands_alone(character: str) -> bool:
+    return unicodedata.name(character, "").startswith(_BY_CHARACTER)
+
+
+def _is_flag_letter(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _is_drawn_on(character: str) -> bool:
+    """Joiners, skin tones, and the tags that make a black flag that of Scotland or Wales."""
+    return (
+        character in _JOINERS
+        or "\U0001f3fb" <= character <= "\U0001f3ff"
+        or "\U000e0020" <= character <= "\U000e007f"
+    )
