@@ -1,0 +1,256 @@
+"""The steps of an exercise as a chain of intervals: what each cell can be.
+
+The same chain is walked in several ways. *In full*: nothing is ever rounded. *From the inputs*:
+what nothing in the file produces is exact as printed; a later value was carried on in full, or as
+rounded to the digits printed for it. *From the step before*: what is computed and printed stands
+for all that rounds to it. *As printed*: it stands for just what is printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from regard.reference import Array, allowed_keys
+from regard.worked.exercise import HEAD_KINDS, Exercise, Matrix
+from regard.worked.intervals import Intervals, mixture, product, rounded_or_full, softmax_rows
+from regard.worked.source import Unreadable
+
+__all__ = ["Chain", "Head", "Reading", "available", "enlarged", "sources"]
+
+Head = int | None
+Way = Literal["full", "inputs", "step", "printed"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the softmax of an exercise is to be read: divided by what, and masked or not."""
+
+    divisor: tuple[float, float]
+    causal: bool = False
+    remark: str = ""
+    question: str = ""  # what is not known, where the text does not say what to divide by
+
+
+def sources(exercise: Exercise, kind: str, head: Head) -> list[tuple[str, Head]]:
+    """What a step is made of, if all of it is there, printed or computable; else nothing."""
+    first = exercise.heads[0]
+    head = head if kind in HEAD_KINDS else None
+    needs: dict[str, list[tuple[str, Head]]] = {
+        "input": [("embeddings", None), ("positions", None)],
+        "query": [("input", None), ("W_Q", head)],
+        "key": [("input", None), ("W_K", head)],
+        "value": [("input", None), ("W_V", head)],
+        "scores": [("query", head), ("key", head)],
+        "scaled": [("scores", head)],
+        "weights": [("scaled", head)],
+        "head_output": [("weights", head), ("value", head)],
+        "concatenated": [("head_output", h) for h in exercise.heads],
+        "output": [("concatenated", None), ("W_O", None)],
+    }
+    wanted = needs.get(kind, [])
+    if all(available(exercise, *source) for source in wanted):
+        return wanted
+    if kind == "head_output" and available(exercise, "value", head):
+        return [("value", head)]
+    if kind == "concatenated" and available(exercise, "head_output", first):
+        return [("head_output", h) for h in exercise.heads if available(exercise, "head_output", h)]
+    return []
+
+
+def available(exercise: Exercise, kind: str, head: Head) -> bool:
+    """Whether a matrix is printed, or follows from what is printed."""
+    if exercise.get(kind, head) is not None:
+        return True
+    if kind == "concatenated" and any(
+        not available(exercise, "head_output", h) for h in exercise.heads
+    ):
+        return False
+    return bool(sources(exercise, kind, head)) and not _only_bounded(exercise, kind, head)
+
+
+def _only_bounded(exercise: Exercise, kind: str, head: Head) -> bool:
+    return kind == "head_output" and sources(exercise, kind, head) == [("value", head)]
+
+
+class Chain:
+    """What each step of an exercise can be, walked in one of its ways."""
+
+    def __init__(self, exercise: Exercise, reading: Reading, way: Way) -> None:
+        self.exercise, self.reading, self.way = exercise, reading, way
+        self._reached: dict[tuple[str, Head], Intervals] = {}
+
+    def reach(self, kind: str, head: Head) -> Intervals:
+        """What the step gives, before it is printed."""
+        key = (kind, head if kind in HEAD_KINDS else None)
+        if key not in self._reached:
+            self._reached[key] = self._compute(*key)
+        return self._reached[key]
+
+    def carried(self, kind: str, head: Head) -> Intervals:
+        """What the next step may have used for it."""
+        matrix = self.exercise.get(kind, head)
+        if not sources(self.exercise, kind, head):
+            assert matrix is not None
+            return Intervals.exactly(matrix.values)
+        reached = self.reach(kind, head)
+        if matrix is None or self.way == "full":
+            return reached
+        units = enlarged(matrix.units, reached.shape, 0.0)
+        if self.way == "inputs":
+            return rounded_or_full(reached, units)
+        values = enlarged(matrix.values, reached.shape, np.nan)
+        printed = ~np.isnan(values)
+        half = units / 2 if self.way == "step" else 0.0
+        return Intervals(
+            np.where(printed, values - half, reached.low),
+            np.where(printed, values + half, reached.high),
+        )
+
+    def _compute(self, kind: str, head: Head) -> Intervals:
+        exercise = self.exercise
+        found = sources(exercise, kind, head)
+        if not found:
+            matrix = exercise.get(kind, head)
+            assert matrix is not None
+            return self._unmade(matrix)
+        parts = [self.carried(*source) for source in found]
+        if kind == "input":
+            self._must(parts[0].shape == parts[1].shape, found, "added")
+            result = parts[0] + parts[1]
+        elif kind in ("query", "key", "value"):
+            result = self._project(parts, found, head)
+        elif kind == "scores":
+            self._must(parts[0].shape[1] == parts[1].shape[1], found, "multiplied (Q Kᵀ)")
+            result = product(parts[0], parts[1].transposed)
+        elif kind == "scaled":
+            result = self._masked(parts[0].over(self.reading.divisor), head)
+        elif kind == "weights":
+            result = softmax_rows(self._masked(parts[0], head))
+        elif kind == "head_output" and len(found) == 1:
+            result = self._hull(parts[0])
+        elif kind == "head_output":
+            self._must(parts[0].shape[1] == parts[1].shape[0], found, "multiplied (A V)")
+            result = self._mix(parts[0], parts[1], head)
+        elif kind == "concatenated":
+            result = self._side_by_side(dict(zip((h for _, h in found), parts, strict=True)))
+        else:
+            self._must(parts[0].shape[1] == parts[1].shape[0], found, "multiplied")
+            result = product(parts[0], parts[1])
+        self._must_fit(kind, head, result)
+        return result
+
+    # ── single steps ─────────────────────────────────────────────────────────────────────────
+
+    def _unmade(self, matrix: Matrix) -> Intervals:
+        """What nothing produces is as printed; a weight, though, is between 0 and 1."""
+        values = matrix.values
+        if matrix.kind == "weights":
+            return Intervals(np.zeros(values.shape), np.ones(values.shape))
+        return Intervals.exactly(values)
+
+    def _project(
+        self, parts: list[Intervals], found: list[tuple[str, Head]], head: Head
+    ) -> Intervals:
+        x, w = parts
+        heads = self.exercise.heads
+        if w.shape[0] != x.shape[1] and head in heads and w.shape[0] * len(heads) == x.shape[1]:
+            own = slice(heads.index(head) * w.shape[0], (heads.index(head) + 1) * w.shape[0])
+            x = Intervals(x.low[:, own], x.high[:, own])  # each head sees its slice of X
+        self._must(x.shape[1] == w.shape[0], found, "multiplied")
+        return product(x, w)
+
+    def _masked(self, scaled: Intervals, head: Head) -> Intervals:
+        allowed = np.ones(scaled.shape, dtype=bool)
+        if self.reading.causal:
+            allowed &= allowed_keys(scaled.shape[0], scaled.shape[1], causal=True)
+        for kind in ("scores", "scaled"):
+            matrix = self.exercise.get(kind, head)
+            if matrix is not None:
+                allowed &= ~np.isneginf(enlarged(matrix.values, scaled.shape, np.nan))
+        return scaled.where(allowed, -np.inf)
+
+    def _hull(self, values: Intervals) -> Intervals:
+        """With no weights known: a mixture of the values cannot leave their range."""
+        rows = len(self.exercise.tokens) or 1
+        output = self.exercise.get("head_output", self.exercise.heads[0])
+        rows = max(rows, output.shape[0] if output is not None else 0)
+        low, high = values.low.min(axis=0), values.high.max(axis=0)
+        return Intervals(np.tile(low, (rows, 1)), np.tile(high, (rows, 1)))
+
+    def _mix(self, weights: Intervals, values: Intervals, head: Head) -> Intervals:
+        matrix = self.exercise.get("weights", head)
+        if not sources(self.exercise, "weights", head):
+            return product(weights, values)
+        slack = np.zeros(weights.shape[0])
+        if matrix is not None:
+            slack = enlarged(matrix.units, weights.shape, 0.0).sum(axis=1) / 2
+        reaches_one = (weights.low.sum(axis=1) <= 1 + slack) & (
+            weights.high.sum(axis=1) >= 1 - slack
+        )
+        constrained = mixture(weights, values, slack + 1e-12)
+        free = product(weights, values)
+        use = reaches_one[:, None]
+        return Intervals(
+            np.where(use, np.maximum(constrained.low, free.low), free.low),
+            np.where(use, np.minimum(constrained.high, free.high), free.high),
+        )
+
+    def _side_by_side(self, parts: dict[Head, Intervals]) -> Intervals:
+        """The heads in order; one that is not known is taken as printed here."""
+        matrix = self.exercise.get("concatenated")
+        width = next(iter(parts.values())).shape[1]
+        rows = next(iter(parts.values())).shape[0]
+        total = matrix.shape[1] if matrix is not None else width * len(parts)
+        if matrix is not None and total % width:
+            raise Unreadable(
+                f"{matrix.describe()} cannot be made of heads of {width} columns each."
+            )
+        pieces = []
+        for h in range(1, total // width + 1):
+            if h in parts:
+                pieces.append(parts[h])
+            else:
+                assert matrix is not None
+                values = enlarged(matrix.values, (rows, total), np.nan)
+                pieces.append(Intervals.exactly(values[:, (h - 1) * width : h * width]))
+        return Intervals(
+            np.concatenate([piece.low for piece in pieces], axis=1),
+            np.concatenate([piece.high for piece in pieces], axis=1),
+        )
+
+    # ── shapes ───────────────────────────────────────────────────────────────────────────────
+
+    def _must(self, holds: bool, found: list[tuple[str, Head]], done: str) -> None:
+        if holds:
+            return
+        names = []
+        for source in found:
+            matrix = self.exercise.get(*source)
+            shape = self.carried(*source).shape
+            names.append(
+                matrix.describe() if matrix is not None else f"{source[0]} ({shape[0]}×{shape[1]})"
+            )
+        raise Unreadable(f"{' and '.join(names)} cannot be {done}: their shapes do not fit.")
+
+    def _must_fit(self, kind: str, head: Head, result: Intervals) -> None:
+        matrix = self.exercise.get(kind, head)
+        if matrix is None:
+            return
+        rows, columns = matrix.shape
+        if columns != result.shape[1] or rows > result.shape[0]:
+            raise Unreadable(
+                f"{matrix.describe()} should be {result.shape[0]}×{result.shape[1]}, "
+                "from what it is made of."
+            )
+
+
+def enlarged(array: Array, shape: tuple[int, ...], fill: float) -> Array:
+    """The array with rows added at its end: of some matrices only the first rows are printed."""
+    if array.shape == shape:
+        return array
+    result = np.full(shape, fill)
+    result[: array.shape[0], : array.shape[1]] = array
+    return result

@@ -1,0 +1,205 @@
+"""What a text says besides its matrices: sizes, shapes, the identity, scaling left out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from regard.worked.blocks import Statement
+from regard.worked.exercise import Claim, Exercise, Matrix
+from regard.worked.names import SYMBOLS, name_of, plain
+from regard.worked.source import Source
+
+__all__ = ["add_claims", "identities", "says_causal", "says_unscaled"]
+
+_IDENTITY = re.compile(
+    r"\bidentity\b|단위 ?행렬|항등 ?행렬|একক ম্যাট্রিক্স|অভেদ ম্যাট্রিক্স|单位矩阵|単位行列|einheitsmatrix"
+    r"|matrice identité|matriz identidad|(?:\bas|=)\s*\$*I\$*(?![\w'])",
+    re.IGNORECASE,
+)
+_PROJECTIONS = re.compile(r"W[_^]?\{?([QKVqkv])\}?(?![A-Za-z])")
+_UNSCALED = re.compile(
+    r"without (?:any )?scal|unscaled|not scaled|no scaling|(?:skip|omit|ignor)\w* (?:the )?scal"
+    r"|스케일링 ?없이|스케일 ?없이|স্কেলিং ছাড়া|不缩放|未缩放|ohne skalierung"
+    r"|sans (?:mise à l')?échelle",
+    re.IGNORECASE,
+)
+_CAUSAL = re.compile(
+    r"causal(?!\"?\s*[:=]\s*false)|look[- ]ahead mask|masked (?:self[- ])?attention"
+    r"|마스크|인과|মাস্ক|掩码|マスク",
+    re.IGNORECASE,
+)
+_SHAPE = re.compile(
+    r"([A-Za-z][A-Za-z_^{}\d\\]*)\s*(?:\\in|∈)\s*\\*(?:mathbb\{R\}|mathbb R|R|ℝ)\s*\^\s*"
+    r"(?:\{\s*([^{}×]+?)\s*(?:×|\\times|x)\s*((?:[^{}]|\{[^{}]*\})+?)\s*\}|\(?(\w+)\s*×\s*(\w+)\)?)"
+)
+
+
+def identities(text: str) -> list[str]:
+    """The projections that the text says are the identity, in its line or the list above it.
+
+    >>> identities("weights W_Q, W_K, W_V\\n* We are initializing weights as I here")
+    ['W_Q', 'W_K', 'W_V']
+    """
+    spoken_of: list[str] = []
+    result: list[str] = []
+    for line in text.splitlines():
+        here = [f"W_{letter.upper()}" for letter in _PROJECTIONS.findall(line)]
+        if here and not re.search(r"\d", re.sub(r"^\s*\d+[.)]", "", line)):
+            spoken_of = here
+        if _IDENTITY.search(line):
+            result += here or spoken_of
+    return list(dict.fromkeys(result))
+
+
+def says_unscaled(text: str) -> bool:
+    return bool(_UNSCALED.search(text))
+
+
+def says_causal(text: str) -> bool:
+    return bool(_CAUSAL.search(text))
+
+
+def add_claims(
+    source: Source,
+    lines: Sequence[re.Match[str]],
+    statements: Sequence[Statement],
+    exercise: Exercise,
+) -> None:
+    """The statements and claims of shape in an exercise's lines, judged or kept for the steps."""
+    sizes = _sizes(exercise)
+    for statement in statements:
+        name = _size_name(statement.lead)
+        line = source.line(statement.start)
+        if name == "√":
+            _add_root(exercise, statement, line)
+        elif name == "d_k" and "d_k" not in sizes:
+            exercise.d_k = exercise.d_k or statement.figure
+        elif name in sizes:
+            exercise.claims.append(
+                Claim(
+                    name,
+                    statement.figure.text,
+                    str(sizes[name]),
+                    statement.figure.value == sizes[name],
+                    line,
+                    statement.figure,
+                )
+            )
+            if name == "d_k":
+                exercise.d_k = exercise.d_k or statement.figure
+        elif name is None:
+            _add_score(exercise, statement, line)
+    for line in lines:
+        for match in _SHAPE.finditer(line[0]):
+            _add_shape(source.line(line.start()), exercise, match, sizes)
+
+
+def _sizes(exercise: Exercise) -> dict[str, int]:
+    """The sizes that the matrices have, by the names they go by."""
+    sizes: dict[str, int] = {}
+    head = exercise.heads[0]
+    for kind, axis, name in (
+        ("input", 0, "n"),
+        ("input", 1, "d_model"),
+        ("W_K", 1, "d_k"),
+        ("key", 1, "d_k"),
+        ("W_V", 1, "d_v"),
+        ("value", 1, "d_v"),
+    ):
+        matrix = exercise.get(kind, head)
+        if matrix is not None:
+            sizes[name] = matrix.shape[axis]
+    return sizes
+
+
+def _size_name(lead: str) -> str | None:
+    """`d_k`, `d_model`, `d_v`, `n`, or √ for the root of d_k; None for anything else."""
+    left = re.split(r"=|≈|\\approx", lead)
+    text = plain(left[0]).casefold()
+    if re.search(r"√|sqrt", plain(left[-1])):
+        return "√"
+    if re.search(r"√|sqrt", text):
+        return "√"
+    words = text.replace("-", "_")
+    if re.search(r"(?:^|[^a-z])d_?model$|embedding_?(?:size|dim(?:ension)?)$", words):
+        return "d_model"
+    if re.search(r"(?:^|[^a-z])d_?k$", words):
+        return "d_k"
+    if re.search(r"(?:^|[^a-z])d_?v$", words):
+        return "d_v"
+    if words == "n":
+        return "n"
+    return None
+
+
+def _add_root(exercise: Exercise, statement: Statement, line: int) -> None:
+    """√2 ≈ 1.414: the divisor may have been carried on so."""
+    under = re.search(r"(?:√|sqrt)\(?(\d+(?:\.\d+)?)", plain(statement.lead))
+    figure = statement.figure
+    if under is not None:
+        right = math.sqrt(float(under[1]))
+    else:
+        sizes = _sizes(exercise)
+        size = sizes.get("d_k") or (exercise.d_k.value if exercise.d_k else None)
+        if size is None:
+            return
+        right = math.sqrt(size)
+    is_right = abs(figure.value - right) <= figure.unit / 2 * (1 + 1e-9)
+    what = f"√{under[1]}" if under is not None else "√d_k"
+    exercise.claims.append(Claim(what, figure.text, figure.like(right), is_right, line, figure))
+    if is_right:
+        exercise.root = exercise.root or figure
+
+
+def _add_score(exercise: Exercise, statement: Statement, line: int) -> None:
+    """`Q·K₁ᵀ = 6`: one cell of the scores."""
+    name = name_of(statement.lead)
+    if name is None or name.kind not in ("scores", "scaled") or name.column is None:
+        return
+    key, query = exercise.get("key", 1), exercise.get("query", 1)
+    if key is None or query is None:
+        return
+    column = _place(name.column, key)
+    row = 0 if name.row is None and query.shape[0] == 1 else _place(name.row or "", query)
+    if column is None or row is None:
+        return
+    matrix = exercise.matrices.setdefault(
+        (name.kind, 1), Matrix(name.kind, 1, called=statement.lead.strip(" *$"), line=line)
+    )
+    matrix.figures.setdefault((row, column), []).append(statement.figure)
+    matrix.shape = (query.shape[0], key.shape[0])
+
+
+def _place(label: str, matrix: Matrix) -> int | None:
+    folded = [other.casefold() for other in matrix.row_labels]
+    if label.casefold() in folded:
+        return folded.index(label.casefold())
+    return int(label) - 1 if label.isdigit() and 1 <= int(label) <= matrix.shape[0] else None
+
+
+def _add_shape(line: int, exercise: Exercise, match: re.Match[str], sizes: dict[str, int]) -> None:
+    """V ∈ R^{n×d}: where both sizes are known, it must be the shape that the matrix has."""
+    name = name_of(match[1])
+    if name is None:
+        return
+    matrix = exercise.get(name.kind, exercise.heads[0])
+    claimed = [_size(match[2] or match[4], sizes), _size(match[3] or match[5], sizes)]
+    if matrix is None or None in claimed:
+        return
+    shape = f"{matrix.shape[0]}×{matrix.shape[1]}"
+    exercise.claims.append(
+        Claim(
+            f"the shape of {SYMBOLS[name.kind]}",
+            match[0].strip(),
+            shape,
+            tuple(claimed) == matrix.shape,
+            line,
+        )
+    )
+
+
+def _size(text: str, sizes: dict[str, int]) -> int | None:
+    text = plain(text)
+    return int(text) if text.isdigit() else sizes.get(text)

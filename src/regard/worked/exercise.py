@@ -1,0 +1,117 @@
+"""An exercise: the matrices of one worked example, each cell with the figures printed for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from regard.reference import Array
+from regard.worked.figures import Figure
+from regard.worked.names import SYMBOLS
+
+__all__ = ["HEAD_KINDS", "Claim", "Exercise", "Matrix", "Remark"]
+
+HEAD_KINDS = frozenset(
+    {
+        "W_Q",
+        "W_K",
+        "W_V",
+        "query",
+        "key",
+        "value",
+        "scores",
+        "scaled",
+        "weights",
+        "head_output",
+    }
+)
+
+
+@dataclass
+class Matrix:
+    """A matrix as printed: for each cell the figures that stand for it, none, one or several.
+
+    `called` is what the text calls it, `line` where it starts. A matrix that was only spoken of
+    (“the weights are the identity”) has `exact` values and no figures.
+    """
+
+    kind: str
+    head: int | None
+    figures: dict[tuple[int, int], list[Figure]] = field(default_factory=dict)
+    shape: tuple[int, int] = (0, 0)
+    row_labels: list[str] = field(default_factory=list)
+    column_labels: list[str] = field(default_factory=list)
+    called: str = ""
+    line: int = 0
+    exact: Array | None = None
+    sums: dict[int, Figure] = field(default_factory=dict)
+    reason: str = ""  # why it was taken to be of this kind, where that is not plain
+
+    @property
+    def symbol(self) -> str:
+        return SYMBOLS[self.kind]
+
+    @property
+    def values(self) -> Array:
+        """The printed values; NaN where nothing is printed."""
+        if self.exact is not None:
+            return self.exact
+        values = np.full(self.shape, np.nan)
+        for cell, figures in self.figures.items():
+            values[cell] = figures[0].value
+        return values
+
+    @property
+    def units(self) -> Array:
+        """One step of the last printed digit of each cell; 0 where nothing is printed."""
+        units = np.zeros(self.shape)
+        for cell, figures in self.figures.items():
+            units[cell] = figures[0].unit
+        return units
+
+    def describe(self) -> str:
+        """`K (4×2, line 32)`, for messages."""
+        place = f", line {self.line}" if self.line else ""
+        return f"{self.symbol} ({self.shape[0]}×{self.shape[1]}{place})"
+
+
+@dataclass
+class Claim:
+    """Something that the text says besides its matrices: `d_k = 2`, V ∈ R^{n×n}, a row's sum."""
+
+    about: str
+    printed: str
+    right: str
+    is_right: bool
+    line: int
+    figure: Figure | None = None
+
+
+@dataclass
+class Remark:
+    """Something that the reader should know, and that is no mistake."""
+
+    text: str
+
+
+@dataclass
+class Exercise:
+    """All that belongs to one worked example."""
+
+    matrices: dict[tuple[str, int | None], Matrix] = field(default_factory=dict)
+    tokens: list[str] = field(default_factory=list)
+    key_tokens: list[str] = field(default_factory=list)
+    d_k: Figure | None = None
+    root: Figure | None = None  # √d_k as printed
+    says_unscaled: bool = False
+    says_causal: bool = False
+    claims: list[Claim] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
+
+    @property
+    def heads(self) -> list[int]:
+        return sorted({head for _, head in self.matrices if head is not None}) or [1]
+
+    def get(self, kind: str, head: int | None = None) -> Matrix | None:
+        return self.matrices.get((kind, head if kind in HEAD_KINDS else None))

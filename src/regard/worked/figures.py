@@ -1,0 +1,108 @@
+"""A number as somebody printed it: its value, its digits, and where it stands in the text."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+__all__ = ["NUMBER", "Figure", "as_number", "read_figure"]
+
+# One number: a sign (also a true minus), digits with or without a point, an exponent, a percent
+# sign; or an infinity in one of the ways in which masked scores are written.
+NUMBER = (
+    r"[+\-−–]?\s?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+\-−]?\d+)?\s?%?"
+    r"|[+\-−–]?\s?(?:inf(?:inity)?\b|∞|\\infty\b)"
+)
+_NUMBER = re.compile(rf"\s*({NUMBER})\s*", re.IGNORECASE)
+_LARGEST = 1e30  # sums of products of such numbers are still finite
+_DECIMAL_COMMA = re.compile(r"\s*([+\-−–]?\d+,\d+)\s*")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A printed number: `text` at `start` in its source, `unit` one step of its last digit."""
+
+    text: str
+    start: int
+    value: float
+    unit: float
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    def may_stand_for(self, low: float, high: float) -> bool:
+        """Whether a number between `low` and `high` may be printed so; a tie may go either way.
+
+        A masked score may stand for anything, and so may what nothing is known of (NaN).
+
+        >>> read_figure("0.12", 0).may_stand_for(0.1249, 0.1249)
+        True
+        """
+        if math.isinf(self.value) or math.isnan(low) or math.isnan(high):
+            return True
+        half = self.unit * (0.5 + 1e-6) + 1e-12 * max(1.0, abs(self.value))
+        return low - half <= self.value <= high + half
+
+    def like(self, value: float) -> str:
+        """`value` printed with the digits, the signs and the habits of this figure.
+
+        >>> read_figure(".278", 0).like(0.2596), read_figure("−1.80", 0).like(-1.74)
+        ('.260', '−1.74')
+        """
+        text = self.text.strip()
+        if math.isinf(value) or math.isinf(self.value):
+            return ("−" if "−" in text else "-") + "inf" if value < 0 else "inf"
+        percent = "%" in text
+        body = text.rstrip("% ")
+        plain = body.replace("−", "-").replace("–", "-")
+        exponent_mark = "e" if "e" in plain else "E" if "E" in plain else ""
+        mantissa = plain.partition(exponent_mark)[0] if exponent_mark else plain
+        value = value * 100 if percent else value
+        comma = "," in mantissa
+        digits = len(mantissa.replace(",", ".").partition(".")[2])
+        number = f"{value:.{digits}{exponent_mark or 'f'}}"
+        if float(number) == 0:
+            number = number.lstrip("-")
+        if mantissa.lstrip("+-").startswith("."):
+            number = re.sub(r"^(-?)0\.", r"\1.", number)
+        if mantissa.startswith("+") and not number.startswith("-"):
+            number = "+" + number
+        for minus in "−–":
+            if minus in text:
+                number = number.replace("-", minus)
+        number = number.replace(".", ",") if comma else number
+        return number + (text[len(body) :] if percent else "")
+
+
+def as_number(text: str, *, decimal_comma: bool = False) -> re.Match[str] | None:
+    """The match if the whole of `text` is one number (group 1), else None."""
+    match = _NUMBER.fullmatch(text)
+    if match is None and decimal_comma:
+        match = _DECIMAL_COMMA.fullmatch(text)
+    return match
+
+
+def read_figure(text: str, start: int, *, decimal_comma: bool = False) -> Figure:
+    """The figure that `text`, found at `start`, prints. Raises ValueError if it prints none.
+
+    >>> figure = read_figure("1.80", 7)
+    >>> figure.value, figure.unit
+    (1.8, 0.01)
+    """
+    match = as_number(text, decimal_comma=decimal_comma)
+    if match is None:
+        raise ValueError(f"“{text.strip()[:40]}” is not a number")
+    printed = match[1].rstrip()
+    start += match.start(1)
+    plain = re.sub(r"[−–]", "-", printed).replace(" ", "").replace("_", "").replace(",", ".")
+    if re.search(r"inf|∞", plain, re.IGNORECASE):
+        return Figure(printed, start, -math.inf if plain.startswith("-") else math.inf, 0.0)
+    percent = plain.endswith("%")
+    mantissa, _, exponent = plain.rstrip("%").lower().partition("e")
+    value = float(plain.rstrip("%")) / (100 if percent else 1)
+    if abs(value) > _LARGEST or len(exponent) > 4 or len(printed) > 40:
+        raise ValueError(f"“{printed[:40]}” is out of all proportion")
+    digits = len(mantissa.partition(".")[2]) - int(exponent or 0) + (2 if percent else 0)
+    return Figure(printed, start, value, 10.0**-digits)

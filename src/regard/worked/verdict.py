@@ -1,0 +1,267 @@
+"""The two verdicts on every cell of an exercise, and which cells are the first causes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.reference import Mask
+from regard.worked.causes import diagnose
+from regard.worked.cell import Cell
+from regard.worked.chain import Chain, Head, enlarged, sources
+from regard.worked.exercise import Claim, Exercise, Matrix, Remark
+from regard.worked.figures import Figure
+from regard.worked.names import KINDS, SYMBOLS
+from regard.worked.reading import choose_reading
+from regard.worked.source import Source
+
+__all__ = ["Judged", "judge"]
+
+
+@dataclass
+class Judged:
+    """An exercise with its verdicts."""
+
+    exercise: Exercise
+    given: set[tuple[str, Head]]
+    cells: list[Cell]
+    claims: list[Claim]
+    remarks: list[Remark]
+    checked: int  # how many printed cells had a verdict
+    questions: list[str]
+    unknown: set[tuple[str, Head]]  # matrices of which some cell could not be checked
+
+    @property
+    def wrong(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.is_wrong]
+
+    def inherit_from(self, kind: str, head: Head) -> list[str]:
+        """The matrices whose own mistakes a step inherits, by their symbols."""
+        kinds = self._causes(kind, head)
+        return [SYMBOLS[cause] for cause in KINDS if cause in kinds]
+
+    def _causes(self, kind: str, head: Head) -> set[str]:
+        causes: set[str] = set()
+        for source in sources(self.exercise, kind, head):
+            if any((c.kind, c.head) == source and c.origin == "first" for c in self.cells):
+                causes.add(source[0])
+            causes |= self._causes(*source)
+        return causes
+
+
+def judge(source: Source, exercise: Exercise) -> Judged:
+    """Both verdicts on everything that is printed. Raises Unreadable where shapes do not fit."""
+    reading = choose_reading(exercise)
+    chains = {way: Chain(exercise, reading, way) for way in ("full", "inputs", "step", "printed")}
+    judged = Judged(
+        exercise, set(), [], list(exercise.claims), list(exercise.remarks), 0, [], set()
+    )
+    if reading.question:
+        judged.questions.append(reading.question)
+    if reading.remark:
+        judged.remarks.append(Remark(reading.remark))
+    wrong: dict[tuple[str, Head], Mask] = {}
+    keys = sorted(exercise.matrices, key=lambda key: (KINDS.index(key[0]), key[1] or 0))
+    for key in keys:
+        matrix = exercise.matrices[key]
+        if not sources(exercise, *key):
+            judged.given.add(key)
+            _judge_given(source, matrix, judged)
+            continue
+        tainted = _tainted(exercise, key, chains["full"], wrong)
+        cells = _judge_computed(source, matrix, chains, tainted, judged)
+        wrong[key] = np.zeros(chains["full"].reach(*key).shape, dtype=bool)
+        for cell in cells:
+            wrong[key][cell.row, cell.column] |= cell.is_wrong
+        diagnose(exercise, key, chains["full"], cells)
+        judged.cells += cells
+    for matrix in exercise.matrices.values():
+        _judge_sums(source, matrix, judged)
+    return judged
+
+
+# ── cells ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _judge_computed(
+    source: Source,
+    matrix: Matrix,
+    chains: dict[str, Chain],
+    tainted: Mask,
+    judged: Judged,
+) -> list[Cell]:
+    key = (matrix.kind, matrix.head)
+    reach = {way: chain.reach(*key) for way, chain in chains.items()}
+    cells: list[Cell] = []
+    for (row, column), figures in sorted(matrix.figures.items()):
+        for figure in figures:
+            reachable = reach["inputs"].at(row, column)
+            follows = reach["step"].at(row, column)
+            if math.isnan(reachable[0]) or math.isnan(follows[0]):
+                judged.unknown.add(key)
+                continue
+            judged.checked += 1
+            from_inputs, from_step = (
+                figure.may_stand_for(*reachable),
+                figure.may_stand_for(*follows),
+            )
+            if from_inputs and from_step:
+                continue
+            inherits = bool(tainted[row, column])
+            if from_inputs:
+                origin = "none" if inherits else "first"
+            else:
+                origin = "inherited" if from_step and inherits else "first"
+            cells.append(
+                Cell(
+                    kind=matrix.kind,
+                    head=matrix.head,
+                    row=row,
+                    column=column,
+                    row_label=_label(matrix, judged.exercise, 0, row),
+                    column_label=_label(matrix, judged.exercise, 1, column),
+                    figure=figure,
+                    line=source.line(figure.start),
+                    right=float(reach["full"].middle[row, column]),
+                    from_printed=float(reach["printed"].middle[row, column]),
+                    reachable=reachable,
+                    follows_range=follows,
+                    from_inputs=from_inputs,
+                    from_step=from_step,
+                    origin=origin,
+                )
+            )
+    return cells
+
+
+def _label(matrix: Matrix, exercise: Exercise, axis: int, index: int) -> str:
+    labels = (matrix.row_labels, matrix.column_labels)[axis]
+    if axis == 1 and matrix.kind in ("scores", "scaled", "weights"):
+        key = exercise.get("key", matrix.head)
+        labels = labels or (key.row_labels if key is not None else []) or exercise.tokens
+    elif axis == 0 and not labels and not matrix.kind.startswith("W_"):
+        labels = exercise.tokens
+    return labels[index] if index < len(labels) else str(index + 1)
+
+
+def _tainted(
+    exercise: Exercise, key: tuple[str, Head], full: Chain, wrong: dict[tuple[str, Head], Mask]
+) -> Mask:
+    """Which cells of a step are made of a cell that is printed wrong."""
+    kind = key[0]
+    tainted = np.zeros(full.reach(*key).shape, dtype=bool)
+    for source in sources(exercise, *key):
+        if not sources(exercise, *source):
+            continue  # given: right as printed
+        marks = _marks(exercise, source, full, wrong)
+        if kind == "scores":
+            rows = marks.any(axis=1, keepdims=True)
+            tainted |= rows if source[0] == "query" else rows.T
+        elif kind == "scaled":
+            tainted |= marks
+        elif kind == "head_output" and source[0] == "value":
+            tainted |= marks.any(axis=0)
+        elif kind == "concatenated":
+            start = ((source[1] or 1) - 1) * marks.shape[1]
+            tainted[:, start : start + marks.shape[1]] |= marks
+        else:
+            tainted |= marks.any(axis=1, keepdims=True)
+    return tainted
+
+
+def _marks(
+    exercise: Exercise, key: tuple[str, Head], full: Chain, wrong: dict[tuple[str, Head], Mask]
+) -> Mask:
+    """Which cells of a matrix are wrong as carried on: where printed, else where tainted."""
+    marks = _tainted(exercise, key, full, wrong)
+    matrix = exercise.get(*key)
+    if matrix is not None and key in wrong:
+        printed = ~np.isnan(enlarged(matrix.values, marks.shape, np.nan))
+        marks = np.where(printed, wrong[key], marks)
+    return marks
+
+
+# ── what is given, and sums ───────────────────────────────────────────────────────────────────
+
+
+def _judge_given(source: Source, matrix: Matrix, judged: Judged) -> None:
+    """A given matrix is right as printed; printed twice it must be the same, weights 0 to 1."""
+    for (row, column), figures in sorted(matrix.figures.items()):
+        first = figures[0]
+        for figure in figures[1:]:
+            judged.checked += 1
+            if abs(figure.value - first.value) > max(figure.unit, first.unit) / 2:
+                _add_given(
+                    source,
+                    matrix,
+                    judged,
+                    row,
+                    column,
+                    figure,
+                    first.value,
+                    (f"line {source.line(first.start)} has {first.text}"),
+                )
+        if matrix.kind == "weights":
+            judged.checked += 1
+            if not 0 <= first.value <= 1:
+                right = min(max(first.value, 0.0), 1.0)
+                cause = "a weight is between 0 and 1"
+                _add_given(source, matrix, judged, row, column, first, right, cause)
+
+
+def _add_given(
+    source: Source,
+    matrix: Matrix,
+    judged: Judged,
+    row: int,
+    column: int,
+    figure: Figure,
+    right: float,
+    cause: str,
+) -> None:
+    judged.cells.append(
+        Cell(
+            kind=matrix.kind,
+            head=matrix.head,
+            row=row,
+            column=column,
+            row_label=_label(matrix, judged.exercise, 0, row),
+            column_label=_label(matrix, judged.exercise, 1, column),
+            figure=figure,
+            line=source.line(figure.start),
+            right=right,
+            from_printed=right,
+            reachable=(right, right),
+            follows_range=(right, right),
+            from_inputs=False,
+            from_step=False,
+            origin="first",
+            cause=cause,
+        )
+    )
+
+
+def _judge_sums(source: Source, matrix: Matrix, judged: Judged) -> None:
+    values, units = matrix.values, matrix.units
+    given_weights = matrix.kind == "weights" and (matrix.kind, matrix.head) in judged.given
+    for row in range(matrix.shape[0]):
+        total, slack = float(values[row].sum()), float(units[row].sum()) / 2 + 1e-9
+        label = _label(matrix, judged.exercise, 0, row)
+        about = f"the sum of row “{label}” of {matrix.symbol}"
+        if given_weights and not math.isnan(total):
+            judged.checked += 1
+            if abs(total - 1) > slack:
+                line = source.line(matrix.figures[row, 0][0].start)
+                judged.claims.append(Claim(about, f"{total:.6g}", "1", False, line))
+        figure = matrix.sums.get(row)
+        if figure is not None:
+            judged.checked += 1
+            right = 1.0 if matrix.kind == "weights" else total
+            fits = any(
+                abs(figure.value - s) <= figure.unit / 2 + 1e-9
+                for s in ((right, total) if matrix.kind == "weights" else (total,))
+            )
+            line = source.line(figure.start)
+            judged.claims.append(Claim(about, figure.text, figure.like(right), fits, line, figure))

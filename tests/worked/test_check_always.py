@@ -1,0 +1,180 @@
+"""`check` in every format: a right example is never called wrong, a wrong cell is always found."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.worked import check_text, fix_text
+from regard.worked.cell import Cell
+from worked.printing import FORMATS, STEPS, Printed, examples
+
+KINDS = {"X": "input"}
+
+
+def read(example: Printed, form: str, name: str = ""):
+    write, file_name = FORMATS[form]
+    return check_text(write(example), name or file_name)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@given(example=examples())
+def test_a_right_example_is_never_called_wrong(form: str, example: Printed) -> None:
+    report = read(example, form)
+    assert [cell.name for cell in report.wrong] == []
+    assert report.exit_code == 0
+    assert report.questions == []
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@given(example=examples())
+def test_every_matrix_is_taken_for_what_it_is(form: str, example: Printed) -> None:
+    (judged,) = read(example, form).exercises
+    matrices = {kind: matrix for (kind, _), matrix in judged.exercise.matrices.items()}
+    assert set(matrices) == {KINDS.get(name, name) for name in example.matrices}
+    for name, rows in example.matrices.items():
+        printed = np.array([[float(text) for text in row] for row in rows])
+        np.testing.assert_array_equal(matrices[KINDS.get(name, name)].values, printed)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@given(example=examples(), data=st.data())
+def test_a_cell_moved_outside_its_reach_is_always_found(
+    form: str, example: Printed, data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from(sorted(example.steps)))
+    rows = example.steps[name]
+    i = data.draw(st.integers(0, len(rows) - 1))
+    j = data.draw(st.integers(0, len(rows[0]) - 1))
+    low, high = reach(example, name, i, j)
+    unit = 10.0 ** -example.digits[name]
+    steps = data.draw(st.integers(1, 50))
+    moved = high + steps * unit if data.draw(st.booleans()) else low - steps * unit
+    rows[i][j] = f"{moved:.{example.digits[name]}f}"
+    report = read(example, form)
+    found = {(cell.kind, cell.row, cell.column) for cell in report.wrong}
+    assert (name, i, j) in found
+    assert report.exit_code == 1
+    # Nothing that stands before the moved cell is called wrong.
+    assert all(STEPS.index(kind) >= STEPS.index(name) for kind, _, _ in found)
+
+
+def reach(example: Printed, name: str, i: int, j: int) -> tuple[float, float]:
+    """The ends of what the cell may be, by interval arithmetic written out cell by cell."""
+    x, wq, wk, wv = (
+        np.array([[float(t) for t in row] for row in example.given[m]])
+        for m in ("X", "W_Q", "W_K", "W_V")
+    )
+
+    def carried(step: str, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if step not in example.steps:
+            return low, high
+        unit = 10.0 ** -example.digits[step]
+        return np.minimum(low, np.floor(low / unit + 0.5) * unit), np.maximum(
+            high, np.ceil(high / unit - 0.5) * unit
+        )
+
+    ends = {m: (x @ w, x @ w) for m, w in (("query", wq), ("key", wk), ("value", wv))}
+    if name in ends:
+        return float(ends[name][0][i, j]), float(ends[name][1][i, j])
+    q, k, v = (carried(m, *ends[m]) for m in ("query", "key", "value"))
+    n, d = q[0].shape
+    low, high = np.zeros((n, n)), np.zeros((n, n))
+    for a in range(n):
+        for b in range(n):
+            for c in range(d):
+                corners = [q[s][a, c] * k[t][b, c] for s in (0, 1) for t in (0, 1)]
+                low[a, b] += min(corners)
+                high[a, b] += max(corners)
+    if name == "scores":
+        return float(low[i, j]), float(high[i, j])
+    low, high = (end / np.sqrt(d) for end in carried("scores", low, high))
+    if name == "scaled":
+        return float(low[i, j]), float(high[i, j])
+    low, high = carried("scaled", low, high)
+    weights_low, weights_high = np.zeros((n, n)), np.zeros((n, n))
+    for a in range(n):
+        for b in range(n):
+            for target, own, others in ((weights_low, low, high), (weights_high, high, low)):
+                scores = others[a].copy()
+                scores[b] = own[a, b]
+                exponentials = np.exp(scores - scores.max())
+                target[a, b] = exponentials[b] / exponentials.sum()
+    if name == "weights":
+        return float(weights_low[i, j]), float(weights_high[i, j])
+    weights_low, weights_high = carried("weights", weights_low, weights_high)
+    total = [0.0, 0.0]
+    for b in range(n):
+        corners = [w[i, b] * end[b, j] for w in (weights_low, weights_high) for end in v]
+        total[0] += min(corners)
+        total[1] += max(corners)
+    return total[0], total[1]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@given(example=examples(), data=st.data())
+def test_after_fix_nothing_is_wrong_and_only_numbers_have_changed(
+    form: str, example: Printed, data: st.DataObject
+) -> None:
+    for _ in range(data.draw(st.integers(1, 4))):
+        name = data.draw(st.sampled_from(sorted(example.steps)))
+        rows = example.steps[name]
+        i = data.draw(st.integers(0, len(rows) - 1))
+        j = data.draw(st.integers(0, len(rows[0]) - 1))
+        moved = float(rows[i][j]) + data.draw(st.integers(-99, 99)) / 100
+        rows[i][j] = f"{moved:.{example.digits[name]}f}"
+    report = read(example, form)
+    fixed = fix_text(report)
+    after = check_text(fixed, report.source.name)
+    assert after.exit_code == 0
+    number = r"\s*[-+]?\d+\.\d+"
+    assert re.sub(number, "#", fixed) == re.sub(number, "#", report.source.text)
+    assert digits_of(fixed) == digits_of(report.source.text)
+    if report.exit_code == 0:
+        assert fixed == report.source.text
+
+
+def digits_of(text: str) -> list[int]:
+    return [len(digits) for digits in re.findall(r"\d\.(\d+)", text)]
+
+
+@given(example=examples(all_steps=True), data=st.data())
+@settings(max_examples=50)
+def test_the_first_cause_is_where_the_mistake_was_made(
+    example: Printed, data: st.DataObject
+) -> None:
+    """A key is copied wrongly, and everything after it computed rightly from what is printed."""
+    from worked.printing import compute, rounded, values
+
+    name = data.draw(st.sampled_from(["query", "key", "value"]))
+    given_values = {m: values(rows) for m, rows in example.given.items()}
+    i = data.draw(st.integers(0, len(example.steps[name]) - 1))
+    j = data.draw(st.integers(0, len(example.steps[name][0]) - 1))
+
+    def carry(step: str, array: np.ndarray) -> np.ndarray:
+        array = values(rounded(array, example.digits[step]))
+        if step == name:
+            array[i, j] += 2.0
+        return array
+
+    exact = compute(given_values, np.sqrt(example.d_k), carry)
+    example.steps = {step: rounded(exact[step], example.digits[step]) for step in STEPS}
+    example.steps[name][i][j] = f"{float(example.steps[name][i][j]) + 2.0:.{example.digits[name]}f}"
+    report = read(example, "tabs")
+    first = [cell for cell in report.wrong if cell.origin == "first"]
+    assert [(cell.kind, cell.row, cell.column) for cell in first] == [(name, i, j)]
+    assert all(is_made_of(cell, name, i, j) for cell in report.wrong)
+
+
+def is_made_of(cell: Cell, name: str, i: int, j: int) -> bool:
+    if cell.kind in ("query", "key", "value"):
+        return (cell.kind, cell.row, cell.column) == (name, i, j)
+    if name == "query":
+        return cell.row == i
+    if name == "value":
+        return cell.kind == "head_output" and cell.column == j
+    return True

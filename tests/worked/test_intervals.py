@@ -1,0 +1,107 @@
+"""Intervals: they hold every value that can be reached, and are no wider than that."""
+
+from __future__ import annotations
+
+from itertools import product as choices
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from regard import reference
+from regard.worked.intervals import (
+    Intervals,
+    mixture,
+    product,
+    rounded_or_full,
+    softmax_rows,
+)
+
+ends = st.floats(-4, 4, width=32)
+
+
+@st.composite
+def intervals(draw: st.DrawFn, rows: int, columns: int) -> Intervals:
+    low = draw(arrays(float, (rows, columns), elements=ends))
+    width = draw(arrays(float, (rows, columns), elements=st.floats(0, 2, width=32)))
+    return Intervals(low, low + width)
+
+
+def corners(matrix: Intervals) -> list[np.ndarray]:
+    cells = list(zip(matrix.low.ravel(), matrix.high.ravel(), strict=True))
+    return [np.array(corner).reshape(matrix.shape) for corner in choices(*cells)]
+
+
+@given(intervals(1, 3), intervals(3, 2))
+def test_a_product_reaches_exactly_what_its_corners_reach(a: Intervals, b: Intervals) -> None:
+    reached = np.stack([left @ right for left in corners(a) for right in corners(b)])
+    result = product(a, b)
+    np.testing.assert_allclose(result.low, reached.min(axis=0), atol=1e-12)
+    np.testing.assert_allclose(result.high, reached.max(axis=0), atol=1e-12)
+
+
+@given(intervals(1, 5))
+def test_a_softmax_reaches_exactly_what_its_corners_reach(scores: Intervals) -> None:
+    reached = np.stack([reference.softmax(corner) for corner in corners(scores)])
+    result = softmax_rows(scores)
+    np.testing.assert_allclose(result.low, reached.min(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(result.high, reached.max(axis=0), rtol=1e-12)
+
+
+def test_a_softmax_of_masked_scores_leaves_them_out() -> None:
+    scores = np.array([[0.0, -np.inf, 1.0], [-np.inf, -np.inf, -np.inf]])
+    result = softmax_rows(Intervals.exactly(scores))
+    np.testing.assert_allclose(result.low, reference.softmax(scores))
+    np.testing.assert_allclose(result.high, reference.softmax(scores))
+
+
+@given(intervals(1, 3), intervals(3, 1), st.floats(0, 0.1), st.data())
+def test_a_mixture_holds_all_weights_that_sum_to_one(
+    scores: Intervals, values: Intervals, slack: float, data: st.DataObject
+) -> None:
+    weights = softmax_rows(scores)
+    result = mixture(weights, values, np.array([slack]))
+    place = data.draw(arrays(float, (1, 3), elements=st.floats(0, 1)))
+    some = reference.softmax(scores.low + place * (scores.high - scores.low))
+    where = data.draw(arrays(float, (3, 1), elements=st.floats(0, 1)))
+    value = float((some @ (values.low + where * (values.high - values.low)))[0, 0])
+    assert result.low[0, 0] - 1e-9 <= value <= result.high[0, 0] + 1e-9
+
+
+@given(intervals(1, 3), intervals(3, 1), st.floats(0, 0.1))
+def test_a_mixture_is_the_greatest_that_the_sum_allows(
+    scores: Intervals, values: Intervals, slack: float
+) -> None:
+    """Two weights at an end of theirs, the third as large as the sum allows: the best is there."""
+    weights = softmax_rows(scores)
+    low, high, worth = weights.low[0], weights.high[0], values.high[:, 0]
+    best = -np.inf
+    for free in range(3):
+        others = [j for j in range(3) if j != free]
+        for pair in choices(*[(low[j], high[j]) for j in others]):
+            for total in (1 - slack, 1 + slack):
+                for last in (total - sum(pair), low[free], high[free]):
+                    candidate = np.zeros(3)
+                    candidate[others], candidate[free] = pair, last
+                    inside = low[free] - 1e-12 <= last <= high[free] + 1e-12
+                    if inside and abs(candidate.sum() - 1) <= slack + 1e-12:
+                        best = max(best, float(candidate @ worth))
+    result = mixture(weights, values, np.array([slack]))
+    np.testing.assert_allclose(result.high[0, 0], best, atol=1e-9)
+
+
+@given(st.floats(-9, 9), st.sampled_from([0.1, 0.01, 0.001]))
+def test_a_value_is_carried_in_full_or_as_rounded(value: float, unit: float) -> None:
+    result = rounded_or_full(Intervals.exactly(np.array([[value]])), np.array([[unit]]))
+    digits = round(-np.log10(unit))
+    for carried in (value, round(value, digits)):
+        assert result.low[0, 0] - 1e-12 <= carried <= result.high[0, 0] + 1e-12
+    assert result.high[0, 0] - result.low[0, 0] <= unit / 2 + 1e-8
+
+
+def test_a_tie_may_be_rounded_either_way_and_what_is_not_printed_is_not_rounded() -> None:
+    values, units = np.array([[0.125, 0.125]]), np.array([[0.01, 0.0]])
+    result = rounded_or_full(Intervals.exactly(values), units)
+    np.testing.assert_allclose(result.low, [[0.12, 0.125]])
+    np.testing.assert_allclose(result.high, [[0.13, 0.125]])
