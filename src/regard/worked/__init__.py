@@ -1,8 +1,14 @@
 """Worked examples: five of them as data, and `check`, which tells whether one is right."""
 
-from regard.worked.check import Report, check, check_text, fix_text
-from regard.worked.example import EXAMPLES, Example, example
-from regard.worked.source import Unreadable
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.worked._check import Report, check, check_text, fix_text
+    from regard.worked._example import EXAMPLES, Example, example
+    from regard.worked.source import Unreadable
 
 __all__ = [
     "EXAMPLES",
@@ -14,3 +20,15 @@ __all__ = [
     "example",
     "fix_text",
 ]
+
+_HOME = {
+    **dict.fromkeys(("Report", "check", "check_text", "fix_text"), "_check"),
+    **dict.fromkeys(("EXAMPLES", "Example", "example"), "_example"),
+    "Unreadable": "source",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'regard.worked' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"regard.worked.{_HOME[name]}"), name)
