@@ -62,13 +62,13 @@ STEPS: Mapping[str, StepKind] = {
         "Scaled scores",
         "S′",
         "S′ = S / √d_k",
-        "Long vectors make large scores; dividing by √d_k keeps the softmax from saturating.",
+        "Long vectors make large scores; √d_k keeps the softmax from saturating.",
     ),
     "weights": StepKind(
         "Weights",
         "A",
         "A = softmax(S′), row by row",
-        "How much of its attention a row's token gives to each column's; a row sums to 1.",
+        "How much attention a row's token gives each column's token; a row sums to 1.",
     ),
     "head_output": StepKind(
         "Head output",
@@ -285,7 +285,7 @@ class Trace:
         if own == -math.inf:
             return Explanation("0.0 = e^−∞ / …: masked, no attention at all", value)
         largest, remark = max(allowed), ""
-        if abs(largest) > 500.0:  # e^±500 is past what a reader, and soon a float, can hold
+        if abs(largest) > 100.0:  # e^±100 is past what a reader, and e^±710 what a float, can hold
             own, allowed = own - largest, [s - largest for s in allowed]
             remark = " (largest score taken off first)"
         exponentials = [math.exp(s) for s in allowed]
@@ -376,6 +376,8 @@ class Trace:
                 raise ValueError(f"{name!r} does not have the axes that it should have")
             steps[name] = Step(name, axes, array, _expect(str, entry["formula"]), parts)
         divisor, matrices = content["divisor"], _arrays(content["matrices"])
+        if divisor is not None and not 0 < _expect(float, divisor) < math.inf:
+            raise ValueError(f"the divisor is {divisor}")
         if any(m.ndim != (2 if name == "W_O" else 3) for name, m in matrices.items()):
             raise ValueError("a matrix does not have the axes that it should have")
         loaded = cls(
@@ -383,7 +385,7 @@ class Trace:
             tokens=_strings(content["tokens"]),
             steps=steps,
             matrices=matrices,
-            divisor=None if divisor is None else _expect(float, divisor),
+            divisor=divisor,
             causal=_expect(bool, content["causal"]),
             note=_expect(str, content["note"]),
         )
@@ -544,6 +546,12 @@ class _Maker:
 
     def add_outputs(self, outputs: Array, projections: Projections | None) -> dict[str, Array]:
         if projections is not None and projections.given_heads is not None:
+            (_, n, width), given = outputs.shape, projections.given_heads.shape
+            if given[1:] != (n, width):
+                raise ValueError(
+                    f"trace(): given_heads must be {n}×{width} each, like the computed ones; "
+                    f"got {given[1]}×{given[2]}."
+                )
             outputs = np.concatenate([outputs, projections.given_heads])
         self.add("head_output", outputs, "token")
         if projections is None:
@@ -640,12 +648,14 @@ def _random_projections(width: int, heads: int, seed: int) -> Projections:
     if heads < 1 or width % heads:
         raise ValueError(f"trace(): {heads} heads do not divide a width of {width}.")
     shape = (heads, width, width // heads)
-    w_q, w_k, w_v = (_random(seed, name, shape) for name in (b"W_Q", b"W_K", b"W_V"))
-    return Projections(w_q, w_k, w_v, _random(seed, b"W_O", (width, width)))
+    # So that queries, keys and values are about as large as what they are made of.
+    size = 1 / np.sqrt(width)
+    w_q, w_k, w_v = (_random(seed, name, shape, size) for name in (b"W_Q", b"W_K", b"W_V"))
+    return Projections(w_q, w_k, w_v, _random(seed, b"W_O", (width, width), size))
 
 
-def _random(seed: int, name: bytes, shape: tuple[int, ...]) -> Array:
-    return np.random.default_rng([seed, *name]).normal(size=shape).round(1)
+def _random(seed: int, name: bytes, shape: tuple[int, ...], size: float = 1.0) -> Array:
+    return np.random.default_rng([seed, *name]).normal(scale=size, size=shape).round(2)
 
 
 # ── labels and figures ────────────────────────────────────────────────────────────────────────

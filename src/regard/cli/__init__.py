@@ -1,0 +1,91 @@
+"""The commands. Each imports what it needs when it runs, so that all of them start fast.
+
+A command is a file here, and adds itself to `app`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+import typer.main
+
+from regard.cli import check, explain
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="regard",
+    help="Regard: self-attention you can look at.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+explain.add_to(app)
+check.add_to(app)
+
+
+@app.callback(invoke_without_command=True)
+def regard(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    if version:
+        from regard import __version__
+
+        print(f"regard {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code: 0, 2 for bad input, 130 for Ctrl-C.
+
+    >>> main(["explain", "--example", "scaling", "--step", "weights", "--cell", "Q,K1"])
+    Why the scores are divided by √d_k
+    ...
+     7  Weights   A = softmax(S′), row by row                                  1 × 2
+        How much attention a row's token gives each column's token; a row sums to 1.
+        Q → K1: 0.7311 ≈ e^3.0 / (e^3.0 + e^2.0) ≈ 20.0855 / 27.4746
+    0
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # an encoding that has no √ shall show ? instead
+            stream.reconfigure(errors="replace")
+    try:
+        code = _invoke(given)
+        print(end="", flush=True)
+        return code
+    except typer.TyperException as error:
+        _complain(error.format_message())
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:  # whoever reads the output has seen enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + 13
+    except OSError as error:
+        _complain(f"cannot write the output: {error.strerror or error}.")
+        return 2
+
+
+def _invoke(arguments: list[str]) -> int:
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("regard", [*arguments], obj={"arguments": arguments}) as context:
+            command.invoke(context)
+        return 0
+    except typer.Exit as request:
+        return request.exit_code
+
+
+def _complain(message: str) -> None:
+    from regard.view.labels import fit
+
+    print(fit(f"regard: {message}", 500), file=sys.stderr)

@@ -1,0 +1,214 @@
+"""A trace in the terminal: its steps as lines of text, each with its formula and its meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.segment import ControlType, Segment, Segments
+from rich.text import Text
+
+from regard._trace import STEPS, Step, Trace
+from regard.view.labels import fit, fold, most_cells, visible
+from regard.view.steps import all_heads, chosen_cell, step_block
+
+__all__ = ["heading", "paragraph", "print_lines", "render", "render_cells", "show"]
+
+_INDENT = 4
+_LONGEST = 1000  # cells of an explanation: its tokens may be of any length
+_NO_SUCH_HEAD = "(This head is known by its output only.)"
+
+
+def show(
+    trace: Trace,
+    console: Console,
+    *,
+    steps: Iterable[str] | None = None,
+    head: int | None = None,
+    everything: bool = False,
+) -> None:
+    """Print what `render` makes of the trace, at the width of the console.
+
+    >>> from regard.worked import example
+    >>> show(example("scaling").trace(), Console(width=60), steps=["weights"])
+    Why the scores are divided by √d_k
+    ...
+     7  Weights   A = softmax(S′), row by row                 1 × 2
+        How much attention a row's token gives each column's
+        token; a row sums to 1.
+    ...
+    """
+    lines = render(trace, console.width, steps=steps, head=head, everything=everything)
+    print_lines(lines, console)
+
+
+def print_lines(lines: Iterable[Text], console: Console) -> None:
+    """Print lines as they are: neither wrapped nor cut.
+
+    In a terminal, the cursor is set to its column after text whose width terminals disagree on, so
+    that what follows is aligned in all of them.
+
+    >>> print_lines([Text("A   love")], Console())
+    A   love
+    """
+    segments: list[Segment] = []
+    for line in lines:
+        if console.color_system is None:
+            line = Text(line.plain.rstrip())
+        segments += _segments(line, console)
+        segments.append(Segment.line())
+    console.print(Segments(segments), end="", crop=False)
+
+
+def _segments(line: Text, console: Console) -> Iterator[Segment]:
+    segments = Text.assemble(line).render(console)
+    if console.color_system == "standard":  # sixteen colours make no scale
+        segments = Segment.remove_color(segments)
+    aligned = most_cells(line.plain) == line.cell_len
+    if aligned or not console.file.isatty() or console.is_dumb_terminal:
+        yield from segments
+        return
+    cells, doubtful = 0, False
+    for segment in segments:
+        if doubtful:
+            yield Segment(f"\x1b[{cells + 1}G", None, [(ControlType.CURSOR_MOVE_TO_COLUMN, cells)])
+        yield segment
+        cells += segment.cell_length
+        doubtful = doubtful or most_cells(segment.text) != segment.cell_length
+
+
+def render(
+    trace: Trace,
+    width: int = 80,
+    *,
+    steps: Iterable[str] | None = None,
+    head: int | None = None,
+    everything: bool = False,
+) -> list[Text]:
+    """The trace as lines of at most `width` cells: what it is, then its steps (or those asked for).
+
+    `head` is an index; None shows all heads. `everything` leaves nothing out of long axes.
+
+    >>> from regard.worked import example
+    >>> lines = render(example("apple").trace(), 80, steps=["scores"])
+    >>> print(lines[-2].plain)
+        phones    1.35  1.92   1.80    1.13
+    """
+    lines = _introduction(trace, width)
+    for name in trace.steps if steps is None else steps:
+        lines += [Text(), *_step(trace, trace.steps[name], width, head, everything)]
+    return lines
+
+
+def render_cells(
+    trace: Trace, cells: Iterable[tuple[str, int, int]], width: int = 80, head: int | None = None
+) -> list[Text]:
+    """What the trace is, then how cells (step, row, column) of it came about, in every head.
+
+    >>> from regard.worked import example
+    >>> lines = render_cells(example("apple").trace(), [("scores", 1, 3)])
+    >>> print(lines[-1])
+        love → phones: 1.75 = 1.0·1.2 + 1.1·0.5
+    """
+    lines = _introduction(trace, width)
+    for name, row, column in cells:
+        step = trace.steps[name]
+        lines += [Text(), *heading(step, width), *paragraph(step.meaning, width)]
+        for h in range(len(step.array) if step.has_heads else 1) if head is None else (head,):
+            if step.has_heads and h >= len(step.array):
+                lines += paragraph(_NO_SUCH_HEAD, width, style="dim")
+                continue
+            prefix = f"{step.axes[0].labels[h]}: " if step.has_heads and len(step.array) > 1 else ""
+            lines += paragraph(prefix + _explanation(trace, step, (row, column), h), width)
+    return lines
+
+
+def heading(step: Step, width: int) -> list[Text]:
+    """The number of a step, its title, its formula, and the shape of its array if there is room.
+
+    >>> from regard.worked import example
+    >>> print(*heading(example("cat").trace().steps["scores"], 60))
+     5  Scores   S = Q Kᵀ                                     3 × 3
+    """
+    number = list(STEPS).index(step.name) + 1
+    line = Text.assemble((f"{number:2}  {step.title}", "bold"))
+    if line.cell_len + 3 + cell_len(step.formula) > width:
+        return [line, *paragraph(step.formula, width, style="italic")]
+    line.append("   ").append(step.formula, "italic")
+    shape = " × ".join(f"{length:,}" for length in step.array.shape[-2:])
+    if step.has_heads and len(step.array) > 1:
+        shape = f"{len(step.array)} heads · {shape}"
+    room = width - line.cell_len
+    if room > len(shape) + 2:
+        line.append(shape.rjust(room), "dim")
+    return [line]
+
+
+def paragraph(text: str, width: int, indent: int = _INDENT, style: str = "") -> list[Text]:
+    """The text, made harmless, in lines of at most `width` cells that begin with `indent` blanks.
+
+    >>> print(*paragraph("What each token offers to be found by.", 26), sep="\\n")
+        What each token offers
+        to be found by.
+    """
+    lines: list[str] = []
+    for word in visible(text).split():
+        if lines and most_cells(f"{lines[-1]} {word}") <= width - indent:
+            lines[-1] += " " + word
+        else:
+            lines += fold(word, width - indent)
+    return [Text(" " * indent + line, style) for line in lines]
+
+
+def _introduction(trace: Trace, width: int) -> list[Text]:
+    lines = [Text(fit(" ".join(trace.title.split()), width), "bold")] if trace.title else []
+    lines += paragraph(trace.note, width, indent=0)
+    sizes = [f"{len(trace.tokens):,} token{'s' if len(trace.tokens) > 1 else ''}"]
+    if "input" in trace.steps:
+        sizes.append(f"d_model = {trace.steps['input'].array.shape[1]}")
+    heads = all_heads(trace)
+    sizes.append(f"{len(heads)} heads" if len(heads) > 1 else "1 head")
+    if "key" in trace.steps:
+        sizes.append(f"d_k = {trace.steps['key'].array.shape[-1]}")
+    if trace.causal:
+        sizes.append("causal: no token sees a later one")
+    return lines + paragraph(" · ".join(sizes), width, indent=0, style="dim")
+
+
+def _step(trace: Trace, step: Step, width: int, head: int | None, everything: bool) -> list[Text]:
+    lines = [*heading(step, width), *paragraph(step.meaning, width)]
+    if head is not None and step.has_heads and head >= len(step.array):
+        return [*lines, *paragraph(_NO_SUCH_HEAD, width, style="dim")]
+    cell = chosen_cell(trace, step)
+    explanation = _worked_cell(trace, step, cell, width, head or 0)
+    block = step_block(
+        trace,
+        step,
+        width - _INDENT,
+        head=head,
+        marked=cell if explanation else None,
+        everything=everything,
+    )
+    lines += [Text(" " * _INDENT).append_text(line) for line in block.lines]
+    if block.part:
+        lines += paragraph(f"{block.part} shown; --all shows every one", width, style="dim")
+    return lines + explanation
+
+
+def _worked_cell(
+    trace: Trace, step: Step, cell: tuple[int, int], width: int, head: int
+) -> list[Text]:
+    """How the cell came about, where that is a calculation that fits two lines."""
+    if not trace.explain(step.name, *cell, head).terms:
+        return []
+    lines = paragraph("e.g. " + _explanation(trace, step, cell, head), width)
+    return lines if len(lines) <= 2 else []
+
+
+def _explanation(trace: Trace, step: Step, cell: tuple[int, int], head: int) -> str:
+    row, column = (
+        fit(axis.labels[place], 16) for axis, place in zip(step.axes[-2:], cell, strict=True)
+    )
+    between = " → " if step.axes[-1].name == "key token" else ", "
+    return fit(f"{row}{between}{column}: {trace.explain(step.name, *cell, head)}", _LONGEST)
