@@ -7,7 +7,7 @@ JOBS ?= 2
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-native lint format bench native clean
+.PHONY: help demo test test-native lint format bench pictures native clean
 
 BIN := .venv/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq
@@ -45,6 +45,11 @@ format: .venv/dev.stamp ## put the Python and C++ sources into shape
 
 bench: .venv/runtime.stamp ## how long the commands take to start, beside a bare Python
 	@$(BIN)/python bench/start.py
+
+pictures: .venv/runtime.stamp ## make the README's pictures again
+	@sed -n '/^```sh$$/{n;s/^regard //p;n;n;n;s/.*](\(docs[^)]*\))/\1/p}' README.md | while read -r command && read -r picture; do \
+	  eval "COLUMNS=80 $(BIN)/regard $$command --svg $$picture >/dev/null" || [ $$? = 1 ]; done
+	@COLUMNS=80 $(BIN)/regard explain --svg docs/pictures/explain.svg >/dev/null
 
 native: .venv/runtime.stamp ## rebuild regard._native if its sources have changed
 
