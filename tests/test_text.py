@@ -133,6 +133,10 @@ def test_a_mark_with_nothing_to_stand_on_is_a_token_of_its_own(before: str) -> N
     assert tokenize(before + "\u0301") == [Token("\u0301", len(before), len(before) + 1)]
 
 
+def test_a_mark_before_letters_belongs_to_their_word() -> None:
+    assert words("\u09bfকছু") == ["\u09bfকছু"]  # a vowel sign cut off from its consonant
+
+
 @pytest.mark.parametrize("joiner", ["\u200c", "\u200d"])
 def test_a_joiner_with_nothing_before_it_hides_nothing_after_it(joiner: str) -> None:
     assert [word.strip(joiner) for word in words(f"{joiner}abc")] == ["abc"]

@@ -687,6 +687,7 @@ def test_equals_is_not_said_of_small_numbers_that_only_nearly_agree(
         (1.0, 9, "0.3333 ≈ 1.0 / √9"),
         (3.0, 9, "1.0 = 3.0 / √9"),
         (2.0, 2, "1.4142 ≈ 2.0 / √2"),
+        (math.sqrt(0.5), 2, "0.5 ≈ 0.7071 / √2"),  # though 0.5 · 1.4142 = 0.7071
         (0.00012, 4, "6.000e−05 ≈ 0.0001 / √4"),
     ],
 )
@@ -950,6 +951,7 @@ def damaged(*path: str | int, by: Any) -> str:
         (("steps", "weights", "axes", 0, "name"), "token"),
         (("steps", "weights", "axes", 1, "name"), "tribe"),
         (("steps", "weights", "axes", 1, "name"), []),
+        (("steps", "weights", "axes", 1, "name"), "head"),
         (("steps", "weights", "axes", 1, "labels"), "abcd"),
         (("steps", "weights", "axes", 1, "labels"), [1, 2, 3, 4]),
         (("steps", "weights", "formula"), None),
@@ -957,6 +959,8 @@ def damaged(*path: str | int, by: Any) -> str:
         (("steps", "unheard of"), {}),
         (("matrices", "W_Q"), [[1.0]]),
         (("matrices", "W_Q"), [[[1.0, 0.0]]]),
+        (("matrices", "W_Q"), [[[[1.0], [0.0]]] * 4]),
+        (("matrices", "unheard of"), [1.0]),
         (("matrices",), None),
         (("divisor",), "2.0"),
         (("divisor",), [2.0]),

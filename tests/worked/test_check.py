@@ -175,8 +175,8 @@ def test_headings_in_korean_are_understood() -> None:
         "W_K": "W_K",
         "쿼리": "query",
         "키": "key",
-        "4. 어텐션 점수": "scores",
-        "5. 소프트맥스": "weights",
+        "어텐션 점수": "scores",
+        "소프트맥스": "weights",
     }
     assert wrong(
         check_text(KOREAN.replace("| 사랑해 | 1 | 1 | 2 |", "| 사랑해 | 1 | 1 | 3 |"))

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from regard.cli.common import BadInput, command_line, make_console, print_out, write_out
+from regard.cli.common import (
+    BadInput,
+    command_line,
+    make_console,
+    print_out,
+    read_standard_input,
+    write_out,
+)
 
 __all__ = ["add_to", "check"]
 
@@ -36,7 +44,9 @@ def add_to(app: typer.Typer) -> None:
 
 def check(
     context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The worked example.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The worked example; - reads standard input.")
+    ],
     names: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,17 +67,16 @@ def check(
     """Is this worked example right? Says which numbers are wrong, and where that began."""
     from regard.view import picture
     from regard.view.report import render_report
-    from regard.worked import Unreadable, fix_text
+    from regard.worked import Unreadable, check_text, fix_text
     from regard.worked import check as check_file
 
     taken_as = dict(_pair(name) for name in names or ())
-    if fix is not None and fix != "-" and Path(fix).exists() and Path(fix).samefile(file):
-        raise BadInput("--fix would overwrite the file itself: name another.")
-    if [json, fix, svg].count("-") > 1:
-        raise BadInput("only one of --json, --fix and --svg can go to standard output.")
+    _guard(file, {"--fix": fix, "--json": json, "--svg": svg})
     try:
-        report = check_file(file, taken_as)
+        report = check_text(read_standard_input(), "-", taken_as) if file == "-" else None
+        report = report or check_file(file, taken_as)
         fixed = fix_text(report, taken_as) if fix is not None else ""
+        left = check_text(fixed, report.source.name, taken_as).exit_code if fix is not None else 0
     except Unreadable as error:
         raise BadInput(str(error)) from error
     console = make_console()
@@ -80,7 +89,25 @@ def check(
         write_out(json, report.to_json() + "\n")
     if fix is not None:
         write_out(fix, fixed)
+        if left:
+            print(f"{fix} still has what cannot be recomputed; check it.", file=sys.stderr)
     raise typer.Exit(report.exit_code)
+
+
+def _guard(file: str, outputs: dict[str, str | None]) -> None:
+    """No output may overwrite the worked example, or another output."""
+    named = {option: path for option, path in outputs.items() if path is not None}
+    if any(not path for path in named.values()) or not file:
+        raise BadInput("a file needs a name.")
+    if list(named.values()).count("-") > 1:
+        raise BadInput("only one of --json, --fix and --svg can go to standard output.")
+    places = {option: Path(path).resolve() for option, path in named.items() if path != "-"}
+    if len(set(places.values())) < len(places):
+        raise BadInput(f"{' and '.join(places)} name the same file.")
+    source = Path(file)
+    for option, place in places.items():
+        if source.exists() and place.exists() and place.samefile(source):
+            raise BadInput(f"{option} would overwrite the worked example itself: name another.")
 
 
 def _pair(name: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -58,7 +59,7 @@ class Report:
             "questions": self.questions,
             "exercises": [_plain(judged) for judged in self.exercises],
         }
-        return json.dumps(content, ensure_ascii=False, indent=1)
+        return json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
 
 
 def check(path: str | Path, taken_as: Mapping[str, str] | None = None) -> Report:
@@ -91,6 +92,8 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
             report.exercises.append(judge(source, exercise))
         except Unreadable as error:
             raise Unreadable(f"{source.name}: {error}") from None
+    if not any(exercise.matrices for exercise in exercises) and not questions:
+        raise Unreadable(f"Nothing is left to check in {source.name}: everything is to be ignored.")
     report.questions += [question for judged in report.exercises for question in judged.questions]
     if not report.checked and not report.questions:
         names = ", ".join(
@@ -106,11 +109,12 @@ def fix_text(report: Report, taken_as: Mapping[str, str] | None = None) -> str:
     """The text with every wrong number recomputed from the inputs, in the digits it was printed in.
 
     A number that is within reach of the inputs stays, even if another rounding would be closer; so
-    what follows from it is chosen to follow from it as printed too.
+    what follows from it is chosen to follow from it as printed too. Numbers that nothing produces
+    (given weights that do not sum to 1) stay as well: there is nothing to recompute them from.
     """
     text = report.source.text
-    for _ in range(12):
-        changes = _changes(report)
+    for attempt in range(12):
+        changes = _changes(report, in_full=attempt > 0)
         if not changes:
             return report.source.mark + text
         text = _replaced(text, changes)
@@ -118,18 +122,23 @@ def fix_text(report: Report, taken_as: Mapping[str, str] | None = None) -> str:
     raise Unreadable(f"{report.source.name}: its numbers cannot be made to agree.")
 
 
-def _changes(report: Report) -> list[tuple[Figure, str]]:
+def _changes(report: Report, *, in_full: bool) -> list[tuple[Figure, str]]:
+    """New texts for wrong figures. The first time, those that inherit a mistake are recomputed in
+    full, and first causes as they follow from what is printed, if that is within reach."""
     changes: list[tuple[Figure, str]] = []
     for judged in report.exercises:
         for cell in judged.wrong:
             text = cell.right_text
-            value = cell.right
-            if text == cell.figure.text:
-                # Right in full, but not from the step before as printed: meet both.
-                low = max(cell.reachable[0], cell.follows_range[0])
-                high = min(cell.reachable[1], cell.follows_range[1])
-                value = min(max(cell.right, low), high)
-                text = cell.figure.like(value)
+            low = max(cell.reachable[0], cell.follows_range[0])
+            high = min(cell.reachable[1], cell.follows_range[1])
+            if low <= high:
+                follows = cell.figure.like(min(max(cell.from_printed, low), high))
+                closest = cell.figure.like(min(max(cell.right, low), high))
+                if not in_full and cell.origin == "first":
+                    text = follows
+                elif text == cell.figure.text:
+                    # Right in full, but not from the step before as printed: meet both.
+                    text = closest
             if text != cell.figure.text:
                 changes.append((cell.figure, text))
         changes += [
@@ -175,7 +184,7 @@ def _plain(judged: Judged) -> dict[str, Any]:
                 "line": cell.line,
                 "printed": cell.figure.text,
                 "right": cell.right_text,
-                "exact": cell.right,
+                "exact": cell.right if math.isfinite(cell.right) else str(cell.right),
                 "from_inputs": "right" if cell.from_inputs else "wrong",
                 "from_step": "follows" if cell.from_step else "does not follow",
                 "origin": cell.origin,

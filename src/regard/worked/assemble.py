@@ -1,9 +1,11 @@
-"""Blocks to exercises: which matrix is which, which row is whose, what belongs together."""
+"""Blocks to exercises: which matrix is which, and what belongs together."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +13,20 @@ import numpy as np
 from regard.worked.blocks import Block, Found
 from regard.worked.claims import add_claims, identities, says_causal, says_unscaled
 from regard.worked.exercise import HEAD_KINDS, Exercise, Matrix, Remark
-from regard.worked.names import SYMBOLS, Name, head_in, name_of, named_kind, plain
+from regard.worked.names import SYMBOLS, Name, name_of, named_kind
+from regard.worked.rows import add_block, label_of, rows_agree, tokens_of
 from regard.worked.source import Source, Unreadable
+from regard.worked.words import head_in
 
 __all__ = ["assemble"]
 
-_SQUARE = ("scores", "scaled", "weights")  # kinds whose columns are tokens
 _SECTION = re.compile(
-    r"^\s{0,3}(?:#{1,6}\s|\d+[.)]\s+\S|(?:step|part|example|단계|예제|ধাপ|উদাহরণ)\s*\d)",
+    r"^\s{0,3}(?:#{1,6}\s|\d{1,3}[.)]\s+\S|(?:step|part|example|단계|예제|ধাপ|উদাহরণ)\s*\d)",
+    re.IGNORECASE,
+)
+_EXAMPLE = re.compile(
+    r"^[\s#*_>]{0,8}(?:worked )?(?:example|case|variant|예제|উদাহরণ|beispiel|exemple|ejemplo|例)"
+    r"[ #]{0,3}\d{1,3}\b.{0,80}$",
     re.IGNORECASE,
 )
 
@@ -43,119 +51,176 @@ class _Builder:
         self.source, self.found = source, found
         self.taken_as = {key.strip().casefold(): value for key, value in taken_as.items()}
         self.used: set[str] = set()
+        self.lines = list(re.finditer(r"[^\n]+", source.text))
         self.main = Exercise(tokens=list(found.tokens))
         self.exercises = [self.main]
         self.side: Exercise | None = None  # an exercise of one section only
-        self.spans = [(0, len(source.text), self.exercises[0])]  # the last that holds decides
-        self.heads = _head_marks(source) if found.is_prose else []
-        self.sections = [
-            m.start()
-            for m in re.finditer(r"^.*$", source.text, re.MULTILINE)
-            if _SECTION.match(m[0])
-        ]
+        self.spans = [(0, len(source.text), self.main)]  # the last that holds decides
+        self.heads = _head_marks(self.lines) if found.is_prose else []
+        self.sections = [m.start() for m in self.lines if _SECTION.match(m[0])]
+        self.examples = [m.start() for m in self.lines if found.is_prose and _EXAMPLE.match(m[0])]
+        self.example = 0  # how many headings “Example N” stand above
+        self.preamble: dict[tuple[str, int | None], Matrix] = {}
         self.questions: list[str] = []
 
     # ── what a block is ──────────────────────────────────────────────────────────────────────
 
     def place(self, block: Block) -> None:
+        self._enter_example(block)
         line = self.source.line(block.start)
-        name, called, reason = self._name(block, line)
+        name, called, reason, by_title = self._name(block, line)
         if name is None:
             return
-        if name.head is None and name.kind in HEAD_KINDS:
-            name = replace(name, head=block.head or self._head_at(block.start) or 1)
-        if name.kind not in HEAD_KINDS:
-            name = replace(name, head=None)
-        if name.transposed:
+        if name.transposed or (name.row is not None and block.shape[1] == 1 < block.shape[0]):
+            block.is_vector = block.shape[1] == 1
             block.rows = [list(column) for column in zip(*block.rows, strict=True)]
             block.row_labels, block.column_labels = block.column_labels, block.row_labels
+        name = self._settle_head(name, block)
+        _refine_units(block)
+        label = label_of(block, name, self.main, named_by_title=by_title)
+        exercise = self._exercise(block, name, label)
+        key = (name.kind, name.head)
+        before = exercise.matrices.get(key)
+        if before is not None and label is None and not _may_join(before, block, exercise):
+            exercise, key = self._settle_second(block, name, exercise, line)
+            if exercise is None:
+                return
+        matrix = exercise.matrices.setdefault(
+            key, Matrix(*key, called=called, line=line, reason=reason)
+        )
+        add_block(self.source, exercise, matrix, block, label)
+
+    def _settle_head(self, name: Name, block: Block) -> Name:
+        if name.kind not in HEAD_KINDS:
+            return replace(name, head=None)
         if not block.is_vector and name.row is not None and name.row.isdigit():
             # A whole matrix Q₁ is the first head's, where a vector q₁ is the first token's.
-            head = int(name.row) if name.kind in HEAD_KINDS else None
-            name = replace(name, head=head, row=None)
-        exercise = self._exercise(block, name)
-        _add(self.source, exercise, block, name, called, line, reason)
+            return replace(name, head=int(name.row), row=None)
+        heads = (name.head, block.head, self._head_at(block.start), 1)
+        return replace(name, head=next(head for head in heads if head is not None))
 
-    def _name(self, block: Block, line: int) -> tuple[Name | None, str, str]:
+    def _name(self, block: Block, line: int) -> tuple[Name | None, str, str, bool]:
+        """The name of a block, what the text calls it, why, and whether a title named it."""
         nearest = block.titles[0] if block.titles else ""
         called = _clean(block.lead) or _clean(nearest)
         for key in (str(line), f"line {line}", _clean(block.lead), _clean(nearest)):
             if key and key.casefold() in self.taken_as:
                 self.used.add(key.casefold())
-                wanted = self.taken_as[key.casefold()]
-                if wanted.casefold() in ("ignore", "-", "none"):
-                    return None, called, ""
-                named = named_kind(wanted)
-                if named is None:
-                    raise Unreadable(
-                        f"--as: there is no kind {wanted!r}. There are: "
-                        f"{', '.join(dict.fromkeys(SYMBOLS.values()))}, ignore."
-                    )
-                own = name_of(block.lead)
-                row = own.row if own is not None and block.is_vector else None
-                return replace(named, row=row), called, "as asked for by --as"
+                name = self._asked(self.taken_as[key.casefold()], block)
+                return name, called, "as asked for by --as", False
         for text in (block.lead, *block.titles):
             name = name_of(text) if text else None
             if name is None:
                 continue
-            if text is not block.lead:
+            by_title = text is not block.lead
+            if by_title:
                 called = _clean(text)
                 name = replace(name, row=None, column=None)
-            return self._settle_ambiguous(name, text, block, called)
+            if not block.is_vector and name.row is not None and not name.row.isdigit():
+                break  # X_a: whose?
+            name, reason = _settle_ambiguous(name, text, block)
+            return name, called, reason, by_title
         if block.is_vector and not re.search(r"[=:>→]\s*[$\\(\s]*$", block.sentence):
             self.main.remarks.append(
                 Remark(f"The numbers in brackets in line {line} were not taken for a matrix.")
             )
-            return None, called, ""
+            return None, called, "", False
         rows, columns = block.shape
-        title = f" below “{_clean(nearest)}”" if nearest else ""
-        self.questions.append(
-            f"line {line}: what is the {rows}×{columns} matrix{title}? "
-            f"Say it with --as {line}=K (or Q, V, X, W_Q, scores, weights, …, ignore)."
-        )
-        return None, called, ""
+        title = f" “{called}”" if called else ""
+        self._ask(line, f"what is the {rows}×{columns} matrix{title}?")
+        return None, called, "", False
 
-    def _settle_ambiguous(
-        self, name: Name, text: str, block: Block, called: str
-    ) -> tuple[Name, str, str]:
-        """“Attention score” means the raw scores to some and the weights to others."""
-        says_attention = re.search(r"attention|어텐션|অ্যাটেনশন|注意", text, re.IGNORECASE)
-        if name.kind == "scores" and says_attention and block.shape[1] > 1:
-            values = np.array([[figure.value for figure in row] for row in block.rows])
-            slack = min(sum(figure.unit for figure in block.rows[0]) / 2, 0.05)
-            if (
-                (values >= 0).all()
-                and (values <= 1).all()
-                and (np.abs(values.sum(axis=1) - 1) <= slack).all()
-            ):
-                return replace(name, kind="weights"), called, "every row sums to 1"
-        return name, called, ""
+    def _ask(self, line: int, question: str) -> None:
+        self.questions.append(
+            f"line {line}: {question} Say it with --as {line}=K (or Q, V, X, W_Q, scores, "
+            "weights, …, ignore)."
+        )
+
+    @staticmethod
+    def _asked(wanted: str, block: Block) -> Name | None:
+        if wanted.casefold() in ("ignore", "-", "none"):
+            return None
+        named = named_kind(wanted)
+        if named is None:
+            raise Unreadable(
+                f"--as: there is no kind {wanted!r}. There are: "
+                f"{', '.join(dict.fromkeys(SYMBOLS.values()))}, ignore."
+            )
+        own = name_of(block.lead)
+        return replace(named, row=own.row if own is not None and block.is_vector else None)
 
     def _head_at(self, offset: int) -> int | None:
-        before = [head for start, head in self.heads if start <= offset]
-        return before[-1] if before else None
+        index = bisect_right([start for start, _ in self.heads], offset)
+        return self.heads[index - 1][1] if index else None
 
     # ── where it belongs ─────────────────────────────────────────────────────────────────────
 
-    def _exercise(self, block: Block, name: Name) -> Exercise:
+    def _enter_example(self, block: Block) -> None:
+        """A second heading “Example N” starts anew, with what stands above the first."""
+        number = bisect_right(self.examples, block.start)
+        if number == self.example:
+            return
+        if self.example == 0:
+            self.preamble = deepcopy(self.main.matrices)
+        elif self.main.matrices:
+            self.main = Exercise(deepcopy(self.preamble), tokens=list(self.found.tokens))
+            self._open(self.main, block.start, to_section_end=False)
+        self.example = number
+
+    def _exercise(self, block: Block, name: Name, label: str | None) -> Exercise:
         if self._owner(block.start) is not self.side:
             self.side = None
-        if self.side is not None and name.kind not in ("W_Q", "W_K", "W_V", "W_O"):
+        if self.side is not None and not name.kind.startswith("W_"):
             return self.side
         main = self.main
-        if self._is_aside(block, name, main):
+        if label is None and self._is_aside(block, name, main):
             self.side = Exercise()
             self._open(self.side, block.start, to_section_end=True)
             return self.side
         before = main.matrices.get((name.kind, name.head))
-        of_a_token = name.row or (
-            block.is_vector and _label_in(block.sentence, main.tokens or _known(main))
-        )
-        starts_anew = name.kind in ("input", "embeddings") and not of_a_token
-        if starts_anew and before is not None and before.figures and not _same(before, block):
-            self.main = Exercise()
-            self._open(self.main, block.start, to_section_end=False)
+        starts_anew = name.kind in ("input", "embeddings") and label is None
+        if starts_anew and before is not None and not rows_agree(before, block):
+            self._start_anew(block)
         return self.main
+
+    def _start_anew(self, block: Block) -> None:
+        self.main = Exercise()
+        self._open(self.main, block.start, to_section_end=False)
+
+    def _settle_second(
+        self, block: Block, name: Name, exercise: Exercise, line: int
+    ) -> tuple[Exercise, tuple[str, int | None]] | tuple[None, tuple[str, int | None]]:
+        """A second matrix of a kind, with other numbers: another step or example, or asked."""
+        key = (name.kind, name.head)
+        before = exercise.matrices[key]
+        words = " ".join([block.lead, *block.titles[:1]])
+        scaled = ("scaled", name.head)
+        if (
+            name.kind == "scores"
+            and scaled not in exercise.matrices
+            and re.search(r"mask|scal|divid|√|sqrt|마스|스케일|মাস্ক|স্কেল", words, re.IGNORECASE)
+        ):
+            return exercise, scaled
+        if name.kind == "weights" and says_unscaled(f"{words} {before.called}"):
+            # The softmax with and without scaling, side by side: both are checked.
+            variant = Exercise(dict(exercise.matrices), list(exercise.tokens))
+            variant.borrowed = set(variant.matrices) - {key}
+            del variant.matrices[key]
+            variant.d_k, variant.says_unscaled = exercise.d_k, says_unscaled(words)
+            self.exercises.append(variant)
+            return variant, key
+        section = bisect_right(self.sections, block.start)
+        if name.kind in ("query", "key") and section != bisect_right(
+            self.sections, before.figures[min(before.figures)][0].start
+        ):
+            self._start_anew(block)
+            return self.main, key
+        self._ask(
+            line,
+            f"{before.symbol} is printed in line {before.line} already, with other numbers. "
+            "What is this one?",
+        )
+        return None, key
 
     def _open(self, exercise: Exercise, offset: int, *, to_section_end: bool) -> None:
         end = len(self.source.text)
@@ -174,11 +239,9 @@ class _Builder:
         of_tokens = main.matrices.get(("input", None)) or main.matrices.get(("embeddings", None))
         return (
             block.is_vector
-            and name.kind in ("query", "scores", "scaled")
-            and name.row is None
+            and name.kind == "query"
             and of_tokens is not None
-            and len(of_tokens.row_labels) > 1
-            and _label_in(block.sentence, of_tokens.row_labels) is None
+            and max(len(of_tokens.row_labels), of_tokens.shape[0]) > 1
         )
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────
@@ -194,118 +257,52 @@ class _Builder:
         for exercise in self.exercises:
             _settle_inputs(exercise)
         main = self.exercises[0]
-        for kind in identities(self.source.text):
+        for kind in identities(self.source.text) if self.found.is_prose else ():
             if (kind, 1) not in main.matrices and main.get("input") is not None:
                 width = main.matrices[("input", None)].shape[1]
                 called = "the identity, as the text says"
                 main.matrices[(kind, 1)] = Matrix(
                     kind, 1, shape=(width, width), called=called, exact=np.eye(width)
                 )
-        lines = list(re.finditer(r"[^\n]+", self.source.text))
         for exercise in self.exercises:
-            own = [line for line in lines if self._owner(line.start()) is exercise]
+            own = [line for line in self.lines if self._owner(line.start()) is exercise]
             text = "\n".join(line[0] for line in own)
-            exercise.says_unscaled = says_unscaled(text)
+            if not exercise.borrowed and not any(e.borrowed for e in self.exercises):
+                exercise.says_unscaled = says_unscaled(text)
             exercise.says_causal = says_causal(text)
             statements = [s for s in self.found.statements if self._owner(s.start) is exercise]
             add_claims(self.source, own, statements, exercise)
 
 
-def _add(
-    source: Source,
-    exercise: Exercise,
-    block: Block,
-    name: Name,
-    called: str,
-    line: int,
-    reason: str,
-) -> None:
-    key = (name.kind, name.head)
-    matrix = exercise.matrices.setdefault(
-        key, Matrix(name.kind, name.head, called=called, line=line, reason=reason)
-    )
-    labels = list(block.row_labels or [])
+def _settle_ambiguous(name: Name, text: str, block: Block) -> tuple[Name, str]:
+    """“Attention score” means the raw scores to some and the weights to others."""
+    says_attention = re.search(r"attention|어텐션|অ্যাটেনশন|注意", text, re.IGNORECASE)
+    if name.kind == "scores" and says_attention and block.shape[1] > 1:
+        values = np.array([[figure.value for figure in row] for row in block.rows])
+        slack = min(sum(figure.unit for figure in block.rows[0]) / 2, 0.05)
+        between = (values >= 0).all() and (values <= 1).all()
+        if between and (np.abs(values.sum(axis=1) - 1) <= slack).all():
+            return replace(name, kind="weights"), "every row sums to 1"
+    return name, ""
+
+
+def _may_join(before: Matrix, block: Block, exercise: Exercise) -> bool:
+    """Whether a block repeats a matrix, or adds rows that are not there yet."""
+    if not before.figures or rows_agree(before, block):
+        return True
     if block.is_vector:
-        label = name.row or _label_in(block.sentence, exercise.tokens or _known(exercise))
-        labels = [label] if label is not None else []
-    if labels and name.kind not in ("W_Q", "W_K", "W_V", "W_O"):
-        rows = [_row_index(exercise, matrix, label) for label in labels]
-    elif block.is_vector and block.shape[0] == 1 and not matrix.figures:
-        rows = [0]
-    else:
-        rows = list(range(block.shape[0]))
-    columns = list(range(block.shape[1]))
-    if block.column_labels and name.kind in _SQUARE:
-        known = exercise.key_tokens or exercise.tokens or _known(exercise)
-        found = [_find(label, known) for label in block.column_labels]
-        if None not in found and len(set(found)) == len(found):
-            columns = [index for index in found if index is not None]
-        matrix.column_labels = matrix.column_labels or (
-            list(known) if columns != list(range(block.shape[1])) else list(block.column_labels)
-        )
-    width = max(columns) + 1
-    if matrix.figures and matrix.shape[1] != width:
-        raise Unreadable(
-            f"{source.name}: a ragged matrix: {matrix.symbol} has {matrix.shape[1]} columns in "
-            f"line {matrix.line} and {width} in line {line}."
-        )
-    for i, row in zip(rows, block.rows, strict=True):
-        for j, figure in zip(columns, row, strict=True):
-            matrix.figures.setdefault((i, j), []).append(figure)
-    if block.sums:
-        matrix.sums |= dict(zip(rows, block.sums, strict=True))
-    matrix.shape = (max([matrix.shape[0], *(i + 1 for i in rows)]), width)
+        query = exercise.get("query", before.head) or exercise.get("input")
+        return query is None or before.shape[0] < query.shape[0] or before.kind == "query"
+    known = {label.casefold() for label in before.row_labels}
+    new = {label.casefold() for label in block.row_labels or ()}
+    return bool(known) and bool(new) and not known & new
 
 
-def _row_index(exercise: Exercise, matrix: Matrix, label: str) -> int:
-    """The row of a token: where the tokens are known theirs, else the next one."""
-    known = exercise.tokens or _known(exercise)
-    if matrix.kind in ("key", "value") and exercise.key_tokens:
-        known = exercise.key_tokens
-    index = _find(label, known)
-    if index is None:
-        index = _find(label, matrix.row_labels)
-    if index is None:
-        index = len(matrix.row_labels)
-    while len(matrix.row_labels) <= index:
-        matrix.row_labels.append(known[len(matrix.row_labels)] if len(known) > index else label)
-    return index
-
-
-def _find(label: str, known: list[str]) -> int | None:
-    folded = [plain(other).casefold() for other in known]
-    if folded.count(plain(label).casefold()) == 1:
-        return folded.index(plain(label).casefold())
-    count = re.fullmatch(r"(?:[a-zA-Z]|token|word|토큰|단어)?[ _]*(\d+)", label)
-    if count and 1 <= int(count[1]) <= len(known):
-        return int(count[1]) - 1
-    return None
-
-
-def _known(exercise: Exercise) -> list[str]:
-    """The tokens that the rows of the first matrix with labels name."""
-    for kind in ("input", "embeddings", "query"):
-        for (other, _), matrix in exercise.matrices.items():
-            if other == kind and len(matrix.row_labels) > 1:
-                return matrix.row_labels
-    return []
-
-
-def _label_in(sentence: str, labels: list[str]) -> str | None:
-    """The one token that a sentence speaks of: at its start, or anywhere in it."""
-    words = re.sub(r"^\s*(?:[-*+•]|\d+[.)])\s+", "", sentence)
-    for label in labels:
-        if re.match(rf"[\s\"'“*_`$]*{re.escape(label)}(?!\w)", words):
-            return label
-    found = [label for label in labels if re.search(rf"(?<!\w){re.escape(label)}(?!\w)", words)]
-    return found[0] if len(found) == 1 else None
-
-
-def _same(matrix: Matrix, block: Block) -> bool:
-    """Whether a block repeats what is printed already."""
-    values = matrix.values
-    printed = [[figure.value for figure in row] for row in block.rows]
-    return values.shape == block.shape and bool(np.isclose(values, printed).mean() > 0.5)
+def _refine_units(block: Block) -> None:
+    """NumPy drops zeros: `1.` beside `0.45` is 1.00."""
+    finest = min((f.unit for row in block.rows for f in row if f.unit > 0), default=1.0)
+    for row in block.rows:
+        row[:] = [replace(f, unit=finest) if f.text.endswith(".") else f for f in row]
 
 
 def _settle_inputs(exercise: Exercise) -> None:
@@ -335,23 +332,17 @@ def _settle_inputs(exercise: Exercise) -> None:
             matrices.pop(("output", None))
             output.kind, output.head = of_head
             matrices[of_head] = output
-    source = matrices.get(("input", None)) or matrices.get(("query", exercise.heads[0]))
-    if not exercise.tokens and source is not None:
-        exercise.tokens = list(source.row_labels)
+    exercise.tokens = list(tokens_of(exercise))
 
 
-def _head_marks(source: Source) -> list[tuple[int, int]]:
+def _head_marks(lines: list[re.Match[str]]) -> list[tuple[int, int]]:
     """Where the text speaks of one head, and which: that head's matrices follow."""
-    marks = []
-    for line in re.finditer(r"[^\n]+", source.text):
-        head = head_in(line[0])
-        if head is not None:
-            marks.append((line.start(), head))
-    return marks
+    heads = ((line.start(), head_in(line[0])) for line in lines)
+    return [(start, head) for start, head in heads if head is not None]
 
 
 def _clean(text: str) -> str:
     """A name as a person would type it: without marks, and without what follows `=`."""
-    text = re.sub(r"^\s*(?:[-*+•#]+|\d+[.)])\s+", "", text.strip())
-    text = re.split(r"=|≈", text)[0] if not re.search(r"\([^)]*=", text) else text
-    return re.sub(r"[$*`]|:\s*$", "", text).strip()
+    text = re.sub(r"^\s*(?:[-*+•#>]+|//|\d+[.)])\s+", "", text.strip())
+    text = re.split(r"=|≈", text)[0] if not re.search(r"\([^)]*=", text[:300]) else text
+    return re.sub(r"[$*`&]|[:→]\s*$", "", text).strip()[:200]

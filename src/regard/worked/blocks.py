@@ -25,6 +25,7 @@ class Block:
     column_labels: list[str] | None = None
     sums: list[Figure] | None = None
     is_vector: bool = False
+    end: int = 0  # where it ends in the text, for what stands in a line
     head: int | None = None  # where the file itself says it
     sentence: str = ""  # the line of running text that a vector stands in, up to the vector
 

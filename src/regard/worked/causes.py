@@ -57,7 +57,7 @@ def _guesses(
         for other in ("query", "key", "value"):
             if other != kind and available(exercise, other, head):
                 copied = full.reach(other, head).middle
-                if copied.shape[1] == len(right):
+                if copied.shape[1] == len(right) and row < len(copied):
                     yield copied[row], f"copied from the row of {SYMBOLS[other]}?"
     if kind == "weights" and available(exercise, "scores", head):
         for divisor, text in ((1.0, "not divided by √d_k"), (_width(full, head), "divided by d_k")):

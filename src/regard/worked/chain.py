@@ -37,12 +37,13 @@ class Reading:
 def sources(exercise: Exercise, kind: str, head: Head) -> list[tuple[str, Head]]:
     """What a step is made of, if all of it is there, printed or computable; else nothing."""
     first = exercise.heads[0]
+    context = "input" if exercise.get("context") is None else "context"
     head = head if kind in HEAD_KINDS else None
     needs: dict[str, list[tuple[str, Head]]] = {
         "input": [("embeddings", None), ("positions", None)],
         "query": [("input", None), ("W_Q", head)],
-        "key": [("input", None), ("W_K", head)],
-        "value": [("input", None), ("W_V", head)],
+        "key": [(context, None), ("W_K", head)],
+        "value": [(context, None), ("W_V", head)],
         "scores": [("query", head), ("key", head)],
         "scaled": [("scores", head)],
         "weights": [("scaled", head)],
@@ -122,6 +123,7 @@ class Chain:
             result = parts[0] + parts[1]
         elif kind in ("query", "key", "value"):
             result = self._project(parts, found, head)
+            result = self._biased(result, f"b_{found[1][0][-1]}", head)
         elif kind == "scores":
             self._must(parts[0].shape[1] == parts[1].shape[1], found, "multiplied (Q Kᵀ)")
             result = product(parts[0], parts[1].transposed)
@@ -138,7 +140,7 @@ class Chain:
             result = self._side_by_side(dict(zip((h for _, h in found), parts, strict=True)))
         else:
             self._must(parts[0].shape[1] == parts[1].shape[0], found, "multiplied")
-            result = product(parts[0], parts[1])
+            result = self._biased(product(parts[0], parts[1]), "b_O", None)
         self._must_fit(kind, head, result)
         return result
 
@@ -162,6 +164,14 @@ class Chain:
         self._must(x.shape[1] == w.shape[0], found, "multiplied")
         return product(x, w)
 
+    def _biased(self, result: Intervals, kind: str, head: Head) -> Intervals:
+        bias = self.exercise.get(kind, head)
+        if bias is None:
+            return result
+        if bias.shape != (1, result.shape[1]):
+            raise Unreadable(f"{bias.describe()} should be 1×{result.shape[1]}.")
+        return result + Intervals.exactly(np.broadcast_to(bias.values, result.shape))
+
     def _masked(self, scaled: Intervals, head: Head) -> Intervals:
         allowed = np.ones(scaled.shape, dtype=bool)
         if self.reading.causal:
@@ -169,6 +179,7 @@ class Chain:
         for kind in ("scores", "scaled"):
             matrix = self.exercise.get(kind, head)
             if matrix is not None:
+                self._must_fit(kind, head, scaled)
                 allowed &= ~np.isneginf(enlarged(matrix.values, scaled.shape, np.nan))
         return scaled.where(allowed, -np.inf)
 
@@ -209,13 +220,14 @@ class Chain:
                 f"{matrix.describe()} cannot be made of heads of {width} columns each."
             )
         pieces = []
-        for h in range(1, total // width + 1):
-            if h in parts:
-                pieces.append(parts[h])
+        for place in range(total // width):
+            head = place + self.exercise.first_head
+            if head in parts:
+                pieces.append(parts[head])
             else:
                 assert matrix is not None
                 values = enlarged(matrix.values, (rows, total), np.nan)
-                pieces.append(Intervals.exactly(values[:, (h - 1) * width : h * width]))
+                pieces.append(Intervals.exactly(values[:, place * width : (place + 1) * width]))
         return Intervals(
             np.concatenate([piece.low for piece in pieces], axis=1),
             np.concatenate([piece.high for piece in pieces], axis=1),
@@ -233,7 +245,9 @@ class Chain:
             names.append(
                 matrix.describe() if matrix is not None else f"{source[0]} ({shape[0]}×{shape[1]})"
             )
-        raise Unreadable(f"{' and '.join(names)} cannot be {done}: their shapes do not fit.")
+        lines = [m.line for source in found if (m := self.exercise.get(*source)) and m.line]
+        hint = f" If one is something else, say so with --as {lines[-1]}=…" if lines else ""
+        raise Unreadable(f"{' and '.join(names)} cannot be {done}: their shapes do not fit.{hint}")
 
     def _must_fit(self, kind: str, head: Head, result: Intervals) -> None:
         matrix = self.exercise.get(kind, head)
@@ -243,7 +257,8 @@ class Chain:
         if columns != result.shape[1] or rows > result.shape[0]:
             raise Unreadable(
                 f"{matrix.describe()} should be {result.shape[0]}×{result.shape[1]}, "
-                "from what it is made of."
+                "from what it is made of. If it is something else, say so with "
+                f"--as {matrix.line}=…"
             )
 
 

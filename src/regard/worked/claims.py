@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from regard.worked.blocks import Statement
 from regard.worked.exercise import Claim, Exercise, Matrix
@@ -76,6 +77,8 @@ def add_claims(
             _add_root(exercise, statement, line)
         elif name == "d_k" and "d_k" not in sizes:
             exercise.d_k = exercise.d_k or statement.figure
+        elif name in sizes and _is_in_passing(source, statement):
+            continue
         elif name in sizes:
             exercise.claims.append(
                 Claim(
@@ -92,8 +95,16 @@ def add_claims(
         elif name is None:
             _add_score(exercise, statement, line)
     for line in lines:
+        if not re.search(r"∈|\\in\b", line[0]) or len(line[0]) > 2000:
+            continue
         for match in _SHAPE.finditer(line[0]):
             _add_shape(source.line(line.start()), exercise, match, sizes)
+
+
+def _is_in_passing(source: Source, statement: Statement) -> bool:
+    """“d_model = 512 in the paper; here we use 4”: words that follow make it another's size."""
+    rest = source.text[statement.figure.end :].partition("\n")[0]
+    return bool(re.search(r"[^\W\d_]{2,}", rest.partition(",")[0]))
 
 
 def _sizes(exercise: Exercise) -> dict[str, int]:
@@ -116,11 +127,9 @@ def _sizes(exercise: Exercise) -> dict[str, int]:
 
 def _size_name(lead: str) -> str | None:
     """`d_k`, `d_model`, `d_v`, `n`, or √ for the root of d_k; None for anything else."""
-    left = re.split(r"=|≈|\\approx", lead)
-    text = plain(left[0]).casefold()
-    if re.search(r"√|sqrt", plain(left[-1])):
-        return "√"
-    if re.search(r"√|sqrt", text):
+    left = [plain(part).casefold() for part in re.split(r"=|≈|\\approx", lead[-200:])]
+    text = left[0]
+    if re.fullmatch(r"(?:.*[^\d·*×/.])?(?:√|sqrt)\(?(?:d_?k|\d+(?:\.\d+)?)\)?", left[-1]):
         return "√"
     words = text.replace("-", "_")
     if re.search(r"(?:^|[^a-z])d_?model$|embedding_?(?:size|dim(?:ension)?)$", words):
@@ -142,8 +151,8 @@ def _add_root(exercise: Exercise, statement: Statement, line: int) -> None:
         right = math.sqrt(float(under[1]))
     else:
         sizes = _sizes(exercise)
-        size = sizes.get("d_k") or (exercise.d_k.value if exercise.d_k else None)
-        if size is None:
+        size = sizes.get("d_k") or (exercise.d_k.value if exercise.d_k else 0)
+        if size <= 0:
             return
         right = math.sqrt(size)
     is_right = abs(figure.value - right) <= figure.unit / 2 * (1 + 1e-9)
@@ -156,10 +165,16 @@ def _add_root(exercise: Exercise, statement: Statement, line: int) -> None:
 def _add_score(exercise: Exercise, statement: Statement, line: int) -> None:
     """`Q·K₁ᵀ = 6`: one cell of the scores."""
     name = name_of(statement.lead)
-    if name is None or name.kind not in ("scores", "scaled") or name.column is None:
+    if name is not None and name.column is None and re.fullmatch(r"\d\d", name.row or ""):
+        kind = "scores" if name.kind == "embeddings" else name.kind  # e_{12}, or α_{12}
+        name = replace(name, kind=kind, row=(name.row or "")[0], column=(name.row or "")[1])
+    if name is None or name.kind not in ("scores", "scaled", "weights") or name.column is None:
         return
     key, query = exercise.get("key", 1), exercise.get("query", 1)
     if key is None or query is None:
+        return
+    before = exercise.get(name.kind, 1)
+    if before is not None and before.shape != (query.shape[0], key.shape[0]):
         return
     column = _place(name.column, key)
     row = 0 if name.row is None and query.shape[0] == 1 else _place(name.row or "", query)

@@ -17,6 +17,9 @@ HEAD_KINDS = frozenset(
         "W_Q",
         "W_K",
         "W_V",
+        "b_Q",
+        "b_K",
+        "b_V",
         "query",
         "key",
         "value",
@@ -108,6 +111,12 @@ class Exercise:
     says_causal: bool = False
     claims: list[Claim] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
+    borrowed: set[tuple[str, int | None]] = field(default_factory=set)  # judged elsewhere
+
+    @property
+    def first_head(self) -> int:
+        """Heads are counted from 1, or from 0."""
+        return 0 if 0 in self.heads else 1
 
     @property
     def heads(self) -> list[int]:

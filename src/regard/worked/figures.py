@@ -11,7 +11,7 @@ __all__ = ["NUMBER", "Figure", "as_number", "read_figure"]
 # One number: a sign (also a true minus), digits with or without a point, an exponent, a percent
 # sign; or an infinity in one of the ways in which masked scores are written.
 NUMBER = (
-    r"[+\-−–]?\s?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+\-−]?\d+)?\s?%?"
+    r"[+\-−–]?\s?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+\-−]?\d+)?(?:\s?%)?"
     r"|[+\-−–]?\s?(?:inf(?:inity)?\b|∞|\\infty\b)"
 )
 _NUMBER = re.compile(rf"\s*({NUMBER})\s*", re.IGNORECASE)
@@ -62,6 +62,8 @@ class Figure:
         value = value * 100 if percent else value
         comma = "," in mantissa
         digits = len(mantissa.replace(",", ".").partition(".")[2])
+        if mantissa.endswith("."):  # as NumPy prints: 1. beside 0.4 is 1.0
+            digits = max(0, round(-math.log10(self.unit)))
         number = f"{value:.{digits}{exponent_mark or 'f'}}"
         if float(number) == 0:
             number = number.lstrip("-")
@@ -93,7 +95,7 @@ def read_figure(text: str, start: int, *, decimal_comma: bool = False) -> Figure
     """
     match = as_number(text, decimal_comma=decimal_comma)
     if match is None:
-        raise ValueError(f"“{text.strip()[:40]}” is not a number")
+        raise ValueError(f"“{' '.join(text.split())[:40]}” is not a number")
     printed = match[1].rstrip()
     start += match.start(1)
     plain = re.sub(r"[−–]", "-", printed).replace(" ", "").replace("_", "").replace(",", ".")
@@ -102,7 +104,7 @@ def read_figure(text: str, start: int, *, decimal_comma: bool = False) -> Figure
     percent = plain.endswith("%")
     mantissa, _, exponent = plain.rstrip("%").lower().partition("e")
     value = float(plain.rstrip("%")) / (100 if percent else 1)
-    if abs(value) > _LARGEST or len(exponent) > 4 or len(printed) > 40:
+    if abs(value) > _LARGEST or abs(int(exponent or 0)) > 99 or len(printed) > 40:
         raise ValueError(f"“{printed[:40]}” is out of all proportion")
     digits = len(mantissa.partition(".")[2]) - int(exponent or 0) + (2 if percent else 0)
     return Figure(printed, start, value, 10.0**-digits)

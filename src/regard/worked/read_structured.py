@@ -13,9 +13,10 @@ from typing import Any
 
 from regard.worked.blocks import Block, Found, Statement
 from regard.worked.figures import NUMBER, Figure
-from regard.worked.names import head_in, name_of
+from regard.worked.names import name_of
 from regard.worked.read_tables import figure_at
 from regard.worked.source import Source, Unreadable, numbers
+from regard.worked.words import head_in
 
 __all__ = ["is_structured", "read_structured"]
 
@@ -33,9 +34,14 @@ _SCALAR = re.compile(r"[^\s,\[\]{}#]+")
 
 def is_structured(source: Source) -> bool:
     """Whether a source is JSON or TOML: by its name, or because it starts as JSON does."""
-    return source.suffix in (".json", ".toml") or (
-        source.text.lstrip()[:1] == "{" and source.text.rstrip()[-1:] == "}"
-    )
+    if source.suffix in (".json", ".toml"):
+        return True
+    if source.text.lstrip()[:1] != "{" or source.text.rstrip()[-1:] != "}":
+        return False
+    try:
+        return isinstance(json.loads(source.text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def read_structured(source: Source) -> Found:
@@ -80,10 +86,12 @@ class _Scanner:
                 return root
             if header := re.compile(r"\[\[?\s*([^\]\n]+?)\s*\]\]?").match(self.text, self.at):
                 table = root
-                for part in self._key_parts(header[1]):
-                    table = table.setdefault(part, {})
-                    if not isinstance(table, dict):
-                        raise Unreadable(f"{self.source.name}: {header[1]} is used twice.")
+                *path, last = self._key_parts(header[1])
+                for part in path:
+                    table = _last(table.setdefault(part, {}))
+                if header[0].startswith("[["):
+                    table.setdefault(last, []).append({})
+                table = _last(table.setdefault(last, {}))
                 self.at = header.end()
                 continue
             self._assignment(table, 0)
@@ -93,7 +101,7 @@ class _Scanner:
         assert match is not None  # tomllib has read this file already
         *path, last = self._key_parts(match[0])
         for part in path:
-            table = table.setdefault(part, {})
+            table = _last(table.setdefault(part, {}))
         self.at = match.end()
         self._skip()
         self.at += 1  # the equals sign
@@ -163,6 +171,11 @@ class _Scanner:
             self._assignment(items, depth)
 
 
+def _last(table: Any) -> dict[str, Any]:
+    """A table, or the newest of an array of tables."""
+    return table[-1] if isinstance(table, list) else table
+
+
 def _collect(source: Source, node: Any, path: list[str], found: Found) -> None:
     name = path[-1] if path else ""
     if isinstance(node, Figure):
@@ -192,9 +205,9 @@ def _collect(source: Source, node: Any, path: list[str], found: Found) -> None:
             else:
                 _add(source, node, path, found)
         else:
-            for item in node:
+            for number, item in enumerate(node, 1):
                 if isinstance(item, dict):
-                    _collect(source, item, path, found)
+                    _collect(source, item, [*path, f"head_{number}"], found)
 
 
 def _is_vector(node: Any) -> bool:

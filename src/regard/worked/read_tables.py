@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from regard.worked.blocks import Block
 from regard.worked.figures import Figure, as_number, read_figure
-from regard.worked.names import is_sum, name_of
+from regard.worked.names import name_of
 from regard.worked.source import Source, Unreadable, numbers
+from regard.worked.words import is_sum
 
-__all__ = ["figure_at", "read_tables", "read_vector"]
+__all__ = ["figure_at", "read_tables", "read_tabular", "read_vector"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,10 @@ class _Cell:
 
 _Row = list[_Cell]
 _VECTOR = re.compile(r"\s*\$*\\{0,2}[\[(]([^\[\]()]*?)\\{0,2}[\])]\$*\s*")
-_SEPARATOR = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
+_SEPARATOR = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
+_BOX = dict.fromkeys(map(ord, "│┃║├┤┼┌┐└┘┬┴╠╣╬╔╗╚╝╦╩┣┫╋┏┓┗┛┳┻╪╞╡"), "|") | dict.fromkeys(
+    map(ord, "─━═"), "-"
+)
 _TOKEN_WORDS = re.compile(r"|tokens?|words?|토큰|단어|টোকেন|শব্দ|词|wort|mot|palabra", re.IGNORECASE)
 
 
@@ -74,8 +78,8 @@ def read_tables(source: Source, text: str) -> Iterator[tuple[int, int, list[Bloc
             while j < len(lines) and (cells := split(lines[j][0].rstrip("\n\r"), lines[j].start())):
                 rows.append(cells)
                 j += 1
-            if split is _space_cells and rows and (header := _words_above(lines, i, rows)):
-                rows.insert(0, header)
+            if split is _space_cells and rows:
+                rows = _with_heading(lines, i, rows)
             if _is_table(rows, split):
                 blocks = _blocks(source, rows)
                 if blocks:
@@ -85,10 +89,27 @@ def read_tables(source: Source, text: str) -> Iterator[tuple[int, int, list[Bloc
         i += 1
 
 
+def read_tabular(source: Source, text: str, start: int) -> list[Block]:
+    """The blocks in the body of a LaTeX `tabular`, which stands at `start`."""
+    rows: list[_Row] = []
+    at = 0
+    for end in [m.span() for m in re.finditer(r"\\\\(?:\[[^\]]*\])?|$", text)]:
+        rules = r"\\(?:hline|toprule|midrule|bottomrule)|\n"
+        line = re.sub(rules, lambda rule: " " * len(rule[0]), text[at : end[0]])
+        if line.strip():
+            cells = re.finditer(r"[^&]+", line)
+            rows.append([_Cell(cell[0], start + at + cell.start()) for cell in cells])
+        at = end[1]
+    return _blocks(source, rows) if rows else []
+
+
 # ── lines to cells ────────────────────────────────────────────────────────────────────────────
 
 
 def _pipe_cells(line: str, start: int) -> _Row | None:
+    line = line.translate(_BOX)
+    if re.fullmatch(r"\s*\+[-=+]+\+\s*", line):
+        line = line.replace("+", "|").replace("=", "-")
     if "|" not in line:
         return None
     cells = [_Cell(m[0], start + m.start()) for m in re.finditer(r"[^|]+|(?<=\|)(?=\|)", line)]
@@ -128,17 +149,21 @@ def _space_cells(line: str, start: int) -> _Row | None:
     return cells
 
 
-def _words_above(lines: list[re.Match[str]], i: int, rows: list[_Row]) -> _Row | None:
-    """The heading of a table in plain columns: as many words, directly above."""
+def _with_heading(lines: list[re.Match[str]], i: int, rows: list[_Row]) -> list[_Row]:
+    """A table in plain columns with its heading: words directly above, or pandas' 0 1 2."""
+    empty = _Cell("", rows[0][0].start)
+    counts = [cell.text for cell in rows[0]]
+    counted = counts == [str(n) for n in range(len(counts))]
+    if counted and len(rows) > 1 and len(rows[1]) == len(counts) + 1:
+        return [[empty, *rows[0]], *rows[1:]]
     if i == 0:
-        return None
-    words = [
-        _Cell(m[0], lines[i - 1].start() + m.start()) for m in re.finditer(r"\S+", lines[i - 1][0])
-    ]
+        return rows
+    above = lines[i - 1]
+    words = [_Cell(m[0], above.start() + m.start()) for m in re.finditer(r"\S+", above[0])]
     labelled = not rows[0][0].is_number
     if any(cell.is_number for cell in words) or len(words) != len(rows[0]) - labelled:
-        return None
-    return [_Cell("", lines[i - 1].start()), *words] if labelled else words
+        return rows
+    return [[_Cell("", above.start()), *words] if labelled else words, *rows]
 
 
 def _is_table(rows: list[_Row], split: object) -> bool:
@@ -224,7 +249,7 @@ def _split_header(rows: list[_Row]) -> tuple[list[_Row], list[_Row]]:
             rows.pop(0)
             continue
         numeric = [cell for cell in row[1:] if cell.is_number or cell.is_vector]
-        counts = [int(cell.text) for cell in row[1:] if re.fullmatch(r"\s*\d+\s*", cell.text)]
+        counts = [int(cell.text) for cell in row[1:] if re.fullmatch(r"\s*\d{1,4}\s*", cell.text)]
         counted = (
             len(rows) > 1
             and len(counts) == len(row) - 1 >= 1
@@ -233,7 +258,14 @@ def _split_header(rows: list[_Row]) -> tuple[list[_Row], list[_Row]]:
             and bool(_TOKEN_WORDS.fullmatch(row[0].label))
             and len(counts) > 1
         )
-        if (numeric and not counted) or row[0].is_number or row[0].is_vector:
+        words = [cell for cell in row[1:] if cell.label and not cell.is_number]
+        names = (
+            len(rows) > 1
+            and bool(_TOKEN_WORDS.fullmatch(row[0].label))
+            and bool(words)
+            and not any(cell.is_vector or "." in cell.text for cell in row[1:])
+        )
+        if (numeric and not counted and not names) or row[0].is_number or row[0].is_vector:
             break
         header.append(rows.pop(0))
     body = [row for row in rows if not _SEPARATOR.fullmatch("|".join(c.text for c in row))]
@@ -251,6 +283,9 @@ def _has_labels(header: list[_Row], body: list[_Row]) -> bool:
         return True
     # Words that are written as digits, below a heading that says “Token”.
     heading = header[-1][0].label if header else ""
+    counts = [row[0].text.strip() for row in body] == [str(n) for n in range(len(body))]
+    if header and not heading and counts and len(header[-1]) == len(body[0]):
+        return True  # the rows are numbered, as pandas does
     return bool(heading) and bool(_TOKEN_WORDS.fullmatch(heading)) and len(body[0]) > 1
 
 
@@ -272,6 +307,9 @@ def _numeric_columns(source: Source, body: list[_Row], first: int) -> list[int]:
             )
     for row in body:
         for c in columns:
+            if c >= len(row):
+                line = source.line(row[0].start)
+                raise Unreadable(f"{source.name}: a ragged matrix: see line {line}.")
             if not (row[c].is_number or row[c].is_vector):
                 figure_at(source, row[c].text, row[c].start)
     return columns

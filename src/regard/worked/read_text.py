@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 from regard.worked.blocks import Block, Found, Statement
-from regard.worked.figures import NUMBER, Figure
-from regard.worked.read_tables import figure_at, read_tables, read_vector
+from regard.worked.figures import NUMBER, Figure, as_number
+from regard.worked.read_tables import figure_at, read_tables, read_tabular, read_vector
 from regard.worked.source import Source, Unreadable, numbers
 
 __all__ = ["read_text"]
@@ -15,14 +16,22 @@ _LATEX = re.compile(
     r"\\{1,2}begin\{([bBpvV]?(?:small)?matrix|array)\}(?:\{[^}]*\})?(.*?)\\{1,2}end\{\1\}",
     re.DOTALL,
 )
+_TABULAR = re.compile(
+    r"\\begin\{tabular\}(?:\{(?:[^{}]|\{[^{}]*\})*\})?(.*?)\\end\{tabular\}", re.DOTALL
+)
 _LATEX_ROWS = re.compile(r"\\{2,4}(?:\[[^\]]*\])?|\\cr\b")
 _OPEN, _CLOSE = r"\\{0,2}[\[(]", r"\\{0,2}[\])]"
 _GAP = r"(?:\s*[,;&|]\s*|\s+)"
+# Atomic and possessive: what has matched a number is never tried again as two.
 _VECTOR = re.compile(
-    rf"{_OPEN}\s*((?:{NUMBER})(?:{_GAP}(?:{NUMBER}))*)\s*,?\s*{_CLOSE}", re.IGNORECASE
+    rf"{_OPEN}\s*+((?>{NUMBER})(?>{_GAP}(?>{NUMBER}))*+)\s*+,?\s*+{_CLOSE}", re.IGNORECASE
 )
 _LIST = re.compile(r"\\{0,2}\[([^\[\]]*)\\{0,2}\]")
 _ASSIGNED = re.compile(r"(?:=>?|≈|\\approx|:|→|\\to|\\rightarrow)[\s$(\\]*$")
+_COMMENT = re.compile(r"^[ \t]*(?:#+(?=[ \t]*[\[\]\d.\-−])|//+|>+)", re.MULTILINE)
+# Between two operands of a product or a sum, and between them and their result.
+_OPERATOR = re.compile(r"[\s\d.,·*×+@&()−-]*(?:\\(?:cdot|times)[\s\d.,·*×+@&()−-]*)*")
+_RESULT = re.compile(r"[\s$&]*(?:=|≈|\\approx)[\s$&]*")
 _IN_LIST = re.compile(r"[\[\]]\s*[,;]?\s*$")
 _STATEMENT = re.compile(
     rf"(?:=|≈|\\approx|:)\s*\$*\s*({NUMBER})(?![\w.]|\s*[·*×/^]|\s*\\(?:cdot|times))", re.IGNORECASE
@@ -34,11 +43,13 @@ def read_text(source: Source) -> Found:
     """Everything that looks like a matrix, a vector, a list of tokens or a statement."""
     reader = _Reader(source)
     reader.read_latex()
+    reader.read_tabulars()
     reader.read_tables()
     reader.read_token_lists()
     reader.read_vectors()
     reader.read_statements()
     reader.found.blocks.sort(key=lambda block: block.start)
+    reader.drop_operands()
     reader.add_titles()
     return reader.found
 
@@ -46,7 +57,11 @@ def read_text(source: Source) -> Found:
 class _Reader:
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.text = source.text  # what has been read is blanked, so that offsets stay
+        # What has been read is blanked, so that offsets stay; so are marks of comments.
+        self.text = _COMMENT.sub(lambda mark: " " * len(mark[0]), source.text)
+        self.decimal_comma = bool(
+            re.search(r"\d,\d\d\b", source.text) and not re.search(r"\d\.\d", source.text)
+        )
         self.found = Found()
         self.tall: list[tuple[int, int]] = []  # the spans of blocks with several rows
 
@@ -55,6 +70,13 @@ class _Reader:
         self.text = self.text[:start] + middle + self.text[end:]
 
     # ── LaTeX ────────────────────────────────────────────────────────────────────────────────
+
+    def read_tabulars(self) -> None:
+        for match in list(_TABULAR.finditer(self.text)):
+            blocks = read_tabular(self.source, match[1], match.start(1))
+            self.found.blocks += blocks
+            self.tall.append(match.span())
+            self._blank(*match.span())
 
     def read_latex(self) -> None:
         floor = 0
@@ -77,7 +99,7 @@ class _Reader:
             lead = self._lead(match.start(), across_lines=True, floor=floor)
             lead = re.sub(r"^\W*\\q?quad\b|^[\s,;$]+", "", lead)
             floor = match.end()
-            self.found.blocks.append(Block(match.start(), rows, lead))
+            self.found.blocks.append(Block(match.start(), rows, lead, end=match.end()))
             self.tall.append(match.span())
             self._blank(*match.span())
 
@@ -116,8 +138,7 @@ class _Reader:
             used = last + 1
             rows: list[list[Figure]] = []
             for match in group:
-                for part, start in _split(re.compile(";"), match[1], match.start(1)):
-                    rows.append(read_vector(part, start, self.source))
+                rows += self._rows(match)
             for number, row in enumerate(rows, 1):
                 if len(row) != len(rows[0]):
                     raise Unreadable(
@@ -138,6 +159,7 @@ class _Reader:
                     start,
                     rows,
                     lead,
+                    end=floor,
                     is_vector=len(rows) == 1,
                     sentence=self.source.text[line_start:start],
                 )
@@ -147,9 +169,18 @@ class _Reader:
         for match in matches:
             self._blank(*match.span())
 
+    def _rows(self, match: re.Match[str]) -> list[list[Figure]]:
+        """`1 0; 0 1` is two rows; where decimals have commas, `1,5 ; 0,2` is one."""
+        parts = _split(re.compile(";"), match[1], match.start(1))
+        if self.decimal_comma and all(re.fullmatch(r"\s*[-−+]?\d+,\d+\s*", p) for p, _ in parts):
+            return [[figure_at(self.source, *part, decimal_comma=True) for part in parts]]
+        return [read_vector(*part, self.source) for part in parts]
+
     def _is_vector(self, match: re.Match[str]) -> bool:
         """Round brackets and single numbers are vectors only where something is set equal."""
         round_bracket = "(" in match[0][:3]
+        if round_bracket and as_number(match[1]):
+            return False  # (0.5) is a factor
         if round_bracket or re.fullmatch(NUMBER, match[1].strip(), re.IGNORECASE):
             return self._is_assigned(match.start(), nested=not round_bracket)
         return True
@@ -194,6 +225,31 @@ class _Reader:
                 return last_line
         return lead
 
+    def drop_operands(self) -> None:
+        """In `Q = [X][W] = [Q]` and `z = 0.6·[1, 2] + 0.4·[3, 4] = [1.8, 2.8]` the last counts."""
+        kept: list[Block] = []
+        operands: list[Block] = []
+        for block in self.found.blocks:
+            last = (operands or kept)[-1] if operands or kept else None
+            between = self.source.text[last.end : block.start] if last and last.end else None
+            if between is not None and "\n\n" not in between and len(between) < 200:
+                if between.strip() and _RESULT.fullmatch(between):
+                    operands = operands or [kept.pop()]
+                    block.lead = operands[0].lead
+                    block.sentence = operands[0].sentence
+                    operands = []
+                    kept.append(block)
+                    continue
+                if _OPERATOR.fullmatch(between) and re.search(r"^[^,\n]*$", between):
+                    if not operands:
+                        operands.append(kept.pop())
+                    operands.append(block)
+                    continue
+            kept += operands  # they were no operands: no result followed
+            operands = []
+            kept.append(block)
+        self.found.blocks = kept + operands
+
     # ── statements ───────────────────────────────────────────────────────────────────────────
 
     def read_statements(self) -> None:
@@ -211,17 +267,23 @@ class _Reader:
 
     def add_titles(self) -> None:
         """The lines of text above each block, up to the next block of several rows."""
-        lines_of_vectors = {self.source.line(b.start) for b in self.found.blocks if b.is_vector}
+        vectors = {self.source.line(b.start) for b in self.found.blocks if b.is_vector}
+        lines = [
+            line
+            for line in re.finditer(r"[^\n]+", self.text)
+            if re.search(r"\w", line[0]) and self.source.line(line.start()) not in vectors
+        ]
+        starts = [line.start() for line in lines]
+        ends = sorted(end for _, end in self.tall)
         for block in self.found.blocks:
-            floor = max((end for _, end in self.tall if end <= block.start), default=0)
-            line_start = self.text.rfind("\n", 0, block.start) + 1
-            lines = re.finditer(r"[^\n]+", self.text[floor:line_start])
-            block.titles = [
-                line[0].strip()
-                for line in reversed(list(lines))
-                if re.search(r"\w", line[0])
-                and self.source.line(floor + line.start()) not in lines_of_vectors
-            ][:8]
+            above = bisect_left(ends, block.start + 1)
+            floor = ends[above - 1] if above else 0
+            index = bisect_left(starts, self.text.rfind("\n", 0, block.start) + 1)
+            titles: list[str] = []
+            while index and len(titles) < 8 and starts[index - 1] >= floor:
+                index -= 1
+                titles.append(lines[index][0].strip())
+            block.titles = titles
 
 
 def _split(pattern: re.Pattern[str], text: str, start: int) -> list[tuple[str, int]]:

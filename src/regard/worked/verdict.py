@@ -66,6 +66,8 @@ def judge(source: Source, exercise: Exercise) -> Judged:
     keys = sorted(exercise.matrices, key=lambda key: (KINDS.index(key[0]), key[1] or 0))
     for key in keys:
         matrix = exercise.matrices[key]
+        if key in exercise.borrowed:
+            continue
         if not sources(exercise, *key):
             judged.given.add(key)
             _judge_given(source, matrix, judged)
@@ -77,8 +79,9 @@ def judge(source: Source, exercise: Exercise) -> Judged:
             wrong[key][cell.row, cell.column] |= cell.is_wrong
         diagnose(exercise, key, chains["full"], cells)
         judged.cells += cells
-    for matrix in exercise.matrices.values():
-        _judge_sums(source, matrix, judged)
+    for key in keys:
+        if key not in exercise.borrowed:
+            _judge_sums(source, exercise.matrices[key], judged)
     return judged
 
 
@@ -164,7 +167,7 @@ def _tainted(
         elif kind == "head_output" and source[0] == "value":
             tainted |= marks.any(axis=0)
         elif kind == "concatenated":
-            start = ((source[1] or 1) - 1) * marks.shape[1]
+            start = ((source[1] or 0) - exercise.first_head) * marks.shape[1]
             tainted[:, start : start + marks.shape[1]] |= marks
         else:
             tainted |= marks.any(axis=1, keepdims=True)

@@ -1,0 +1,181 @@
+"""Whose row is it? The rows and columns of a block find their places in a matrix."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+from regard.worked.blocks import Block
+from regard.worked.exercise import Exercise, Matrix
+from regard.worked.figures import Figure
+from regard.worked.names import Name, plain
+from regard.worked.source import Source, Unreadable
+
+__all__ = ["add_block", "label_of", "rows_agree", "tokens_of"]
+
+_SQUARE = ("scores", "scaled", "weights")  # kinds whose columns are tokens
+_WITHOUT_TOKENS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
+_MASKED = -1e4  # a score below is one way to write −∞
+_COUNTED = re.compile(
+    r"(?:[a-z]|token|word|input|row|position|토큰|단어|입력|টোকেন|শব্দ)?[ _#]*(\d{1,4})",
+    re.IGNORECASE,
+)
+
+
+def tokens_of(exercise: Exercise) -> list[str]:
+    """The tokens, as far as they are known: from the text, or from the first labelled matrix."""
+    if exercise.tokens:
+        return exercise.tokens
+    for kind in ("input", "embeddings", "query"):
+        for (other, _), matrix in exercise.matrices.items():
+            if other == kind and len(matrix.row_labels) > 1:
+                return matrix.row_labels
+    return []
+
+
+def label_of(block: Block, name: Name, exercise: Exercise, *, named_by_title: bool) -> str | None:
+    """The token that a vector belongs to: by its symbol, by its sentence, by what stands left."""
+    if name.row is not None or not block.is_vector:
+        return name.row
+    found = _token_in(block.sentence, tokens_of(exercise))
+    if found is not None:
+        return found
+    lead = re.sub(r"^\s*(?:(?:[-*+•>]|#+|//|\d+[.)])\s+)+|[\s:=→>$*`\"“”]+$", "", block.lead)
+    lead = re.sub(r"(?:\\to|\\rightarrow|=)\s*$", "", lead).strip(' \t"“”*`$')
+    if named_by_title and 0 < len(lead) <= 40:
+        return lead
+    last = re.search(r"(?<![\d.])(\d{1,3})$", lead)
+    if last and not re.search(r"head[ _]?\d+$|step \d+$", lead, re.IGNORECASE):
+        return last[1]
+    return None
+
+
+def add_block(
+    source: Source, exercise: Exercise, matrix: Matrix, block: Block, label: str | None
+) -> None:
+    """Put the figures of a block into the cells of its matrix."""
+    rows = _row_places(exercise, matrix, block, label)
+    columns = _column_places(exercise, matrix, block)
+    width = max(columns) + 1
+    if matrix.figures and matrix.shape[1] != width:
+        line = source.line(block.start)
+        raise Unreadable(
+            f"{source.name}: a ragged matrix: {matrix.symbol} has {matrix.shape[1]} columns in "
+            f"line {matrix.line} and {width} in line {line}."
+        )
+    for i, row in zip(rows, block.rows, strict=True):
+        for j, figure in zip(columns, row, strict=True):
+            figure = _masked(figure, matrix.kind)
+            if math.isinf(figure.value) and matrix.kind not in ("scores", "scaled"):
+                place = source.place(figure.start)
+                raise Unreadable(f"{source.name}, {place}: an infinity in {matrix.symbol}.")
+            matrix.figures.setdefault((i, j), []).append(figure)
+    if block.sums:
+        matrix.sums |= dict(zip(rows, block.sums, strict=True))
+    matrix.shape = (max([matrix.shape[0], *(i + 1 for i in rows)]), width)
+
+
+def rows_agree(matrix: Matrix, block: Block) -> bool:
+    """Whether a block without labels repeats what is printed already, mistakes aside."""
+    if block.shape != matrix.shape:
+        return False
+    same = [
+        _is_reprint(figure, before[0])
+        for i, row in enumerate(block.rows)
+        for j, figure in enumerate(row)
+        if (before := matrix.figures.get((i, j)))
+    ]
+    return bool(same) and sum(same) > len(same) / 2
+
+
+def _is_reprint(figure: Figure, before: Figure) -> bool:
+    """The same number, or the same with fewer digits; an integer is no rough 0.71."""
+    unit = max(figure.unit, before.unit)
+    near = unit < 1 and abs(figure.value - before.value) <= unit / 2
+    return near or figure.value == before.value
+
+
+def _masked(figure: Figure, kind: str) -> Figure:
+    if kind in ("scores", "scaled") and figure.value <= _MASKED:
+        return replace(figure, value=float("-inf"), unit=0.0)
+    return figure
+
+
+def _row_places(exercise: Exercise, matrix: Matrix, block: Block, label: str | None) -> list[int]:
+    in_order = list(range(block.shape[0]))
+    if matrix.kind in _WITHOUT_TOKENS:
+        return in_order
+    known = tokens_of(exercise)
+    if matrix.kind in ("key", "value") and exercise.key_tokens:
+        known = exercise.key_tokens
+    if block.is_vector:
+        return [_vector_place(matrix, block, label, known)]
+    labels = block.row_labels
+    if not labels:
+        return in_order
+    places = [_find(label, known) for label in labels]
+    if None in places or len(set(places)) < len(places):
+        # Not the known tokens, or one of them twice: the order counts.
+        matrix.row_labels = matrix.row_labels or list(labels)
+        return in_order
+    matrix.row_labels = matrix.row_labels or list(known)
+    return [place for place in places if place is not None]
+
+
+def _vector_place(matrix: Matrix, block: Block, label: str | None, known: list[str]) -> int:
+    if label is None:
+        for i in range(matrix.shape[0]):
+            same = [matrix.figures.get((i, j)) for j in range(block.shape[1])]
+            if all(f and f[0].value == g.value for f, g in zip(same, block.rows[0], strict=True)):
+                return i
+        return matrix.shape[0]
+    folded = plain(label).casefold()
+    labels = known or matrix.row_labels
+    same = [i for i, other in enumerate(labels) if plain(other).casefold() == folded]
+    free = [i for i in same if not any((i, j) in matrix.figures for j in range(block.shape[1]))]
+    place = (free or same or [_find(label, labels)])[0]
+    if place is None:
+        count = _COUNTED.fullmatch(label)
+        place = int(count[1]) - 1 if count and 0 < int(count[1]) <= 1000 else matrix.shape[0]
+        place = max(place, 0)
+    while len(matrix.row_labels) <= place:
+        here = len(matrix.row_labels)
+        matrix.row_labels.append(
+            known[here] if here < len(known) else label if here == place else str(here + 1)
+        )
+    return place
+
+
+def _column_places(exercise: Exercise, matrix: Matrix, block: Block) -> list[int]:
+    columns = list(range(block.shape[1]))
+    if not block.column_labels or matrix.kind not in _SQUARE:
+        return columns
+    known = exercise.key_tokens or tokens_of(exercise)
+    found = [_find(label, known) for label in block.column_labels]
+    if None not in found and len(set(found)) == len(found):
+        columns = [index for index in found if index is not None]
+    in_order = columns == list(range(block.shape[1]))
+    matrix.column_labels = matrix.column_labels or list(block.column_labels if in_order else known)
+    return columns
+
+
+def _find(label: str, known: list[str]) -> int | None:
+    """The place of a token among the known ones: the only one of its name, or by its count."""
+    folded = [plain(other).casefold() for other in known]
+    if folded.count(plain(label).casefold()) == 1:
+        return folded.index(plain(label).casefold())
+    count = _COUNTED.fullmatch(label)
+    if count and 1 <= int(count[1]) <= len(known):
+        return int(count[1]) - 1
+    return None
+
+
+def _token_in(sentence: str, labels: list[str]) -> str | None:
+    """The one token that a sentence speaks of: at its start, or anywhere in it."""
+    words = re.sub(r"^\s*(?:[-*+•]|\d+[.)])\s+", "", sentence)[:1000]
+    for label in labels:
+        if re.match(rf"[\s\"'“*_`$]*{re.escape(label)}(?!\w)", words):
+            return label
+    found = [label for label in labels if re.search(rf"(?<!\w){re.escape(label)}(?!\w)", words)]
+    return found[0] if len(found) == 1 else None
