@@ -23,6 +23,8 @@ def choose_reading(exercise: Exercise) -> Reading:
     for index, reading in enumerate(readings):
         misfits = [_misfits(Chain(exercise, reading, way), exercise) for way in ("step", "inputs")]
         counted.append((*misfits, index))
+        if not any(misfits):
+            break
     misfits, _, best = min(counted)
     if misfits and available(exercise, "scores", exercise.heads[0]) and not _sizes(exercise):
         return Reading((math.nan, math.nan), question=_NO_SIZE)
