@@ -3,6 +3,7 @@
 # interpreter.
 PYTHON ?= python3
 JOBS ?= 2
+ROUNDS ?= 10
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -44,7 +45,7 @@ format: .venv/dev.stamp ## put the Python and C++ sources into shape
 	@$(BIN)/clang-format -i $(CPP)
 
 bench: .venv/runtime.stamp ## how long the commands take to start, beside a bare Python
-	@$(BIN)/python bench/start.py
+	@$(BIN)/python bench/start.py $(ROUNDS)
 
 pictures: .venv/runtime.stamp ## make the README's pictures again
 	@sed -n '/^```sh$$/{n;s/^regard //p;n;n;n;s/.*](\(docs[^)]*\))/\1/p}' README.md | while read -r command && read -r picture; do \

@@ -2,6 +2,8 @@
 
 The commands take turns, so that a busy moment of the machine hits them alike, and the best time of
 each counts: the least disturbed one. Every command is checked before it is timed.
+
+Usage: python bench/start.py [ROUNDS]
 """
 
 import datetime
@@ -14,7 +16,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-ROUNDS = 10
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 10
 
 # A worked example without a mistake.
 EXAMPLE = """\

@@ -218,6 +218,32 @@ def plain_columns(example: Printed) -> str:
     return "\n".join(parts)
 
 
+def commas(example: Printed) -> str:
+    parts = []
+    for name, rows in example.matrices.items():
+        labelled = not name.startswith("W_")
+        lines = [
+            ",".join(([example.tokens[i]] if labelled else []) + row) for i, row in enumerate(rows)
+        ]
+        parts.append(f"{TITLES[name]}\n\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def tabular(example: Printed) -> str:
+    parts = []
+    for name, rows in example.matrices.items():
+        labelled = not name.startswith("W_")
+        lines = [
+            " & ".join(([example.tokens[i]] if labelled else []) + row) + r" \\"
+            for i, row in enumerate(rows)
+        ]
+        body = "\n".join(["\\hline", *lines, "\\hline"])
+        parts.append(
+            f"\\caption{{{TITLES[name]}}}\n\\begin{{tabular}}{{l|cc}}\n{body}\n\\end{{tabular}}\n"
+        )
+    return "\n".join(parts)
+
+
 def toml(example: Printed) -> str:
     lines = [f"tokens = {json.dumps(example.tokens, ensure_ascii=False)}", f"d_k = {example.d_k}"]
     for name, rows in example.matrices.items():
@@ -242,6 +268,8 @@ FORMATS: dict[str, tuple[Callable[[Printed], str], str]] = {
     "latex": (latex, "example.tex"),
     "latex doubled": (latex_doubled, "example.md"),
     "plain columns": (plain_columns, "example.txt"),
+    "commas": (commas, "example.csv"),
+    "tabular": (tabular, "example.tex"),
     "toml": (toml, "example.toml"),
     "json": (as_json, "example.json"),
 }
