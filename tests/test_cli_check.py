@@ -39,7 +39,7 @@ def test_a_right_example_ends_with_zero(tmp_path: Path, capsys: pytest.CaptureFi
     path = tmp_path / "right.md"
     path.write_text(RIGHT, encoding="utf-8")
     assert main(["check", str(path)]) == 0
-    assert "right.md: right: all 1 checked number" in capsys.readouterr().out
+    assert "right.md: all 1 checked number is right" in capsys.readouterr().out
 
 
 def test_a_wrong_example_ends_with_one_and_names_the_cell(

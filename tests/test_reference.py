@@ -963,3 +963,16 @@ def test_a_layer_refuses_an_arrangement_that_it_does_not_know() -> None:
         reference.encoder_layer([[1.0]], half, half, arrangement="sandwich")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'post' or 'pre'; got 'notes'"):
         reference.decoder_layer([[1.0]], [[1.0]], half, triple, half, arrangement="notes")  # type: ignore[arg-type]
+
+
+def test_which_queries_count_is_said_for_each_sequence_and_all_heads_alike() -> None:
+    weights = np.arange(2 * 2 * 3 * 5, dtype=float).reshape(2, 2, 3, 5)
+    queries = np.array([[True, True, False], [False, True, True]])
+    for sequence in range(2):
+        for head in range(2):
+            alone = weights[sequence, head][queries[sequence]]
+            np.testing.assert_allclose(
+                reference.received(weights, queries)[sequence, head], alone.sum(axis=0)
+            )
+            pooled = reference.pooled_map(weights, (1, 5), queries=queries)[sequence, head, 0]
+            np.testing.assert_allclose(pooled, alone.mean(axis=0))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard import reference
+from regard._files import write_text
 from regard.reference import Array
 from regard.text import tokenize
 
@@ -94,6 +95,9 @@ STEPS: Mapping[str, StepKind] = {
 }
 
 
+_NO_W_O = "O = C (no W_O: handed on as it is)"
+
+
 @dataclass(frozen=True)
 class Axis:
     """One axis of a step's array: what it runs over, and the name of each place on it."""
@@ -126,6 +130,10 @@ class Step:
 
     @property
     def meaning(self) -> str:
+        if self.name == "input" and "positions" not in self.parts:
+            return "Each token is a row of numbers: what the word means."
+        if self.name == "output" and self.formula == _NO_W_O:
+            return "Each token's vector as it leaves attention: the word in its context."
         return STEPS[self.name].meaning
 
     @property
@@ -269,7 +277,7 @@ class Trace:
                 f"−∞: masked, as “{columns[j]}” comes after “{rows[i]}” and may not be seen", value
             )
         score, divisor = float(self.steps["scores"].array[h, i, j]), self.divisor or 1.0
-        if divisor == 1.0:
+        if self.steps[step].formula.startswith("S′ = S,"):
             return Explanation(f"{figure(value)} = {figure(score)}, not scaled", value, (score,))
         # Only a root that is a whole number gives a score other than 0 an exact quotient.
         exact = divisor.is_integer() or score == 0
@@ -397,7 +405,7 @@ class Trace:
 
     def save(self, path: str | Path) -> None:
         """Write `to_json()` to a file."""
-        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+        write_text(path, self.to_json() + "\n")
 
     # ── making one ───────────────────────────────────────────────────────────────────────────
 
@@ -455,12 +463,13 @@ class Trace:
                 )
             )
         maker.name_heads(n_heads, projections)
+        given = "" if projections is not None else "{}, given"
         if q is not None:
-            maker.add("query", q, "token")
+            maker.add("query", q, "token", formula=given.format("Q"))
         if k is not None:
-            maker.add("key", k, "key token")
+            maker.add("key", k, "key token", formula=given.format("K"))
         if v is not None:
-            maker.add("value", v, "key token")
+            maker.add("value", v, "key token", formula=given.format("V"))
         outputs = None
         if q is not None and k is not None:
             divisor = math.sqrt(k.shape[-1]) if scale else 1.0
@@ -571,7 +580,7 @@ class _Maker:
         )
         mix, formula = projections.w_o, STEPS["output"].formula
         if mix is None:
-            output, formula = concatenated, "O = C (no W_O: handed on as it is)"
+            output, formula = concatenated, _NO_W_O
         elif mix.ndim != 2 or len(mix) != concatenated.shape[1]:
             raise ValueError(
                 f"trace(): W_O must have {concatenated.shape[1]} rows, one for each column of the "

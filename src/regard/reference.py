@@ -331,7 +331,7 @@ def pooled_map(
     if allowed is not None:
         counts = counts & np.asarray(allowed, dtype=bool).any(axis=-1)
     if queries is not None:
-        counts = counts & np.asarray(queries, dtype=bool)
+        counts = counts & _of_queries(queries, weights)
     of_row = np.arange(n_queries) * rows // max(n_queries, 1)
     of_column = np.arange(n_keys) * columns // max(n_keys, 1)
     counted = np.where(counts[..., None], weights, 0.0)
@@ -349,8 +349,14 @@ def received(weights: ArrayLike, queries: ArrayLike | None = None) -> Array:
     """
     weights = _float64(weights)
     if queries is not None:
-        weights = np.where(np.asarray(queries, dtype=bool)[..., None], weights, 0.0)
+        weights = np.where(_of_queries(queries, weights)[..., None], weights, 0.0)
     return weights.sum(axis=-2)
+
+
+def _of_queries(queries: ArrayLike, weights: Array) -> Mask:
+    """Which queries count, (B, Nq) for all heads alike, so that it broadcasts to (B, H, Nq)."""
+    counted = np.asarray(queries, dtype=bool)
+    return counted[:, None] if counted.ndim == 2 and weights.ndim == 4 else counted
 
 
 def distance(weights: ArrayLike) -> Array:

@@ -208,7 +208,9 @@ def test_the_order_of_labelled_rows_does_not_matter() -> None:
     )
     text = "X\n\na\t1\t2\nb\t3\t4\n\n" + text
     assert check_text(text).exit_code == 0
-    assert check_text(text.replace("b\t3\t4\n\nk_b", "b\t3\t4\n\nk_b")).exit_code == 0
+    swapped = text.replace("a\t1\t2\nb\t3\t4\n\nk_b", "b\t3\t4\na\t1\t2\n\nk_b")
+    assert swapped != text
+    assert check_text(swapped).exit_code == 0
 
 
 def test_a_transposed_key_is_read_as_a_key() -> None:
@@ -259,7 +261,7 @@ def test_masked_scores_are_left_out_of_the_softmax() -> None:
 
 
 def test_a_causal_softmax_is_accepted_where_the_figures_fit_only_that() -> None:
-    text = "scaled = [[0.5, 0.7], [0, 0]]\nweights = [[1, 0], [0.5, 0.5]]\n"
+    text = "Q = [[1, 0], [0, 1]]\nK = [[1, 0], [1, 1]]\nweights = [[1.00, 0.00], [0.33, 0.67]]\n"
     report = check_text(text)
     assert report.exit_code == 0
     assert "causal" in report.exercises[0].remarks[0].text
@@ -387,7 +389,12 @@ def test_numbers_in_prose_are_not_taken_for_matrices() -> None:
         ("a.tex", "\nQ = \\begin{bmatrix} 1 & a \\end{bmatrix}", "line 2, column 25: “a”"),
         ("a.md", "Q = [[nan, 2]]\n", "line 1, column 7: “nan”"),
         ("a.md", "Q = [[1e400, 2]]\n", "line 1, column 7: “1e400”"),
-        ("a.json", '{"Q": [[1, 2], [3, "x"]]}', "Q, row 2: 'x' is not a number"),
+        ("a.json", '{"Q": [[1, 2], [3, "x"]]}', "line 1, column 20: Q, row 2: “x” is not a number"),
+        ("a.json", '{"Q": [[1, 2], "oops"]}', "row 2 is no row"),
+        ("a.md", "Q = [[1, 2], [a, b]]\n", "line 1, column 15: “a” is not a number"),
+        ("a.md", "Q\n\n| | | |\n|---|---|---|\n| a | 1.O | l |\n| b | 3 | 4 |\n", "“1.O”"),
+        ("a.md", "S = [[6, inf]]\n", "an infinity"),
+        ("a.md", "[1, 2] " * 40_000, "characters"),
         ("a.json", '{"Q": [[1, 2],', "not JSON"),
         ("a.toml", "Q = [[1, 2],", "not TOML"),
         ("a.json", "[" * 100_000, "nested too deeply"),
@@ -420,6 +427,7 @@ def test_bad_input_is_refused_in_one_clear_line(name: str, text: str, message: s
         (b"Q = [[1, 2]]\n\xff\n", "not UTF-8: byte 0xff in line 2"),
         (b"Q = [[1, 2]]\0", "binary"),
         (b"1 " * 2**22, "larger than 4 MB"),
+        (b"1 " * 2**18, "characters"),
     ],
 )
 def test_files_that_are_no_text_are_refused(tmp_path: Path, content: bytes, message: str) -> None:

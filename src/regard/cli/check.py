@@ -73,9 +73,11 @@ def check(
     taken_as = dict(_pair(name) for name in names or ())
     _guard(file, {"--fix": fix, "--json": json, "--svg": svg})
     try:
-        report = check_text(read_standard_input(), "-", taken_as) if file == "-" else None
-        report = report or check_file(file, taken_as)
-        fixed = fix_text(report, taken_as) if fix is not None else ""
+        if file == "-":
+            report = check_text(read_standard_input(), "standard input", taken_as)
+        else:
+            report = check_file(file, taken_as)
+        fixed = fix_text(report) if fix is not None else ""
         left = check_text(fixed, report.source.name, taken_as).exit_code if fix is not None else 0
     except Unreadable as error:
         raise BadInput(str(error)) from error
@@ -90,7 +92,8 @@ def check(
     if fix is not None:
         write_out(fix, fixed)
         if left:
-            print(f"{fix} still has what cannot be recomputed; check it.", file=sys.stderr)
+            what = "wrong numbers that nothing produces" if left == 1 else "an open question"
+            print(f"{fix} still has {what}: check it.", file=sys.stderr)
     raise typer.Exit(report.exit_code)
 
 

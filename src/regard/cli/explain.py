@@ -134,7 +134,8 @@ def _trace(
 
         if sizes:
             names = " and ".join(f"--{name}" for name in sizes)
-            raise ValueError(f"{names} need a text of your own: an example has its own numbers.")
+            verb = "needs" if len(sizes) == 1 else "need"
+            raise ValueError(f"{names} {verb} a text of your own: an example has its numbers.")
         trace = worked_example(example or "apple").trace(**settings)
         if "scores" not in trace.steps and (settings["causal"] or not settings.get("scale", True)):
             raise ValueError(f"the example {example!r} starts from given weights: no scores.")

@@ -60,10 +60,8 @@ def _verdict(report: Report, width: int) -> Text:
         text, style = "not everything could be checked", "bold"
     else:
         verb = "is" if checked == 1 else "are"
-        text, style = (
-            f"right: all {checked} checked {numbers} {verb} within reach",
-            f"bold {_RIGHT}",
-        )
+        text = f"all {checked} checked {numbers} {verb} right, allowing for rounding"
+        style = f"bold {_RIGHT}"
     return Text(_end_of(f"{report.source.name}: ", width - cell_len(text)) + text, style)
 
 
@@ -107,7 +105,10 @@ def _matrices(judged: Judged, width: int) -> list[Text]:
         place = f"line {matrix.line:<4}" if matrix.line else "         "
         status, style = _status(judged, *key)
         line = Text(f"    {pad(name, longest)}  {shape:>7}  {place}  ")
-        room = max(width - line.cell_len - cell_len(status) - 2, 8)
+        room = width - line.cell_len - cell_len(status) - 2
+        if room < 8:  # too narrow for what the text calls it
+            lines += [Text(fit(line.plain.rstrip(), width)), Text(f"      {status}", style)]
+            continue
         called = visible(matrix.called)
         quoted = f"“{fit(called, room - 2)}”" if matrix.line else fit(called, room)
         line.append(pad(quoted, room), "dim").append("  ").append(status, style)
@@ -146,7 +147,9 @@ def _first_causes(judged: Judged, width: int, everything: bool) -> list[Text]:
     if not cells:
         return []
     shown = cells if everything else cells[:_MOST_ROWS]
-    names = [fit(cell.name, 36) for cell in shown]
+    several = len(judged.exercise.heads) > 1
+    heads = [f", head {cell.head}" if several and cell.head is not None else "" for cell in shown]
+    names = [fit(cell.name + head, 36) for cell, head in zip(shown, heads, strict=True)]
     longest = max(map(cell_len, names))
     printed = max(7, *(cell_len(cell.figure.text) for cell in shown))
     right = max(5, *(cell_len(cell.right_text) for cell in shown))

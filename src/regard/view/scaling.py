@@ -54,9 +54,14 @@ def render_scaling(
             block = table(rows, matrices, width - 4, corner=corner, everything=everything)
             lines += [Text("    ").append_text(line) for line in block.lines]
     means = [f"{values.mean():.4f}" for values in (*largest, *entropies)]
+    sharper = float(largest[1].mean() - largest[0].mean())
     return lines + paragraph(
         f"Without √d_k the largest weight of a row is {means[1]} on average instead of {means[0]}, "
-        f"and the entropy {means[3]} instead of {means[2]}: large scores let the softmax pick one "
-        "token instead of mixing several.",
+        f"and the entropy {means[3]} instead of {means[2]}: "
+        + (
+            "larger scores let the softmax pick one token instead of mixing several."
+            if sharper > 0.1
+            else f"a little sharper. Scores grow with d_k, and here it is only {root[1:]}."
+        ),
         width,
     )

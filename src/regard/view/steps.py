@@ -66,6 +66,8 @@ def step_block(
     given = _given(trace, step, width - block.width - 4, head)
     if given is not None:
         block = beside(block, given)
+    elif (below := _given(trace, step, width, head)) is not None:
+        block = replace(block, lines=[*block.lines, *below.lines])
     return replace(block, part=" and ".join(filter(None, (left_out, block.part))))
 
 

@@ -173,6 +173,8 @@ def _introduction(trace: Trace, width: int) -> list[Text]:
         sizes.append(f"d_k = {trace.steps['key'].array.shape[-1]}")
     if trace.causal:
         sizes.append("causal: no token sees a later one")
+    if trace.divisor == 1.0 and "key" in trace.steps and trace.steps["key"].array.shape[-1] > 1:
+        sizes.append("not scaled")
     return lines + paragraph(" · ".join(sizes), width, indent=0, style="dim")
 
 
@@ -202,7 +204,9 @@ def _worked_cell(
     """How the cell came about, where that is a calculation that fits two lines."""
     if not trace.explain(step.name, *cell, head).terms:
         return []
-    lines = paragraph("e.g. " + _explanation(trace, step, cell, head), width)
+    several = step.has_heads and len(step.array) > 1
+    start = f"e.g. {step.axes[0].labels[head]}, " if several else "e.g. "
+    lines = paragraph(start + _explanation(trace, step, cell, head), width)
     return lines if len(lines) <= 2 else []
 
 

@@ -15,8 +15,10 @@ from regard.worked.cell import Cell
 from regard.worked.figures import Figure
 from regard.worked.read_structured import is_structured, read_structured
 from regard.worked.read_text import read_text
-from regard.worked.source import Source, Unreadable, read_source
+from regard.worked.source import PROSE_LIMIT, Source, Unreadable, read_source
 from regard.worked.verdict import Judged, judge
+
+_MOST_ROUNDS = 24  # there are ten steps, and each may have to wait for the one before
 
 __all__ = ["Report", "check", "check_text", "fix_text"]
 
@@ -26,6 +28,7 @@ class Report:
     """What `check` found: the exercises with their verdicts, and questions about the rest."""
 
     source: Source
+    taken_as: Mapping[str, str] = field(default_factory=dict)
     exercises: list[Judged] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
 
@@ -82,11 +85,17 @@ def check_text(text: str, name: str = "text", taken_as: Mapping[str, str] | None
 
 
 def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
-    found = read_structured(source) if is_structured(source) else read_text(source)
+    structured = is_structured(source)
+    if not structured and len(source.text) > PROSE_LIMIT:
+        raise Unreadable(
+            f"{source.name} has over {PROSE_LIMIT // 1000},000 characters, which no worked example "
+            "has: not read."
+        )
+    found = read_structured(source) if structured else read_text(source)
     if not found.blocks:
         raise Unreadable(f"There is no matrix of numbers in {source.name}.")
     exercises, questions = assemble(source, found, taken_as)
-    report = Report(source, questions=questions)
+    report = Report(source, taken_as, questions=questions)
     for exercise in exercises:
         try:
             report.exercises.append(judge(source, exercise))
@@ -105,48 +114,51 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
     return report
 
 
-def fix_text(report: Report, taken_as: Mapping[str, str] | None = None) -> str:
+def fix_text(report: Report) -> str:
     """The text with every wrong number recomputed from the inputs, in the digits it was printed in.
 
-    A number that is within reach of the inputs stays, even if another rounding would be closer; so
-    what follows from it is chosen to follow from it as printed too. Numbers that nothing produces
-    (given weights that do not sum to 1) stay as well: there is nothing to recompute them from.
+    A number that is within reach of the inputs stays, even if another rounding would be closer;
+    what follows from it is recomputed from it as printed. Where the numbers that stay do not agree
+    with one another, all that is computed is recomputed in full. Numbers that nothing produces
+    (given weights that do not sum to 1) stay: there is nothing to recompute them from.
     """
     text = report.source.text
-    for attempt in range(12):
-        changes = _changes(report, in_full=attempt > 0)
+    for _ in range(_MOST_ROUNDS):
+        changes = _claims_put_right(report)
+        # From the start of the chain: what is made of wrong numbers waits until they are right.
+        changes += [
+            (cell.figure, cell.right_text)
+            for cell in report.wrong
+            if not cell.is_tainted and cell.right_text != cell.figure.text
+        ]
+        if not changes and report.wrong:
+            changes = _recomputed(report)
         if not changes:
             return report.source.mark + text
         text = _replaced(text, changes)
-        report = _check(replace(report.source, text=text), taken_as or {})
+        report = _check(replace(report.source, text=text), report.taken_as)
     raise Unreadable(f"{report.source.name}: its numbers cannot be made to agree.")
 
 
-def _changes(report: Report, *, in_full: bool) -> list[tuple[Figure, str]]:
-    """New texts for wrong figures. The first time, those that inherit a mistake are recomputed in
-    full, and first causes as they follow from what is printed, if that is within reach."""
-    changes: list[tuple[Figure, str]] = []
-    for judged in report.exercises:
-        for cell in judged.wrong:
-            text = cell.right_text
-            low = max(cell.reachable[0], cell.follows_range[0])
-            high = min(cell.reachable[1], cell.follows_range[1])
-            if low <= high:
-                follows = cell.figure.like(min(max(cell.from_printed, low), high))
-                closest = cell.figure.like(min(max(cell.right, low), high))
-                if not in_full and cell.origin == "first":
-                    text = follows
-                elif text == cell.figure.text:
-                    # Right in full, but not from the step before as printed: meet both.
-                    text = closest
-            if text != cell.figure.text:
-                changes.append((cell.figure, text))
-        changes += [
-            (claim.figure, claim.right)
-            for claim in judged.claims
-            if claim.figure is not None and not claim.is_right
-        ]
-    return changes
+def _claims_put_right(report: Report) -> list[tuple[Figure, str]]:
+    return [
+        (claim.figure, claim.right)
+        for judged in report.exercises
+        for claim in judged.claims
+        if claim.figure is not None and not claim.is_right
+    ]
+
+
+def _recomputed(report: Report) -> list[tuple[Figure, str]]:
+    """Everything that is computed, in full: for numbers that are within reach, but not together."""
+    return [
+        (figure, figure.like(float(exact[cell])))
+        for judged in report.exercises
+        for key, exact in judged.exact.items()
+        for cell, figures in judged.exercise.matrices[key].figures.items()
+        for figure in figures
+        if math.isfinite(figure.value) and figure.like(float(exact[cell])) != figure.text
+    ]
 
 
 def _replaced(text: str, changes: list[tuple[Figure, str]]) -> str:

@@ -38,6 +38,8 @@ class Example:
             )
         elif positions != "none":
             raise ValueError(f"The example {self.name!r} has no input to add positions to.")
+        usual = positions == "none" and not causal and scale
+        unchanged = "" if usual or "head_2" not in given else " It stays as it is given."
         return Trace.build(
             tokens=given["tokens"],
             key_tokens=given.get("key_tokens"),
@@ -51,7 +53,7 @@ class Example:
             causal=causal,
             scale=scale,
             title=self.title,
-            note=self.about,
+            note=self.about + unchanged,
         )
 
 

@@ -20,6 +20,7 @@ from regard.worked.words import head_in
 
 __all__ = ["assemble"]
 
+_OF_QUERIES = ("scores", "scaled", "weights", "head_output", "output")
 _SECTION = re.compile(
     r"^\s{0,3}(?:#{1,6}\s|\d{1,3}[.)]\s+\S|(?:step|part|example|단계|예제|ধাপ|উদাহরণ)\s*\d)",
     re.IGNORECASE,
@@ -79,6 +80,15 @@ class _Builder:
         _refine_units(block)
         label = label_of(block, name, self.main, named_by_title=by_title)
         exercise = self._exercise(block, name, label)
+        if label is None and block.is_vector and name.kind in _OF_QUERIES:
+            label = self._row_of_lone(block, name, exercise)
+            if label == "":
+                self._ask(
+                    line,
+                    f"whose row of the {SYMBOLS[name.kind]} is this? For the token “the” write "
+                    f"{name.kind}_the = …, or say --as {line}={name.kind}_the.",
+                )
+                return
         key = (name.kind, name.head)
         before = exercise.matrices.get(key)
         if before is not None and label is None and not _may_join(before, block, exercise):
@@ -89,6 +99,30 @@ class _Builder:
             key, Matrix(*key, called=called, line=line, reason=reason)
         )
         add_block(self.source, exercise, matrix, block, label)
+
+    def _row_of_lone(self, block: Block, name: Name, exercise: Exercise) -> str | None:
+        """Whose row a vector without a label is, where there are several queries.
+
+        As many of them as there are queries come in order (None). A single one belongs to the one
+        query whose scores are written out; else it is not known ("").
+        """
+        query = exercise.get("query", name.head) or exercise.get("input")
+        n_queries = query.shape[0] if query is not None else 0
+        if n_queries < 2:
+            return None
+        same = [
+            other
+            for other in self.found.blocks
+            if other.is_vector and (found := name_of(other.lead)) and found.kind == name.kind
+        ]
+        if len(same) >= n_queries:
+            return None
+        rows = {
+            found.row
+            for statement in self.found.statements
+            if (found := name_of(statement.lead)) and found.kind == "scores" and found.row
+        }
+        return rows.pop() if len(rows) == 1 else ""
 
     def _settle_head(self, name: Name, block: Block) -> Name:
         if name.kind not in HEAD_KINDS:
@@ -131,10 +165,8 @@ class _Builder:
         return None, called, "", False
 
     def _ask(self, line: int, question: str) -> None:
-        self.questions.append(
-            f"line {line}: {question} Say it with --as {line}=K (or Q, V, X, W_Q, scores, "
-            "weights, …, ignore)."
-        )
+        how = f" Say it with --as {line}=K (or Q, V, X, W_Q, scores, weights, …, ignore)."
+        self.questions.append(f"line {line}: {question}" + ("" if "--as" in question else how))
 
     @staticmethod
     def _asked(wanted: str, block: Block) -> Name | None:
@@ -147,7 +179,8 @@ class _Builder:
                 f"{', '.join(dict.fromkeys(SYMBOLS.values()))}, ignore."
             )
         own = name_of(block.lead)
-        return replace(named, row=own.row if own is not None and block.is_vector else None)
+        row = own.row if own is not None and block.is_vector else None
+        return replace(named, row=named.row or row)
 
     def _head_at(self, offset: int) -> int | None:
         index = bisect_right([start for start, _ in self.heads], offset)
@@ -271,7 +304,7 @@ class _Builder:
                 exercise.says_unscaled = says_unscaled(text)
             exercise.says_causal = says_causal(text)
             statements = [s for s in self.found.statements if self._owner(s.start) is exercise]
-            add_claims(self.source, own, statements, exercise)
+            add_claims(self.source, own, statements, exercise, self._head_at)
 
 
 def _settle_ambiguous(name: Name, text: str, block: Block) -> tuple[Name, str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from regard.reference import Array
+from regard.reference import Array, softmax
 from regard.worked.cell import Cell
 from regard.worked.chain import Chain, Head, available
 from regard.worked.exercise import Exercise
@@ -62,8 +62,7 @@ def _guesses(
     if kind == "weights" and available(exercise, "scores", head):
         for divisor, text in ((1.0, "not divided by √d_k"), (_width(full, head), "divided by d_k")):
             scores = full.carried("scores", head).middle[row] / divisor
-            exponentials = np.exp(scores - scores.max())
-            yield exponentials / exponentials.sum(), f"as if the scores had been {text}"
+            yield softmax(scores), f"as if the scores had been {text}"
     for i in range(len(right)):
         for j in range(i):
             swapped = right.copy()

@@ -36,6 +36,7 @@ class Cell:
     from_step: bool
     origin: Literal["first", "inherited", "none"]
     cause: str = ""
+    is_tainted: bool = False  # made of a cell that is printed wrong
 
     @property
     def is_wrong(self) -> bool:
@@ -43,9 +44,18 @@ class Cell:
 
     @property
     def right_text(self) -> str:
-        return self.figure.like(self.right)
+        """What belongs here, in the printed digits.
+
+        Where what it is made of is printed right: what follows from that, if within reach of the
+        inputs, so that it agrees with its neighbours. Else the exact value.
+        """
+        low = max(self.reachable[0], self.follows_range[0])
+        high = min(self.reachable[1], self.follows_range[1])
+        if self.is_tainted or not low <= high:
+            return self.figure.like(self.right)
+        return self.figure.like(min(max(self.from_printed, low), high))
 
     @property
     def name(self) -> str:
-        """`K[love, 2]`, with the head where there are several."""
+        """`K[love, 2]`."""
         return f"{SYMBOLS[self.kind]}[{self.row_label}, {self.column_label}]"

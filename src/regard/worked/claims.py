@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from regard.worked.blocks import Statement
 from regard.worked.exercise import Claim, Exercise, Matrix
+from regard.worked.figures import read_figure
 from regard.worked.names import SYMBOLS, name_of, plain
 from regard.worked.source import Source
 
 __all__ = ["add_claims", "identities", "says_causal", "says_unscaled"]
 
 _IDENTITY = re.compile(
-    r"\bidentity\b|단위 ?행렬|항등 ?행렬|একক ম্যাট্রিক্স|অভেদ ম্যাট্রিক্স|单位矩阵|単位行列|einheitsmatrix"
-    r"|matrice identité|matriz identidad|(?:\bas|=)\s*\$*I\$*(?![\w'])",
+    r"\bidentity (?:matri(?:x|ces)|weights?)\b|(?:=|\b(?:is|are|be|as)) ?(?:the |an )?identity\b"
+    r"|단위 ?행렬|항등 ?행렬|একক ম্যাট্রিক্স|অভেদ ম্যাট্রিক্স|单位矩阵|単位行列|einheitsmatrix"
+    r"|matrice identité|matriz identidad",
     re.IGNORECASE,
 )
+_AS_I = re.compile(r"(?:\b[Aa]s|=)\s*\$*I\$*(?=\s*(?:here\b|[.,;:)]|$))")
 _PROJECTIONS = re.compile(r"W[_^]?\{?([QKVqkv])\}?(?![A-Za-z])")
 _UNSCALED = re.compile(
     r"without (?:any )?scal|unscaled|not scaled|no scaling|(?:skip|omit|ignor)\w* (?:the )?scal"
@@ -44,13 +47,15 @@ def identities(text: str) -> list[str]:
     ['W_Q', 'W_K', 'W_V']
     """
     spoken_of: list[str] = []
+    since = 0  # lines with words since the matrices were last spoken of
     result: list[str] = []
-    for line in text.splitlines():
+    for line in filter(str.strip, text.splitlines()):
+        since += 1
         here = [f"W_{letter.upper()}" for letter in _PROJECTIONS.findall(line)]
         if here and not re.search(r"\d", re.sub(r"^\s*\d+[.)]", "", line)):
-            spoken_of = here
-        if _IDENTITY.search(line):
-            result += here or spoken_of
+            spoken_of, since = here, 0
+        if _IDENTITY.search(line) or _AS_I.search(line):
+            result += here or (spoken_of if since <= 2 else [])
     return list(dict.fromkeys(result))
 
 
@@ -67,14 +72,17 @@ def add_claims(
     lines: Sequence[re.Match[str]],
     statements: Sequence[Statement],
     exercise: Exercise,
+    head_at: Callable[[int], int | None],
 ) -> None:
     """The statements and claims of shape in an exercise's lines, judged or kept for the steps."""
-    sizes = _sizes(exercise)
     for statement in statements:
+        head = head_at(statement.start)
+        head = exercise.heads[0] if head not in exercise.heads else head
+        sizes = _sizes(exercise, head)
         name = _size_name(statement.lead)
         line = source.line(statement.start)
         if name == "√":
-            _add_root(exercise, statement, line)
+            _add_root(exercise, statement, line, sizes)
         elif name == "d_k" and "d_k" not in sizes:
             exercise.d_k = exercise.d_k or statement.figure
         elif name in sizes and _is_in_passing(source, statement):
@@ -93,25 +101,31 @@ def add_claims(
             if name == "d_k":
                 exercise.d_k = exercise.d_k or statement.figure
         elif name is None:
-            _add_score(exercise, statement, line)
+            _add_score(exercise, statement, line, head)
     for line in lines:
+        _add_divisor(exercise, line)
         if not re.search(r"∈|\\in\b", line[0]) or len(line[0]) > 2000:
             continue
         for match in _SHAPE.finditer(line[0]):
+            sizes = _sizes(exercise, exercise.heads[0])
             _add_shape(source.line(line.start()), exercise, match, sizes)
 
 
 def _is_in_passing(source: Source, statement: Statement) -> bool:
-    """“d_model = 512 in the paper; here we use 4”: words that follow make it another's size."""
-    rest = source.text[statement.figure.end :].partition("\n")[0]
-    return bool(re.search(r"[^\W\d_]{2,}", rest.partition(",")[0]))
+    """“The paper has d_model = 512”: in a sentence it may be another's size."""
+    text = source.text
+    start = text.rfind("\n", 0, statement.start) + 1
+    line = text[start:].partition("\n")[0]
+    line = re.sub(r"\\text\b|embedding|size|dimension|model|step", "", line, flags=re.IGNORECASE)
+    return len(re.findall(r"[^\W\d_]{2,}", line)) > 2
 
 
-def _sizes(exercise: Exercise) -> dict[str, int]:
+def _sizes(exercise: Exercise, head: int | None) -> dict[str, int]:
     """The sizes that the matrices have, by the names they go by."""
     sizes: dict[str, int] = {}
-    head = exercise.heads[0]
     for kind, axis, name in (
+        ("value", 0, "n"),
+        ("query", 0, "n"),
         ("input", 0, "n"),
         ("input", 1, "d_model"),
         ("W_K", 1, "d_k"),
@@ -143,14 +157,13 @@ def _size_name(lead: str) -> str | None:
     return None
 
 
-def _add_root(exercise: Exercise, statement: Statement, line: int) -> None:
+def _add_root(exercise: Exercise, statement: Statement, line: int, sizes: dict[str, int]) -> None:
     """√2 ≈ 1.414: the divisor may have been carried on so."""
     under = re.search(r"(?:√|sqrt)\(?(\d+(?:\.\d+)?)", plain(statement.lead))
     figure = statement.figure
     if under is not None:
         right = math.sqrt(float(under[1]))
     else:
-        sizes = _sizes(exercise)
         size = sizes.get("d_k") or (exercise.d_k.value if exercise.d_k else 0)
         if size <= 0:
             return
@@ -162,7 +175,18 @@ def _add_root(exercise: Exercise, statement: Statement, line: int) -> None:
         exercise.root = exercise.root or figure
 
 
-def _add_score(exercise: Exercise, statement: Statement, line: int) -> None:
+def _add_divisor(exercise: Exercise, line: re.Match[str]) -> None:
+    """“divided by 1.41”: a rounded root, if it is one of d_k."""
+    match = re.search(r"\bdivid\w* by \$?(\d+\.\d+)", line[0][:500], re.IGNORECASE)
+    size = _sizes(exercise, exercise.heads[0]).get("d_k")
+    if match is None or size is None:
+        return
+    figure = read_figure(match[1], line.start() + match.start(1))
+    if abs(figure.value - math.sqrt(size)) <= figure.unit:
+        exercise.root = exercise.root or figure
+
+
+def _add_score(exercise: Exercise, statement: Statement, line: int, head: int | None) -> None:
     """`Q·K₁ᵀ = 6`: one cell of the scores."""
     name = name_of(statement.lead)
     if name is not None and name.column is None and re.fullmatch(r"\d\d", name.row or ""):
@@ -170,10 +194,10 @@ def _add_score(exercise: Exercise, statement: Statement, line: int) -> None:
         name = replace(name, kind=kind, row=(name.row or "")[0], column=(name.row or "")[1])
     if name is None or name.kind not in ("scores", "scaled", "weights") or name.column is None:
         return
-    key, query = exercise.get("key", 1), exercise.get("query", 1)
+    key, query = exercise.get("key", head), exercise.get("query", head)
     if key is None or query is None:
         return
-    before = exercise.get(name.kind, 1)
+    before = exercise.get(name.kind, head)
     if before is not None and before.shape != (query.shape[0], key.shape[0]):
         return
     column = _place(name.column, key)
@@ -181,7 +205,7 @@ def _add_score(exercise: Exercise, statement: Statement, line: int) -> None:
     if column is None or row is None:
         return
     matrix = exercise.matrices.setdefault(
-        (name.kind, 1), Matrix(name.kind, 1, called=statement.lead.strip(" *$"), line=line)
+        (name.kind, head), Matrix(name.kind, head, called=statement.lead.strip(" *$"), line=line)
     )
     matrix.figures.setdefault((row, column), []).append(statement.figure)
     matrix.shape = (query.shape[0], key.shape[0])

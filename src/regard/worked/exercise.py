@@ -67,10 +67,13 @@ class Matrix:
 
     @property
     def units(self) -> Array:
-        """One step of the last printed digit of each cell; 0 where nothing is printed."""
+        """One step of the last printed digit of each cell, the coarsest if it is printed twice.
+
+        0 where nothing is printed.
+        """
         units = np.zeros(self.shape)
         for cell, figures in self.figures.items():
-            units[cell] = figures[0].unit
+            units[cell] = max(figure.unit for figure in figures)
         return units
 
     def describe(self) -> str:
@@ -104,7 +107,6 @@ class Exercise:
 
     matrices: dict[tuple[str, int | None], Matrix] = field(default_factory=dict)
     tokens: list[str] = field(default_factory=list)
-    key_tokens: list[str] = field(default_factory=list)
     d_k: Figure | None = None
     root: Figure | None = None  # √d_k as printed
     says_unscaled: bool = False

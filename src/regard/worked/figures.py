@@ -104,6 +104,8 @@ def read_figure(text: str, start: int, *, decimal_comma: bool = False) -> Figure
     percent = plain.endswith("%")
     mantissa, _, exponent = plain.rstrip("%").lower().partition("e")
     value = float(plain.rstrip("%")) / (100 if percent else 1)
+    if value < -_LARGEST:  # the least number of a type, as programs mask with it
+        return Figure(printed, start, -math.inf, 0.0)
     if abs(value) > _LARGEST or abs(int(exponent or 0)) > 99 or len(printed) > 40:
         raise ValueError(f"“{printed[:40]}” is out of all proportion")
     digits = len(mantissa.partition(".")[2]) - int(exponent or 0) + (2 if percent else 0)

@@ -68,6 +68,17 @@ def _let_the_parser_judge(source: Source) -> None:
         raise Unreadable(f"{source.name} is not {kind}: {error}.") from None
 
 
+class _Word(str):
+    """A value that is no number, with its place."""
+
+    start: int
+
+    def __new__(cls, text: str, start: int) -> _Word:
+        self = super().__new__(cls, text)
+        self.start = start
+        return self
+
+
 class _Scanner:
     """Reads values with their places: figures for numbers, str, list and dict for the rest."""
 
@@ -123,7 +134,8 @@ class _Scanner:
                 return figure_at(
                     self.source, inner, string.start() + len(string[0]) - len(inner) - 1
                 )
-            return json.loads(string[0]) if string[0][:3].count('"') == 1 else inner
+            text = json.loads(string[0]) if string[0][:3].count('"') == 1 else inner
+            return _Word(text, string.start())
         opening = self.text[self.at]
         if opening == "[":
             return self._array(depth)
@@ -134,7 +146,7 @@ class _Scanner:
         self.at = match.end()
         if re.fullmatch(NUMBER, match[0], re.IGNORECASE):
             return figure_at(self.source, match[0], match.start())
-        return match[0]
+        return _Word(match[0], match.start())
 
     def _array(self, depth: int) -> list[Any]:
         items: list[Any] = []
@@ -208,6 +220,10 @@ def _collect(source: Source, node: Any, path: list[str], found: Found) -> None:
             for number, item in enumerate(node, 1):
                 if isinstance(item, dict):
                     _collect(source, item, [*path, f"head_{number}"], found)
+                elif any(isinstance(other, list) for other in node):
+                    label = ".".join(path) or "the file"
+                    if not isinstance(item, list):
+                        raise Unreadable(f"{source.name}: {label}: row {number} is no row.")
 
 
 def _is_vector(node: Any) -> bool:
@@ -232,7 +248,10 @@ def _add(
     for number, row in enumerate(rows, 1):
         for item in row:
             if not isinstance(item, Figure):
-                raise Unreadable(f"{source.name}: {label}, row {number}: {item!r} is not a number.")
+                place = f", {source.place(item.start)}" if isinstance(item, _Word) else ""
+                raise Unreadable(
+                    f"{source.name}{place}: {label}, row {number}: “{item}” is not a number."
+                )
         if len(row) != width or not row:
             raise Unreadable(
                 f"{source.name}: a ragged matrix: row {number} of {label} has {numbers(len(row))}, "

@@ -247,6 +247,8 @@ def _split_header(rows: list[_Row]) -> tuple[list[_Row], list[_Row]]:
         row = rows[0]
         if _SEPARATOR.fullmatch("|".join(cell.text for cell in row)):
             rows.pop(0)
+            if header:
+                break  # below the line there are no headings
             continue
         numeric = [cell for cell in row[1:] if cell.is_number or cell.is_vector]
         counts = [int(cell.text) for cell in row[1:] if re.fullmatch(r"\s*\d{1,4}\s*", cell.text)]

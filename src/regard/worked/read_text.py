@@ -13,11 +13,13 @@ from regard.worked.source import Source, Unreadable, numbers
 __all__ = ["read_text"]
 
 _LATEX = re.compile(
-    r"\\{1,2}begin\{([bBpvV]?(?:small)?matrix|array)\}(?:\{[^}]*\})?(.*?)\\{1,2}end\{\1\}",
+    r"\\{1,2}begin\{([bBpvV]?(?:small)?matrix|array)\}(?:\{[^}]*\})?"
+    r"((?:(?!\\begin\{).)*?)\\{1,2}end\{\1\}",
     re.DOTALL,
 )
 _TABULAR = re.compile(
-    r"\\begin\{tabular\}(?:\{(?:[^{}]|\{[^{}]*\})*\})?(.*?)\\end\{tabular\}", re.DOTALL
+    r"\\begin\{tabular\}(?:\{(?:[^{}]|\{[^{}]*\})*\})?((?:(?!\\begin\{).)*?)\\end\{tabular\}",
+    re.DOTALL,
 )
 _LATEX_ROWS = re.compile(r"\\{2,4}(?:\[[^\]]*\])?|\\cr\b")
 _OPEN, _CLOSE = r"\\{0,2}[\[(]", r"\\{0,2}[\])]"
@@ -68,6 +70,14 @@ class _Reader:
     def _blank(self, start: int, end: int) -> None:
         middle = re.sub(r"[^\n]", " ", self.text[start:end])
         self.text = self.text[:start] + middle + self.text[end:]
+
+    def _blank_all(self, spans: list[tuple[int, int]]) -> None:
+        parts: list[str] = []
+        at = 0
+        for start, end in spans:
+            parts += [self.text[at:start], re.sub(r"[^\n]", " ", self.text[start:end])]
+            at = end
+        self.text = "".join([*parts, self.text[at:]])
 
     # ── LaTeX ────────────────────────────────────────────────────────────────────────────────
 
@@ -161,13 +171,12 @@ class _Reader:
                     lead,
                     end=floor,
                     is_vector=len(rows) == 1,
-                    sentence=self.source.text[line_start:start],
+                    sentence=self.source.text[max(line_start, start - 1000) : start],
                 )
             )
             if len(rows) > 1:
                 self.tall.append((start, group[-1].end()))
-        for match in matches:
-            self._blank(*match.span())
+        self._blank_all([match.span() for match in matches])
 
     def _rows(self, match: re.Match[str]) -> list[list[Figure]]:
         """`1 0; 0 1` is two rows; where decimals have commas, `1,5 ; 0,2` is one."""
@@ -207,7 +216,12 @@ class _Reader:
                 continue
             words = list(re.finditer(r"[^\s,;&]+", match[1].rstrip("\\")))
             numbers = [word for word in words if re.fullmatch(NUMBER, word[0], re.IGNORECASE)]
-            if len(words) >= 2 and 0 < len(numbers) < len(words):
+            after_numbers = re.search(
+                r"\d\.?\s*\\?\]\s*[,;]?\s*$", self.text[max(0, match.start() - 40) : match.start()]
+            )
+            if (len(words) >= 2 and 0 < len(numbers) < len(words)) or (
+                words and not numbers and after_numbers and not _QUOTED.match(match[1])
+            ):
                 read_vector(match[1].rstrip("\\"), match.start(1), self.source)
 
     def _lead(self, start: int, *, across_lines: bool, floor: int = 0) -> str:
@@ -216,7 +230,7 @@ class _Reader:
         What stands before `floor` belongs to the vector before.
         """
         line_start = self.text.rfind("\n", 0, start) + 1
-        lead = self.text[max(line_start, floor) : start]
+        lead = self.text[max(line_start, floor, start - 1000) : start]
         if across_lines and not re.sub(r"[$\[\\\s]|left", "", lead):
             above = self.text[:line_start].rstrip()
             last_line = above[above.rfind("\n") + 1 :]
@@ -258,6 +272,13 @@ class _Reader:
             for match in _STATEMENT.finditer(line[0]):
                 lead = line[0][end : match.start()]
                 start = line.start() + match.start(1)
+                if match[1].endswith("."):  # the sentence's
+                    text = match[1][:-1]
+                    self.found.statements.append(
+                        Statement(start, lead, figure_at(self.source, text, start))
+                    )
+                    end = match.end()
+                    continue
                 self.found.statements.append(
                     Statement(start, lead, figure_at(self.source, match[1], start))
                 )

@@ -26,14 +26,23 @@ def choose_reading(exercise: Exercise) -> Reading:
         if not any(misfits):
             break
     misfits, _, best = min(counted)
-    if misfits and available(exercise, "scores", exercise.heads[0]) and not _sizes(exercise):
+    # Another reading must fit far better: a few wrong cells may look a little like one.
+    if counted[0][0] < 3 * misfits:
+        misfits, best = counted[0][0], 0
+    if misfits and available(exercise, "scores", _head(exercise)) and not _sizes(exercise):
         return Reading((math.nan, math.nan), question=_NO_SIZE)
     return readings[best]
 
 
+def _head(exercise: Exercise) -> int:
+    """The first head of which the scores are known; all heads are read alike."""
+    known = (head for head in exercise.heads if available(exercise, "scores", head))
+    return next(known, exercise.heads[0])
+
+
 def _sizes(exercise: Exercise) -> list[float]:
     """What d_k may be: the width of a key, and what the text says."""
-    head = exercise.heads[0]
+    head = _head(exercise)
     sizes: list[float] = []
     if available(exercise, "key", head):
         chain = Chain(exercise, Reading((1.0, 1.0)), "full")
@@ -44,7 +53,7 @@ def _sizes(exercise: Exercise) -> list[float]:
 
 
 def _readings(exercise: Exercise) -> list[Reading]:
-    head = exercise.heads[0]
+    head = _head(exercise)
     if not available(exercise, "scores", head):
         divided = [Reading((1.0, 1.0))]
         if exercise.get("scaled", head) is None:
@@ -63,10 +72,21 @@ def _readings(exercise: Exercise) -> list[Reading]:
         divided = [unscaled, *divided] if exercise.says_unscaled else [*divided, unscaled]
     why = "as the text says" if exercise.says_causal else "the figures fit only that"
     remark = f"Each query sees only the keys up to its own place (a causal mask): {why}."
+    if _prints_the_future(exercise, head) and not exercise.says_causal:
+        return divided
     causal = [
         Reading(r.divisor, causal=True, remark=f"{r.remark} {remark}".strip()) for r in divided
     ]
     return [*causal, *divided] if exercise.says_causal else [*divided, *causal]
+
+
+def _prints_the_future(exercise: Exercise, head: int) -> bool:
+    """Whether scaled scores of later keys are printed: who masks them prints −∞, or nothing."""
+    scaled = exercise.get("scaled", head)
+    return scaled is not None and any(
+        column > row and math.isfinite(figures[0].value)
+        for (row, column), figures in scaled.figures.items()
+    )
 
 
 def _root(exercise: Exercise, size: float) -> tuple[float, float]:

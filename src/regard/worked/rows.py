@@ -16,7 +16,8 @@ __all__ = ["add_block", "label_of", "rows_agree", "tokens_of"]
 
 _SQUARE = ("scores", "scaled", "weights")  # kinds whose columns are tokens
 _WITHOUT_TOKENS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
-_MASKED = -1e4  # a score below is one way to write −∞
+# A bare power of ten is one way to write −∞: −1e9, −10000.
+_MASKED = re.compile(r"[-−–]\s?1(?:0{4,}(?:\.0*)?|(?:\.0*)?e\+?\d{1,2})", re.IGNORECASE)
 _COUNTED = re.compile(
     r"(?:[a-z]|token|word|input|row|position|토큰|단어|입력|টোকেন|শব্দ)?[ _#]*(\d{1,4})",
     re.IGNORECASE,
@@ -67,7 +68,9 @@ def add_block(
     for i, row in zip(rows, block.rows, strict=True):
         for j, figure in zip(columns, row, strict=True):
             figure = _masked(figure, matrix.kind)
-            if math.isinf(figure.value) and matrix.kind not in ("scores", "scaled"):
+            if figure.value == math.inf or (
+                math.isinf(figure.value) and matrix.kind not in ("scores", "scaled")
+            ):
                 place = source.place(figure.start)
                 raise Unreadable(f"{source.name}, {place}: an infinity in {matrix.symbol}.")
             matrix.figures.setdefault((i, j), []).append(figure)
@@ -97,7 +100,8 @@ def _is_reprint(figure: Figure, before: Figure) -> bool:
 
 
 def _masked(figure: Figure, kind: str) -> Figure:
-    if kind in ("scores", "scaled") and figure.value <= _MASKED:
+    is_power = _MASKED.fullmatch(figure.text) and figure.value <= -1e4
+    if kind in ("scores", "scaled") and is_power:
         return replace(figure, value=float("-inf"), unit=0.0)
     return figure
 
@@ -107,8 +111,6 @@ def _row_places(exercise: Exercise, matrix: Matrix, block: Block, label: str | N
     if matrix.kind in _WITHOUT_TOKENS:
         return in_order
     known = tokens_of(exercise)
-    if matrix.kind in ("key", "value") and exercise.key_tokens:
-        known = exercise.key_tokens
     if block.is_vector:
         return [_vector_place(matrix, block, label, known)]
     labels = block.row_labels
@@ -127,7 +129,7 @@ def _vector_place(matrix: Matrix, block: Block, label: str | None, known: list[s
     if label is None:
         for i in range(matrix.shape[0]):
             same = [matrix.figures.get((i, j)) for j in range(block.shape[1])]
-            if all(f and f[0].value == g.value for f, g in zip(same, block.rows[0], strict=True)):
+            if all(f and _is_reprint(g, f[0]) for f, g in zip(same, block.rows[0], strict=True)):
                 return i
         return matrix.shape[0]
     folded = plain(label).casefold()
@@ -151,7 +153,7 @@ def _column_places(exercise: Exercise, matrix: Matrix, block: Block) -> list[int
     columns = list(range(block.shape[1]))
     if not block.column_labels or matrix.kind not in _SQUARE:
         return columns
-    known = exercise.key_tokens or tokens_of(exercise)
+    known = tokens_of(exercise)
     found = [_find(label, known) for label in block.column_labels]
     if None not in found and len(set(found)) == len(found):
         columns = [index for index in found if index is not None]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.reference import Mask
+from regard.reference import Array, Mask
 from regard.worked.causes import diagnose
 from regard.worked.cell import Cell
 from regard.worked.chain import Chain, Head, enlarged, sources
@@ -32,6 +32,7 @@ class Judged:
     checked: int  # how many printed cells had a verdict
     questions: list[str]
     unknown: set[tuple[str, Head]]  # matrices of which some cell could not be checked
+    exact: dict[tuple[str, Head], Array]  # what is printed and computed, in full
 
     @property
     def wrong(self) -> list[Cell]:
@@ -56,7 +57,15 @@ def judge(source: Source, exercise: Exercise) -> Judged:
     reading = choose_reading(exercise)
     chains = {way: Chain(exercise, reading, way) for way in ("full", "inputs", "step", "printed")}
     judged = Judged(
-        exercise, set(), [], list(exercise.claims), list(exercise.remarks), 0, [], set()
+        exercise,
+        given=set(),
+        cells=[],
+        claims=list(exercise.claims),
+        remarks=list(exercise.remarks),
+        checked=len(exercise.claims),
+        questions=[],
+        unknown=set(),
+        exact={},
     )
     if reading.question:
         judged.questions.append(reading.question)
@@ -72,6 +81,7 @@ def judge(source: Source, exercise: Exercise) -> Judged:
             judged.given.add(key)
             _judge_given(source, matrix, judged)
             continue
+        judged.exact[key] = chains["full"].reach(*key).middle
         tainted = _tainted(exercise, key, chains["full"], wrong)
         cells = _judge_computed(source, matrix, chains, tainted, judged)
         wrong[key] = np.zeros(chains["full"].reach(*key).shape, dtype=bool)
@@ -134,6 +144,7 @@ def _judge_computed(
                     from_inputs=from_inputs,
                     from_step=from_step,
                     origin=origin,
+                    is_tainted=inherits,
                 )
             )
     return cells
@@ -250,21 +261,22 @@ def _judge_sums(source: Source, matrix: Matrix, judged: Judged) -> None:
     values, units = matrix.values, matrix.units
     given_weights = matrix.kind == "weights" and (matrix.kind, matrix.head) in judged.given
     for row in range(matrix.shape[0]):
-        total, slack = float(values[row].sum()), float(units[row].sum()) / 2 + 1e-9
+        total = float(values[row].sum())
+        slack = min(float(units[row].sum()) / 2, 0.05 * matrix.shape[1]) + 1e-9
         label = _label(matrix, judged.exercise, 0, row)
         about = f"the sum of row “{label}” of {matrix.symbol}"
         if given_weights and not math.isnan(total):
             judged.checked += 1
-            if abs(total - 1) > slack:
+            if abs(total - 1) > min(slack, 0.25):
                 line = source.line(matrix.figures[row, 0][0].start)
                 judged.claims.append(Claim(about, f"{total:.6g}", "1", False, line))
         figure = matrix.sums.get(row)
         if figure is not None:
             judged.checked += 1
             right = 1.0 if matrix.kind == "weights" else total
-            fits = any(
-                abs(figure.value - s) <= figure.unit / 2 + 1e-9
-                for s in ((right, total) if matrix.kind == "weights" else (total,))
+            off = abs(figure.value - total)
+            fits = off <= figure.unit / 2 + slack or (
+                matrix.kind == "weights" and abs(figure.value - 1) <= figure.unit / 2 + 1e-9
             )
             line = source.line(figure.start)
             judged.claims.append(Claim(about, figure.text, figure.like(right), fits, line, figure))
