@@ -27,7 +27,7 @@ def choose_reading(exercise: Exercise) -> Reading:
             break
     misfits, _, best = min(counted)
     # Another reading must fit far better: a few wrong cells may look a little like one.
-    if counted[0][0] < 3 * misfits:
+    if counted[0][0] < 2 * misfits:
         misfits, best = counted[0][0], 0
     if misfits and available(exercise, "scores", _head(exercise)) and not _sizes(exercise):
         return Reading((math.nan, math.nan), question=_NO_SIZE)
