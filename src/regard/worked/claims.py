@@ -24,7 +24,8 @@ _IDENTITY = re.compile(
 _AS_I = re.compile(r"(?:\b[Aa]s|=)\s*\$*I\$*(?=\s*(?:here\b|[.,;:)]|$))")
 _PROJECTIONS = re.compile(r"W[_^]?\{?([QKVqkv])\}?(?![A-Za-z])")
 _UNSCALED = re.compile(
-    r"(?:n't|n’t|not|without) divid|without (?:any )?scal|unscaled|not scaled|no scaling|(?:skip|omit|ignor)\w* (?:the )?scal"
+    r"(?:n't|n’t|not|without) divid|without (?:any )?scal"
+    r"|unscaled|not scaled|no scaling|(?:skip|omit|ignor)\w* (?:the )?scal"
     r"|스케일링 ?없이|스케일 ?없이|স্কেলিং ছাড়া|不缩放|未缩放|ohne skalierung"
     r"|sans (?:mise à l')?échelle",
     re.IGNORECASE,
