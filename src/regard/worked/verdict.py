@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -116,10 +117,8 @@ def _judge_computed(
                 judged.unknown.add(key)
                 continue
             judged.checked += 1
-            from_inputs, from_step = (
-                figure.may_stand_for(*reachable),
-                figure.may_stand_for(*follows),
-            )
+            from_inputs = figure.may_stand_for(*reachable)
+            from_step = figure.may_stand_for(*follows)
             if from_inputs and from_step:
                 continue
             inherits = bool(tainted[row, column])
@@ -128,15 +127,12 @@ def _judge_computed(
             else:
                 origin = "inherited" if from_step and inherits else "first"
             cells.append(
-                Cell(
-                    kind=matrix.kind,
-                    head=matrix.head,
-                    row=row,
-                    column=column,
-                    row_label=_label(matrix, judged.exercise, 0, row),
-                    column_label=_label(matrix, judged.exercise, 1, column),
-                    figure=figure,
-                    line=source.line(figure.start),
+                _cell(
+                    source,
+                    matrix,
+                    judged.exercise,
+                    (row, column),
+                    figure,
                     right=float(reach["full"].middle[row, column]),
                     from_printed=float(reach["printed"].middle[row, column]),
                     reachable=reachable,
@@ -148,6 +144,28 @@ def _judge_computed(
                 )
             )
     return cells
+
+
+def _cell(
+    source: Source,
+    matrix: Matrix,
+    exercise: Exercise,
+    place: tuple[int, int],
+    figure: Figure,
+    **verdict: Any,
+) -> Cell:
+    row, column = place
+    return Cell(
+        kind=matrix.kind,
+        head=matrix.head,
+        row=row,
+        column=column,
+        row_label=_label(matrix, exercise, 0, row),
+        column_label=_label(matrix, exercise, 1, column),
+        figure=figure,
+        line=source.line(figure.start),
+        **verdict,
+    )
 
 
 def _label(matrix: Matrix, exercise: Exercise, axis: int, index: int) -> str:
@@ -202,59 +220,37 @@ def _marks(
 
 def _judge_given(source: Source, matrix: Matrix, judged: Judged) -> None:
     """A given matrix is right as printed; printed twice it must be the same, weights 0 to 1."""
-    for (row, column), figures in sorted(matrix.figures.items()):
+    for place, figures in sorted(matrix.figures.items()):
         first = figures[0]
+        mistakes: list[tuple[Figure, float, str]] = []
         for figure in figures[1:]:
             judged.checked += 1
             if abs(figure.value - first.value) > max(figure.unit, first.unit) / 2:
-                _add_given(
-                    source,
-                    matrix,
-                    judged,
-                    row,
-                    column,
-                    figure,
-                    first.value,
-                    (f"line {source.line(first.start)} has {first.text}"),
-                )
+                cause = f"printed twice: line {source.line(first.start)} has {first.text}"
+                mistakes.append((figure, first.value, cause))
         if matrix.kind == "weights":
             judged.checked += 1
             if not 0 <= first.value <= 1:
-                right = min(max(first.value, 0.0), 1.0)
-                cause = "a weight is between 0 and 1"
-                _add_given(source, matrix, judged, row, column, first, right, cause)
-
-
-def _add_given(
-    source: Source,
-    matrix: Matrix,
-    judged: Judged,
-    row: int,
-    column: int,
-    figure: Figure,
-    right: float,
-    cause: str,
-) -> None:
-    judged.cells.append(
-        Cell(
-            kind=matrix.kind,
-            head=matrix.head,
-            row=row,
-            column=column,
-            row_label=_label(matrix, judged.exercise, 0, row),
-            column_label=_label(matrix, judged.exercise, 1, column),
-            figure=figure,
-            line=source.line(figure.start),
-            right=right,
-            from_printed=right,
-            reachable=(right, right),
-            follows_range=(right, right),
-            from_inputs=False,
-            from_step=False,
-            origin="first",
-            cause=cause,
-        )
-    )
+                nearest = min(max(first.value, 0.0), 1.0)
+                mistakes.append((first, nearest, "a weight is between 0 and 1"))
+        judged.cells += [
+            _cell(
+                source,
+                matrix,
+                judged.exercise,
+                place,
+                figure,
+                right=right,
+                from_printed=right,
+                reachable=(right, right),
+                follows_range=(right, right),
+                from_inputs=False,
+                from_step=False,
+                origin="first",
+                cause=cause,
+            )
+            for figure, right, cause in mistakes
+        ]
 
 
 def _judge_sums(source: Source, matrix: Matrix, judged: Judged) -> None:
