@@ -323,3 +323,9 @@ def test_given_weights_in_whole_numbers_must_sum_to_one() -> None:
 def test_a_shape_in_n_is_checked_without_an_input_too() -> None:
     text = "Q = [[1], [2], [3]]\nK = [[1], [2], [3]]\nV = [[1, 2], [3, 4], [5, 6]]\n\nV ∈ R^{n×n}\n"
     assert check_text(text).wrong_claims == 1
+
+
+def test_a_single_score_that_cannot_be_placed_is_said_not_to_be_checked() -> None:
+    text = "X = [[1, 2]]\nW_Q = [1 0; 0 1]\nQ = [[1, 2]]\n\nscore(cat, dog) = 3\n"
+    (judged,) = check_text(text).exercises
+    assert ["line 5 was not checked" in remark.text for remark in judged.remarks] == [True]

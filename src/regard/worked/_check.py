@@ -88,7 +88,7 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
     structured = is_structured(source)
     if not structured and len(source.text) > PROSE_LIMIT:
         raise Unreadable(
-            f"{source.name} has over {PROSE_LIMIT // 1000},000 characters, which no worked example "
+            f"{source.name} has over {PROSE_LIMIT:,} characters, which no worked example "
             "has: not read."
         )
     found = read_structured(source) if structured else read_text(source)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from regard.worked.blocks import Statement
-from regard.worked.exercise import Claim, Exercise, Matrix
+from regard.worked.exercise import Claim, Exercise, Matrix, Remark
 from regard.worked.figures import read_figure
 from regard.worked.names import SYMBOLS, name_of, plain
 from regard.worked.source import Source
@@ -196,14 +196,21 @@ def _add_score(exercise: Exercise, statement: Statement, line: int, head: int | 
     if name is None or name.kind not in ("scores", "scaled", "weights") or name.column is None:
         return
     key, query = exercise.get("key", head), exercise.get("query", head)
-    if key is None or query is None:
-        return
     before = exercise.get(name.kind, head)
-    if before is not None and before.shape != (query.shape[0], key.shape[0]):
-        return
-    column = _place(name.column, key)
-    row = 0 if name.row is None and query.shape[0] == 1 else _place(name.row or "", query)
-    if column is None or row is None:
+    column = row = None
+    if key is not None and query is not None:
+        column = _place(name.column, key)
+        row = 0 if name.row is None and query.shape[0] == 1 else _place(name.row or "", query)
+    if (
+        key is None
+        or query is None
+        or column is None
+        or row is None
+        or (before is not None and before.shape != (query.shape[0], key.shape[0]))
+    ):
+        called = " ".join(statement.lead.strip(" *$").split())[:60]
+        remark = f"{called} = {statement.figure.text} in line {line} was not checked: its row of Q "
+        exercise.remarks.append(Remark(remark + "and its row of K are not printed here."))
         return
     matrix = exercise.matrices.setdefault(
         (name.kind, head), Matrix(name.kind, head, called=statement.lead.strip(" *$"), line=line)

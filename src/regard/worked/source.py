@@ -11,7 +11,7 @@ from pathlib import Path
 __all__ = ["LIMIT", "Source", "Unreadable", "numbers", "read_source"]
 
 LIMIT = 4 * 2**20  # bytes of JSON or TOML; prose takes longer to read
-PROSE_LIMIT = 2**18  # characters: far more than any worked example
+PROSE_LIMIT = 250_000  # characters: far more than any worked example
 
 
 class Unreadable(ValueError):
