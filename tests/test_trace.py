@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 import regard
 from regard import Projections, Trace, reference, trace
-from regard._trace import STEPS, figure, find_label
+from regard._arithmetic import figure
+from regard._steps import STEPS, find_label
 from regard.worked import EXAMPLES, example
 
 Array = NDArray[np.float64]

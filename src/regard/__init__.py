@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard import reference, text, view, worked
-    from regard._trace import Explanation, Projections, Trace, trace
+    from regard._arithmetic import Explanation
+    from regard._trace import Projections, Trace, trace
 
     __version__: str
 
@@ -35,7 +36,10 @@ __all__ = [
     "worked",
 ]
 
-_HOME = dict.fromkeys(("Explanation", "Projections", "Trace", "trace"), "regard._trace")
+_HOME = {
+    "Explanation": "regard._arithmetic",
+    **dict.fromkeys(("Projections", "Trace", "trace"), "regard._trace"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import operator
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,145 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard import reference
+from regard._arithmetic import Explanation, dot, elide, equals, factor, figure
 from regard._files import write_text
+from regard._steps import NO_W_O, STEPS, Axis, AxisName, Step, find_label
 from regard.reference import Array
 from regard.text import tokenize
 
-__all__ = ["STEPS", "Axis", "Explanation", "Projections", "Step", "Trace", "trace"]
+__all__ = ["Positions", "Projections", "Trace", "trace"]
 
 Positions = Literal["none", "sinusoidal"]
-AxisName = Literal["head", "token", "key token", "dimension"]
 _FORMAT, _VERSION = "regard.trace", 1
-
-
-@dataclass(frozen=True)
-class StepKind:
-    """What is the same for a step in every trace: its names, its formula and its meaning."""
-
-    title: str
-    symbol: str
-    formula: str
-    meaning: str
-    dimension: str = ""  # the letter of its columns' labels, where they are dimensions
-
-
-STEPS: Mapping[str, StepKind] = {
-    "input": StepKind(
-        "Input",
-        "X",
-        "X = embeddings + positions",
-        "Each token is a row of numbers: what the word means, plus where it stands.",
-        "x",
-    ),
-    "query": StepKind(
-        "Query", "Q", "Q = X W_Q", "What each token is looking for in the others.", "q"
-    ),
-    "key": StepKind("Key", "K", "K = X W_K", "What each token offers to be found by.", "k"),
-    "value": StepKind(
-        "Value", "V", "V = X W_V", "What each token hands over when it is found.", "v"
-    ),
-    "scores": StepKind(
-        "Scores",
-        "S",
-        "S = Q Kᵀ",
-        "How well the query of a row's token fits the key of a column's token.",
-    ),
-    "scaled": StepKind(
-        "Scaled scores",
-        "S′",
-        "S′ = S / √d_k",
-        "Long vectors make large scores; √d_k keeps the softmax from saturating.",
-    ),
-    "weights": StepKind(
-        "Weights",
-        "A",
-        "A = softmax(S′), row by row",
-        "How much attention a row's token gives each column's token; a row sums to 1.",
-    ),
-    "head_output": StepKind(
-        "Head output",
-        "Z",
-        "Z = A V",
-        "Each token's new vector: the values of all tokens, mixed by its weights.",
-        "z",
-    ),
-    "concatenated": StepKind(
-        "Concatenated",
-        "C",
-        "C = [Z₁ … Z_h]",
-        "The outputs of all heads side by side, one row a token.",
-        "c",
-    ),
-    "output": StepKind(
-        "Output",
-        "O",
-        "O = C W_O",
-        "The heads mixed into one vector a token: the word in its context.",
-        "o",
-    ),
-}
-
-
-_NO_W_O = "O = C (no W_O: handed on as it is)"
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One axis of a step's array: what it runs over, and the name of each place on it."""
-
-    name: AxisName
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One named step: its array, with a label for each place on each of its axes.
-
-    `parts` holds what the array is the sum of, where a reader should see it (input: embeddings and
-    positions).
-    """
-
-    name: str
-    axes: tuple[Axis, ...]
-    array: Array
-    formula: str
-    parts: Mapping[str, Array] = field(default_factory=dict)
-
-    @property
-    def title(self) -> str:
-        return STEPS[self.name].title
-
-    @property
-    def symbol(self) -> str:
-        return STEPS[self.name].symbol
-
-    @property
-    def meaning(self) -> str:
-        if self.name == "input" and "positions" not in self.parts:
-            return "Each token is a row of numbers: what the word means."
-        if self.name == "output" and self.formula == _NO_W_O:
-            return "Each token's vector as it leaves attention: the word in its context."
-        return STEPS[self.name].meaning
-
-    @property
-    def has_heads(self) -> bool:
-        return self.axes[0].name == "head"
-
-
-class Explanation(str):
-    """How one cell came about, as a line of text that also carries its value and its terms.
-
-    `terms` are the numbers that were added up: pairs (a, b) of a·b, or the exponentials of a row.
-    """
-
-    value: float
-    terms: tuple[Any, ...]
-
-    def __new__(cls, text: str, value: float, terms: Iterable[Any] = ()) -> Explanation:
-        self = super().__new__(cls, text)
-        self.value = value
-        self.terms = tuple(terms)
-        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,18 +125,18 @@ class Trace:
         if "positions" not in parts:
             return Explanation(f"{figure(value)} is given: the embedding, with no position", value)
         a, b = float(parts["embeddings"][i, j]), float(parts["positions"][i, j])
-        sign = _equals(value, [(a,), (b,)])
-        line = f"{figure(value)} {sign} {figure(a)} + {_factor(b)} (embedding + position)"
+        sign = equals(value, [(a,), (b,)])
+        line = f"{figure(value)} {sign} {figure(a)} + {factor(b)} (embedding + position)"
         return Explanation(line, value, (a, b))
 
     def _explain_projection(self, step: str, value: float, h: int, i: int, j: int) -> Explanation:
         matrix = self.matrices.get(f"W_{STEPS[step].symbol}")
         if matrix is None or "input" not in self.steps:
             return Explanation(f"{figure(value)} is given", value)
-        return _dot(value, self.steps["input"].array[i], matrix[h][:, j])
+        return dot(value, self.steps["input"].array[i], matrix[h][:, j])
 
     def _explain_score(self, step: str, value: float, h: int, i: int, j: int) -> Explanation:
-        return _dot(value, self.steps["query"].array[h, i], self.steps["key"].array[h, j])
+        return dot(value, self.steps["query"].array[h, i], self.steps["key"].array[h, j])
 
     def _explain_scaled(self, step: str, value: float, h: int, i: int, j: int) -> Explanation:
         if np.isneginf(value):
@@ -281,7 +149,7 @@ class Trace:
             return Explanation(f"{figure(value)} = {figure(score)}, not scaled", value, (score,))
         # Only a root that is a whole number gives a score other than 0 an exact quotient.
         exact = divisor.is_integer() or score == 0
-        sign = _equals(score, [(value, divisor)]) if exact else "≈"
+        sign = equals(score, [(value, divisor)]) if exact else "≈"
         root = f"√{figure(divisor**2).removesuffix('.0')}"
         return Explanation(f"{figure(value)} {sign} {figure(score)} / {root}", value, (score,))
 
@@ -297,7 +165,7 @@ class Trace:
             own, allowed = own - largest, [s - largest for s in allowed]
             remark = " (largest score taken off first)"
         exponentials = [math.exp(s) for s in allowed]
-        powers = _elide([f"e^{figure(s)}" for s in allowed], " + ")
+        powers = elide([f"e^{figure(s)}" for s in allowed], " + ")
         line = (
             f"{figure(value)} ≈ e^{figure(own)} / ({powers}) "
             f"≈ {figure(math.exp(own))} / {figure(sum(exponentials))}{remark}"
@@ -307,7 +175,7 @@ class Trace:
     def _explain_head_output(self, step: str, value: float, h: int, i: int, j: int) -> Explanation:
         if h >= len(self.steps["weights"].array):
             return Explanation(f"{figure(value)} is given: this head is known by its result", value)
-        return _dot(value, self.steps["weights"].array[h, i], self.steps["value"].array[h, :, j])
+        return dot(value, self.steps["weights"].array[h, i], self.steps["value"].array[h, :, j])
 
     def _explain_concatenated(self, step: str, value: float, h: int, i: int, j: int) -> Explanation:
         label = self.steps[step].axes[-1].labels[j]
@@ -317,7 +185,7 @@ class Trace:
         concatenated = self.steps["concatenated"].array[i]
         if "W_O" not in self.matrices:
             return Explanation(f"{figure(value)} is carried over: there is no W_O here", value)
-        return _dot(value, concatenated, self.matrices["W_O"][:, j])
+        return dot(value, concatenated, self.matrices["W_O"][:, j])
 
     # ── JSON, without loss ───────────────────────────────────────────────────────────────────
 
@@ -580,7 +448,7 @@ class _Maker:
         )
         mix, formula = projections.w_o, STEPS["output"].formula
         if mix is None:
-            output, formula = concatenated, _NO_W_O
+            output, formula = concatenated, NO_W_O
         elif mix.ndim != 2 or len(mix) != concatenated.shape[1]:
             raise ValueError(
                 f"trace(): W_O must have {concatenated.shape[1]} rows, one for each column of the "
@@ -667,77 +535,7 @@ def _random(seed: int, name: bytes, shape: tuple[int, ...], size: float = 1.0) -
     return np.random.default_rng([seed, *name]).normal(scale=size, size=shape).round(2)
 
 
-# ── labels and figures ────────────────────────────────────────────────────────────────────────
-
-
-def find_label(label: str | int, axis: Axis) -> int:
-    """The index of a label on an axis: exact, then without case, then "the#2", then a count."""
-    if not isinstance(label, str):
-        if -len(axis.labels) <= operator.index(label) < len(axis.labels):
-            return operator.index(label) % len(axis.labels)
-        raise KeyError(f"explain(): there are {len(axis.labels)} {axis.name}s; got index {label}.")
-    alike = [i for i, name in enumerate(axis.labels) if name.casefold() == label.casefold()]
-    for found in ([i for i in alike if axis.labels[i] == label], alike):
-        if len(found) == 1:
-            return found[0]
-        if found:
-            ways = ", ".join(f"{label}#{n + 1}" for n, i in enumerate(alike) if i in found)
-            raise KeyError(f"explain(): {label!r} occurs {len(found)} times: say {ways}.")
-    name, hash_mark, count = label.rpartition("#")
-    found = [i for i, other in enumerate(axis.labels) if other.casefold() == name.casefold()]
-    if hash_mark and count.isdecimal() and 1 <= int(count) <= len(found):
-        return found[int(count) - 1]
-    if label.isdecimal() and 1 <= int(label) <= len(axis.labels):
-        return int(label) - 1
-    shown = ", ".join(axis.labels[:12]) + (", …" if len(axis.labels) > 12 else "")
-    raise KeyError(f"explain(): there is no {axis.name} {label!r}. There are: {shown}.")
-
-
-def figure(value: float, digits: int = 4) -> str:
-    """A number as it is shown: at most `digits` after the point, at least one, a true minus.
-
-    >>> figure(1.75), figure(-1.0), figure(0.00001234), figure(float("-inf"))
-    ('1.75', '−1.0', '1.234e−05', '−∞')
-    """
-    if np.isnan(value):
-        return "NaN"
-    if np.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    if value != 0 and not 10.0**-digits <= abs(value) < 1e6:
-        text = f"{value:.3e}"
-    else:
-        text = f"{value:.{digits}f}".rstrip("0")
-        text += "0" if text.endswith(".") else ""
-    return "0.0" if text == "-0.0" else text.replace("-", "−")
-
-
-def _shown(value: float) -> Fraction:
-    """The number that a reader of `figure(value)` sees."""
-    return Fraction(figure(value).replace("−", "-"))
-
-
-def _equals(value: float, products: Sequence[tuple[float, ...]]) -> str:
-    """“=” if the figures shown, multiplied and added, give the figure shown; “≈” if not."""
-    if not np.isfinite([value, *chain.from_iterable(products)]).all():
-        return "≈"
-    total = sum(math.prod(map(_shown, factors)) for factors in products)
-    return "=" if total == _shown(value) else "≈"
-
-
-def _factor(value: float) -> str:
-    return f"({figure(value)})" if value < 0 and figure(value) != "0.0" else figure(value)
-
-
-def _dot(value: float, left: Array, right: Array) -> Explanation:
-    terms = [(float(a), float(b)) for a, b in zip(left, right, strict=True)]
-    products = _elide([f"{_factor(a)}·{_factor(b)}" for a, b in terms], " + ")
-    return Explanation(f"{figure(value)} {_equals(value, terms)} {products}", value, terms)
-
-
-def _elide(terms: list[str], separator: str) -> str:
-    if len(terms) > 16:
-        terms = [*terms[:8], f"… ({len(terms) - 10} more) …", *terms[-2:]]
-    return separator.join(terms) or "0.0"
+# ── arrays ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _dimensions(letter: str, width: int) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 
-from regard._trace import STEPS, Axis, Trace, find_label
+from regard._steps import STEPS, Axis, find_label
+from regard._trace import Trace
 
 __all__ = ["find_cells", "find_step"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard._trace import figure
+from regard._arithmetic import figure
 from regard.reference import Array
 
 __all__ = ["figures"]

@@ -6,7 +6,8 @@ import numpy as np
 from rich.text import Text
 
 from regard import reference
-from regard._trace import Trace, figure
+from regard._arithmetic import figure
+from regard._trace import Trace
 from regard.view.matrix import Matrix, table
 from regard.view.terminal import paragraph
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from regard._trace import Step, Trace
+from regard._steps import Step
+from regard._trace import Trace
 from regard.reference import Array
 from regard.view.matrix import LONGEST_AXIS, Block, Matrix, beside, table
 

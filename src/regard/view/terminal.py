@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.segment import ControlType, Segment, Segments
 from rich.text import Text
 
-from regard._trace import STEPS, Step, Trace
+from regard._steps import STEPS, Step
+from regard._trace import Trace
 from regard.view.labels import fit, fold, most_cells, visible
 from regard.view.steps import all_heads, chosen_cell, step_block
 
