@@ -42,9 +42,10 @@ def may_attend(
     n_keys: int,
     causal: bool,
     window: tuple[int | None, int | None] | None,
+    position: int | None = None,
 ) -> bool:
-    """Whether position allows it: query i stands at i + Nk − Nq, key j at j."""
-    p = i + n_keys - n_queries
+    """Whether position allows it: query i stands at i + Nk − Nq or where it is told, key j at j."""
+    p = i + (n_keys - n_queries if position is None else position)
     if causal and j > p:
         return False
     left, right = window or (None, None)
@@ -64,6 +65,7 @@ def attention(
     scale: float | None = None,
     softcap: float | None = None,
     sinks: Sequence[float] | None = None,
+    position: int | None = None,
 ) -> ByHand:
     """q (B, H, Nq, D), k (B, Hkv, Nk, D), v (B, Hkv, Nk, Dv); finite inputs only."""
     (n_batch, n_heads, n_queries, width), (_, n_shared, n_keys, _) = q.shape, k.shape
@@ -87,7 +89,7 @@ def attention(
             found.scores[b, h, i, j] = score
             added = 0.0 if bias is None else float(at(bias, b, h, i, j))
             if (
-                not may_attend(i, j, n_queries, n_keys, causal, window)
+                not may_attend(i, j, n_queries, n_keys, causal, window, position)
                 or (mask is not None and not at(mask, b, h, i, j))
                 or (lengths is not None and j >= lengths[b])
                 or added == -math.inf

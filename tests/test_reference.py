@@ -304,6 +304,16 @@ def test_a_window_counts_from_the_position_of_the_query_and_includes_both_ends()
     assert picture(reference.allowed_keys(4, 4, window=(2, 0))) == ["x...", "xx..", "xxx.", ".xxx"]
 
 
+def test_queries_may_stand_where_they_are_told() -> None:
+    assert picture(reference.allowed_keys(3, 5, causal=True, position=0)) == [
+        "x....",
+        "xx...",
+        "xxx..",
+    ]
+    assert picture(reference.allowed_keys(2, 3, window=(0, 0), position=-1)) == ["...", "x.."]
+    assert_array_equal(reference.distance(np.eye(3), position=2), [2.0, 2.0, 2.0])
+
+
 def test_none_leaves_a_side_of_the_window_open() -> None:
     assert picture(reference.allowed_keys(3, 4, window=(None, 0))) == ["xx..", "xxx.", "xxxx"]
     assert picture(reference.allowed_keys(3, 4, window=(0, None))) == [".xxx", "..xx", "...x"]

@@ -57,9 +57,11 @@ def problems(
     sinks: bool = False,
     square: bool = False,
     n_keys: int | None = None,
+    anywhere: bool = False,
     magnitudes: tuple[float, ...] = (0.1, 1.0, 6.0),
 ) -> Problem:
-    """`positional`: causal and window may be drawn; `by_key`: mask, bias and lengths may be."""
+    """`positional`: causal and window may be drawn; `by_key`: mask, bias and lengths may be;
+    `anywhere`: the queries may stand elsewhere than at the end of the keys."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_queries = draw(st.sampled_from(PRIMES))
     if n_keys is None:
@@ -72,6 +74,8 @@ def problems(
         side = st.none() | st.integers(-1, 14)
         options["causal"] = draw(st.booleans())
         options["window"] = draw(st.none() | st.tuples(side, side))
+    if anywhere:
+        options["position"] = draw(st.none() | st.integers(-5, 14))
     if by_key:
         shape = (BATCH, HEADS, n_queries, n_keys)
         if draw(st.booleans()):
@@ -108,7 +112,7 @@ def values_by_head(problem: Problem) -> Array:
 # ── against the loops ─────────────────────────────────────────────────────────────────────────
 
 
-@given(problem=problems(sinks=True) | problems())
+@given(problem=problems(sinks=True) | problems(anywhere=True))
 def test_any_options_together_equal_the_triple_loop(problem: Problem) -> None:
     found = problem.solve()
     expected = by_hand.attention(problem.q, problem.k, problem.v, **problem.options)

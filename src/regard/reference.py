@@ -112,6 +112,7 @@ def attention(
     scale: float | None = None,
     softcap: float | None = None,
     sinks: ArrayLike | None = None,
+    position: int | None = None,
 ) -> Attention:
     """softmax(scale · Q Kᵀ + bias) · V, over the keys that each query may attend to.
 
@@ -120,7 +121,7 @@ def attention(
 
     `mask` is boolean, True = may attend; `bias` is added to the scaled scores, and a bias of −inf
     is a mask. `lengths` (B,) is the number of real keys of each sequence, from the left.
-    `causal` and `window` are described at `allowed_keys`; all of them compose.
+    `causal`, `window` and `position` are described at `allowed_keys`; all of them compose.
     `scale` is 1/√D unless given. `softcap` c turns a score s into c·tanh(s/c) before masking.
     `sinks` (H,) is one more logit a head, which takes weight and gives no value.
 
@@ -140,7 +141,7 @@ def attention(
     _check_options(shape, mask, bias, lengths, softcap, sinks)
     scale = 1.0 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
 
-    allowed = allowed_keys(n_queries, n_keys, causal=causal, window=window)
+    allowed = allowed_keys(n_queries, n_keys, causal=causal, window=window, position=position)
     if mask is not None:
         allowed = allowed & np.asarray(mask, dtype=bool)
     if lengths is not None:
@@ -168,18 +169,24 @@ def attention(
 
 
 def allowed_keys(
-    n_queries: int, n_keys: int, *, causal: bool = False, window: Window | None = None
+    n_queries: int,
+    n_keys: int,
+    *,
+    causal: bool = False,
+    window: Window | None = None,
+    position: int | None = None,
 ) -> Mask:
     """(Nq, Nk), True where a query may attend to a key.
 
-    Query i stands at position p = i + Nk − Nq and key j at j: the last query beside the last key.
+    Key j stands at position j and query i at p = i + `position`, which is Nk − Nq unless given: the
+    last query beside the last key.
     `causal` allows j ≤ p; `window=(left, right)` allows p − left ≤ j ≤ p + right, None unbounded.
 
     >>> allowed_keys(2, 3, causal=True).astype(int)
     array([[1, 1, 0],
            [1, 1, 1]])
     """
-    ahead = np.arange(n_keys) - _positions(n_queries, n_keys)[:, None]  # j − p
+    ahead = np.arange(n_keys) - _positions(n_queries, n_keys, position)[:, None]  # j − p
     allowed = np.ones((n_queries, n_keys), dtype=bool)
     if causal:
         allowed &= ahead <= 0
@@ -192,8 +199,8 @@ def allowed_keys(
     return allowed
 
 
-def _positions(n_queries: int, n_keys: int) -> NDArray[np.int64]:
-    return np.arange(n_queries) + n_keys - n_queries
+def _positions(n_queries: int, n_keys: int, position: int | None) -> NDArray[np.int64]:
+    return np.arange(n_queries) + (n_keys - n_queries if position is None else position)
 
 
 def _weighted_sum(weights: Array, v: Array, allowed: Mask) -> Array:
@@ -359,15 +366,17 @@ def _of_queries(queries: ArrayLike, weights: Array) -> Mask:
     return counted[:, None] if counted.ndim == 2 and weights.ndim == 4 else counted
 
 
-def distance(weights: ArrayLike) -> Array:
+def distance(weights: ArrayLike, position: int | None = None) -> Array:
     """Σⱼ wⱼ |p − j|: how far from its own position a query looks, on average, (…, Nq).
+
+    Query i stands at p = i + `position`, which is Nk − Nq unless given.
 
     >>> distance([[1.0, 0.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]]).tolist()
     [0.0, 1.0, 0.0]
     """
     weights = _float64(weights)
     n_queries, n_keys = weights.shape[-2:]
-    away = np.abs(np.arange(n_keys) - _positions(n_queries, n_keys)[:, None])
+    away = np.abs(np.arange(n_keys) - _positions(n_queries, n_keys, position)[:, None])
     return (weights * away).sum(axis=-1)
 
 
