@@ -1,14 +1,222 @@
 // The Python module regard._native: hands calls over to the core. No arithmetic.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "regard/attention.h"
 #include "regard/cpu.h"
 
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using Index = std::int64_t;
+using Address = std::uintptr_t;
+
+// The integers of a tuple, as torch gives shapes and strides.
+template <int kCount>
+struct Integers {
+    Index at[kCount];
+
+    explicit Integers(nb::handle given) {
+        PyObject* tuple = given.ptr();
+        if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != kCount) {
+            throw nb::type_error(("expected a tuple of " + std::to_string(kCount)).c_str());
+        }
+        for (int n = 0; n < kCount; ++n) at[n] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, n));
+        if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    }
+};
+
+template <typename Number>
+Number* pointer(Address address) {
+    return reinterpret_cast<Number*>(address);
+}
+
+regard::Rows rows(Address data, nb::handle steps) {
+    const Integers<4> step(steps);
+    return {pointer<const float>(data), {step.at[0], step.at[1], step.at[2]}};
+}
+
+// Sizes, q and k of a problem.
+regard::Problem problem_of(Address q, nb::handle q_shape, nb::handle q_steps, Address k,
+                           nb::handle k_shape, nb::handle k_steps, double scale, bool causal) {
+    const Integers<4> queries(q_shape), keys(k_shape);
+    regard::Problem problem;
+    problem.batch = queries.at[0];
+    problem.heads = queries.at[1];
+    problem.queries = queries.at[2];
+    problem.width = queries.at[3];
+    problem.kv_heads = keys.at[1];
+    problem.keys = keys.at[2];
+    problem.q = rows(q, q_steps);
+    problem.k = rows(k, k_steps);
+    problem.scale = static_cast<float>(scale);
+    problem.causal = causal;
+    problem.position = problem.keys - problem.queries;
+    return problem;
+}
+
+void set_values(regard::Problem& problem, Address v, nb::handle v_shape, nb::handle v_steps) {
+    problem.value_width = Integers<4>(v_shape).at[3];
+    problem.v = rows(v, v_steps);
+}
+
+using Window = std::tuple<Index, Index>;
+using Given = std::optional<std::tuple<Address, nb::tuple>>;
+
+template <typename Number>
+regard::Cells<Number> cells(const Given& given) {
+    if (!given) return {};
+    const Integers<4> step(std::get<1>(*given));
+    return {pointer<const Number>(std::get<0>(*given)),
+            {step.at[0], step.at[1], step.at[2], step.at[3]}};
+}
+
+void set_options(regard::Problem& problem, Index position, const Window& window, const Given& mask,
+                 const Given& bias, Address lengths, double softcap, Address sinks) {
+    problem.position = position;
+    problem.left = std::get<0>(window);
+    problem.right = std::get<1>(window);
+    problem.mask = cells<std::uint8_t>(mask);
+    problem.bias = cells<float>(bias);
+    problem.lengths = pointer<const Index>(lengths);
+    problem.softcap = static_cast<float>(softcap);
+    problem.sinks = pointer<const float>(sinks);
+}
+
+void attention(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::handle k_shape,
+               nb::handle k_steps, Address v, nb::handle v_shape, nb::handle v_steps, Address out,
+               nb::handle out_steps, double scale, bool causal, int threads) {
+    regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
+    set_values(problem, v, v_shape, v_steps);
+    const Integers<4> out_step(out_steps);
+    const nb::gil_scoped_release release;
+    regard::attention(problem, pointer<float>(out), out_step.at, {}, threads);
+}
+
+void attention_with(Address q, nb::handle q_shape, nb::handle q_steps, Address k,
+                    nb::handle k_shape, nb::handle k_steps, Address v, nb::handle v_shape,
+                    nb::handle v_steps, Address out, nb::handle out_steps, double scale,
+                    bool causal, int threads, Index position, const Window& window,
+                    const Given& mask, const Given& bias, Address lengths, double softcap,
+                    Address sinks, Address lse, Address entropy, Address distance,
+                    const std::optional<std::tuple<Index, Address, Address>>& top,
+                    const std::optional<std::tuple<Index, Index, Address>>& map, Address received,
+                    const Given& counted) {
+    regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
+    set_values(problem, v, v_shape, v_steps);
+    set_options(problem, position, window, mask, bias, lengths, softcap, sinks);
+    regard::Seen seen;
+    seen.lse = pointer<float>(lse);
+    seen.entropy = pointer<float>(entropy);
+    seen.distance = pointer<float>(distance);
+    if (top) {
+        seen.top = std::get<0>(*top);
+        seen.top_keys = pointer<Index>(std::get<1>(*top));
+        seen.top_weights = pointer<float>(std::get<2>(*top));
+    }
+    if (map) {
+        seen.map_rows = std::get<0>(*map);
+        seen.map_columns = std::get<1>(*map);
+        seen.map = pointer<float>(std::get<2>(*map));
+    }
+    seen.received = pointer<float>(received);
+    if (counted) {
+        const Integers<2> step(std::get<1>(*counted));
+        seen.counted = pointer<const std::uint8_t>(std::get<0>(*counted));
+        seen.counted_step[0] = step.at[0];
+        seen.counted_step[1] = step.at[1];
+    }
+    const Integers<4> out_step(out_steps);
+    const nb::gil_scoped_release release;
+    regard::attention(problem, pointer<float>(out), out_step.at, seen, threads);
+}
+
+using Box = std::tuple<Index, Index, Index, Index>;
+
+regard::Rectangle rectangle_of(const Box& box) {
+    return {std::get<0>(box), std::get<1>(box), std::get<2>(box), std::get<3>(box)};
+}
+
+void weights(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::handle k_shape,
+             nb::handle k_steps, Address lse, Address out, double scale, bool causal, int threads,
+             const Box& rectangle, Index position, const Window& window, const Given& mask,
+             const Given& bias, Address lengths, double softcap) {
+    regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
+    set_options(problem, position, window, mask, bias, lengths, softcap, 0);
+    const nb::gil_scoped_release release;
+    regard::weights(problem, pointer<const float>(lse), rectangle_of(rectangle),
+                    pointer<float>(out), threads);
+}
+
+void pooled(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::handle k_shape,
+            nb::handle k_steps, Address lse, Address out, double scale, bool causal, int threads,
+            const Box& rectangle, const std::tuple<Index, Index>& shape, bool maximum,
+            Index position, const Window& window, const Given& mask, const Given& bias,
+            Address lengths, double softcap) {
+    regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
+    set_options(problem, position, window, mask, bias, lengths, softcap, 0);
+    const nb::gil_scoped_release release;
+    regard::pooled(problem, pointer<const float>(lse), rectangle_of(rectangle), std::get<0>(shape),
+                   std::get<1>(shape), maximum ? regard::Reduce::maximum : regard::Reduce::mean,
+                   pointer<float>(out), threads);
+}
+
+void use_kernel(const std::optional<std::string>& name) {
+    if (!regard::use_kernel(name ? name->c_str() : nullptr)) {
+        throw nb::value_error(("use_kernel(): no kernel here is called " + *name).c_str());
+    }
+}
+
+}  // namespace
+
 NB_MODULE(_native, module) {
-    module.doc() = "The native part of regard.";
+    module.doc() =
+        "The native part of regard. Arguments are trusted: regard._attention checks them.";
 
     module.def("version", &regard::version,
                "The version of the package that the native part was built for.");
     module.def(
         "instruction_set", [] { return regard::name(regard::instruction_set()); },
-        "The instruction set in use here: \"avx512\", \"avx2\", \"neon\" or \"portable\".");
+        "What the processor has: \"avx512\", \"avx2\", \"neon\" or \"portable\".");
+    module.def("kernel", &regard::kernel_name,
+               "The build of the kernel in use: \"avx2\" or \"portable\".");
+    module.def(
+        "use_kernel", &use_kernel, "name"_a.none(),
+        "Use the kernel of this name from now on, None for the best; ValueError if it cannot "
+        "run.");
+    module.def("measure_peak", &regard::measure_peak, "seconds"_a,
+               nb::call_guard<nb::gil_scoped_release>(),
+               "Floating-point operations a second of one thread that only multiplies and adds.");
+    module.def("attention", &attention, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a, "k_shape"_a,
+               "k_steps"_a, "v"_a, "v_shape"_a, "v_steps"_a, "out"_a, "out_steps"_a, "scale"_a,
+               "causal"_a, "threads"_a,
+               "Attention without options, queries at the end of the keys: out (B, H, Nq, Dv).");
+    module.def("attention_with", &attention_with, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a,
+               "k_shape"_a, "k_steps"_a, "v"_a, "v_shape"_a, "v_steps"_a, "out"_a, "out_steps"_a,
+               "scale"_a, "causal"_a, "threads"_a, nb::kw_only(), "position"_a,
+               "window"_a = Window(-1, -1), "mask"_a = nb::none(), "bias"_a = nb::none(),
+               "lengths"_a = 0, "softcap"_a = 0.0, "sinks"_a = 0, "lse"_a = 0, "entropy"_a = 0,
+               "distance"_a = 0, "top"_a = nb::none(), "map"_a = nb::none(), "received"_a = 0,
+               "counted"_a = nb::none(),
+               "Attention with every option, and what is to be seen of it.");
+    module.def("weights", &weights, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a, "k_shape"_a,
+               "k_steps"_a, "lse"_a, "out"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(),
+               "rectangle"_a, "position"_a, "window"_a = Window(-1, -1), "mask"_a = nb::none(),
+               "bias"_a = nb::none(), "lengths"_a = 0, "softcap"_a = 0.0,
+               "The weights of a rectangle: out (B, H, rows, keys), from lse (B, H, Nq), both "
+               "contiguous.");
+    module.def("pooled", &pooled, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a, "k_shape"_a, "k_steps"_a,
+               "lse"_a, "out"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(), "rectangle"_a,
+               "shape"_a, "maximum"_a, "position"_a, "window"_a = Window(-1, -1),
+               "mask"_a = nb::none(), "bias"_a = nb::none(), "lengths"_a = 0, "softcap"_a = 0.0,
+               "A picture of a rectangle: out (B, H, *shape), the mean or maximum weight of each "
+               "pixel.");
 }

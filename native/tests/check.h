@@ -3,18 +3,27 @@
 #pragma once
 
 #include <cstdio>
+#include <string>
 
 namespace check {
 
 inline int failures = 0;
 
-inline void that(bool held, const char* condition, const char* file, int line) {
-    if (held) return;
+// A failure in words, for what no single condition says. After twenty, only the count goes on.
+inline void failed(const std::string& what) {
     ++failures;
-    std::fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, condition);
+    if (failures <= 20) std::fprintf(stderr, "does not hold: %s\n", what.c_str());
+    if (failures == 21) std::fprintf(stderr, "and more, which are only counted\n");
 }
 
-inline int result() { return failures == 0 ? 0 : 1; }
+inline void that(bool held, const char* condition, const char* file, int line) {
+    if (!held) failed(std::string(condition) + " at " + file + ":" + std::to_string(line));
+}
+
+inline int result() {
+    if (failures != 0) std::fprintf(stderr, "%d failures\n", failures);
+    return failures == 0 ? 0 : 1;
+}
 
 }  // namespace check
 

@@ -1,7 +1,124 @@
-"""The native part of regard."""
+"""The native part of regard. Arguments are trusted: `regard._attention` checks them.
+
+Tensors come as an address and their steps in elements, so that a call costs little. Shapes are
+those of q (B, H, Nq, D), k (B, Hkv, Nk, D) and v (B, Hkv, Nk, Dv), whose last axis is contiguous.
+"""
+
+from collections.abc import Sequence
+
+Steps = Sequence[int]
+Cells = tuple[int, Steps]  # an address, and four steps that may be 0
 
 def version() -> str:
     """The version of the package that the native part was built for."""
 
 def instruction_set() -> str:
-    """The instruction set in use here: "avx512", "avx2", "neon" or "portable"."""
+    """What the processor has: "avx512", "avx2", "neon" or "portable"."""
+
+def kernel() -> str:
+    """The build of the kernel in use: "avx2" or "portable"."""
+
+def use_kernel(name: str | None) -> None:
+    """Use the kernel of this name from now on, None for the best; ValueError if it cannot run."""
+
+def measure_peak(seconds: float) -> float:
+    """Floating-point operations a second of one thread that only multiplies and adds."""
+
+def attention(
+    q: int,
+    q_shape: Sequence[int],
+    q_steps: Steps,
+    k: int,
+    k_shape: Sequence[int],
+    k_steps: Steps,
+    v: int,
+    v_shape: Sequence[int],
+    v_steps: Steps,
+    out: int,
+    out_steps: Steps,
+    scale: float,
+    causal: bool,
+    threads: int,
+) -> None:
+    """Attention without options, queries at the end of the keys: out (B, H, Nq, Dv)."""
+
+def attention_with(
+    q: int,
+    q_shape: Sequence[int],
+    q_steps: Steps,
+    k: int,
+    k_shape: Sequence[int],
+    k_steps: Steps,
+    v: int,
+    v_shape: Sequence[int],
+    v_steps: Steps,
+    out: int,
+    out_steps: Steps,
+    scale: float,
+    causal: bool,
+    threads: int,
+    *,
+    position: int,
+    window: tuple[int, int] = (-1, -1),  # -1: unbounded
+    mask: Cells | None = None,  # of bool
+    bias: Cells | None = None,  # of float32
+    lengths: int = 0,  # address of int64 (B,); 0: none
+    softcap: float = 0.0,  # 0: none
+    sinks: int = 0,  # address of float32 (H,); 0: none
+    lse: int = 0,  # addresses of what is to be made, contiguous; 0: not wanted
+    entropy: int = 0,
+    distance: int = 0,
+    top: tuple[int, int, int] | None = None,  # count, address of keys int64, of weights
+    map: tuple[int, int, int] | None = None,  # rows, columns, address
+    received: int = 0,
+    counted: tuple[int, Steps] | None = None,  # of bool (B, Nq): which queries count
+) -> None:
+    """Attention with every option, and what is to be seen of it."""
+
+def weights(
+    q: int,
+    q_shape: Sequence[int],
+    q_steps: Steps,
+    k: int,
+    k_shape: Sequence[int],
+    k_steps: Steps,
+    lse: int,
+    out: int,
+    scale: float,
+    causal: bool,
+    threads: int,
+    *,
+    rectangle: tuple[int, int, int, int],  # first row, rows, first key, keys
+    position: int,
+    window: tuple[int, int] = (-1, -1),
+    mask: Cells | None = None,
+    bias: Cells | None = None,
+    lengths: int = 0,
+    softcap: float = 0.0,
+) -> None:
+    """The weights of a rectangle: out (B, H, rows, keys), from lse (B, H, Nq), both contiguous."""
+
+def pooled(
+    q: int,
+    q_shape: Sequence[int],
+    q_steps: Steps,
+    k: int,
+    k_shape: Sequence[int],
+    k_steps: Steps,
+    lse: int,
+    out: int,
+    scale: float,
+    causal: bool,
+    threads: int,
+    *,
+    rectangle: tuple[int, int, int, int],
+    shape: tuple[int, int],
+    maximum: bool,
+    position: int,
+    window: tuple[int, int] = (-1, -1),
+    mask: Cells | None = None,
+    bias: Cells | None = None,
+    lengths: int = 0,
+    softcap: float = 0.0,
+) -> None:
+    """A picture of a rectangle: out (B, H, *shape), the mean or maximum weight of each pixel."""

@@ -1,4 +1,5 @@
-// What the processor we run on can do, and which version of the core this is.
+// What the processor we run on can do, which build of the kernel it gets, and which version of the
+// core this is.
 #pragma once
 
 namespace regard {
@@ -17,6 +18,13 @@ InstructionSet instruction_set() noexcept;
 
 // "avx512", "avx2", "neon" or "portable". Never null.
 const char* name(InstructionSet set) noexcept;
+
+// The build of the kernel in use: "avx2" or "portable". Never null.
+const char* kernel_name() noexcept;
+
+// Use the build of this name from now on, the best for null. False, and no change, if there is none
+// or this processor cannot run it. For tests and comparisons.
+bool use_kernel(const char* name) noexcept;
 
 // The version of the package that the core was built for, such as "0.1.0". Never null.
 const char* version() noexcept;

@@ -1,0 +1,100 @@
+// Attention in float32, exact, without ever holding the Nq × Nk matrix, and what it looked at.
+//
+//     weights = softmax(scale · Q Kᵀ + bias) over the keys that a query may attend to
+//     output  = weights · V
+//
+// The functions trust their arguments: shapes, strides and pointers are checked by the caller. They
+// are safe to call from several threads at once, and give the same bits whatever `threads` is and
+// whatever else is in the batch.
+#pragma once
+
+#include <cstdint>
+
+namespace regard {
+
+// Numbers that somebody else owns, on axes (b, h, n) with steps in elements; the last axis is
+// contiguous. A step may be 0 (broadcast) or negative.
+struct Rows {
+    const float* data = nullptr;
+    std::int64_t step[3] = {0, 0, 0};
+};
+
+// One number for each (b, h, i, j), with steps in elements; any of them may be 0.
+template <typename Number>
+struct Cells {
+    const Number* data = nullptr;  // null: not given
+    std::int64_t step[4] = {0, 0, 0, 0};
+};
+
+struct Problem {
+    std::int64_t batch = 0, heads = 0, kv_heads = 0;  // heads is a multiple of kv_heads
+    std::int64_t queries = 0, keys = 0;
+    std::int64_t width = 0, value_width = 0;
+
+    Rows q;  // (batch, heads, queries, width)
+    Rows k;  // (batch, kv_heads, keys, width)
+    Rows v;  // (batch, kv_heads, keys, value_width); unused by weights() and pooled()
+
+    float scale = 1;
+    float softcap = 0;  // c > 0: a score s becomes c·tanh(s/c) before bias and masks; 0: none
+
+    // Key j stands at j, query i at p = i + position.
+    std::int64_t position = 0;
+    bool causal = false;                    // only j ≤ p
+    std::int64_t left = -1, right = -1;     // only p − left ≤ j ≤ p + right; −1: unbounded
+    Cells<std::uint8_t> mask;               // 0: may not attend
+    Cells<float> bias;                      // added to the scaled scores; −inf: may not attend
+    const std::int64_t* lengths = nullptr;  // (batch): only j < length; null: all keys
+    const float* sinks = nullptr;           // (heads): one more logit, which gives no value; null
+};
+
+// What is to be seen. What is null is not made. All are contiguous.
+struct Seen {
+    float* lse = nullptr;       // (batch, heads, queries), natural log
+    float* entropy = nullptr;   // (batch, heads, queries), nats
+    float* distance = nullptr;  // (batch, heads, queries), mean |p − j|
+
+    std::int64_t top = 0;              // how many of the strongest keys of each query
+    std::int64_t* top_keys = nullptr;  // (batch, heads, queries, top), −1 where there are fewer
+    float* top_weights = nullptr;      // (batch, heads, queries, top), strongest first
+
+    // Query i falls in row ⌊i·map_rows/queries⌋, key j in column ⌊j·map_columns/keys⌋. A row is the
+    // mean over its queries that have a key and count.
+    std::int64_t map_rows = 0, map_columns = 0;
+    float* map = nullptr;       // (batch, heads, map_rows, map_columns)
+    float* received = nullptr;  // (batch, heads, keys), the sum over the queries that count
+
+    // Which queries count in map and received: (batch, queries), 0: does not. Null: all do.
+    const std::uint8_t* counted = nullptr;
+    std::int64_t counted_step[2] = {0, 0};
+};
+
+// Output (batch, heads, queries, value_width), its last axis contiguous, and what is asked for in
+// `seen`.
+void attention(const Problem& problem, float* output, const std::int64_t output_step[3],
+               const Seen& seen, int threads);
+
+// Queries [row, row + rows) by keys [key, key + keys).
+struct Rectangle {
+    std::int64_t row = 0, rows = 0, key = 0, keys = 0;
+};
+
+// The weights of a rectangle, out (batch, heads, rows, keys), from the lse (batch, heads, queries)
+// of the whole rows; all contiguous.
+void weights(const Problem& problem, const float* lse, const Rectangle& rectangle, float* out,
+             int threads);
+
+enum class Reduce { mean, maximum };
+
+// A picture of a rectangle, out (batch, heads, pixel_rows, pixel_columns): the mean or the maximum
+// of the weights in each pixel, 0 for a pixel without any. Row i of the rectangle falls in pixel
+// row ⌊i·pixel_rows/rows⌋, and columns alike.
+void pooled(const Problem& problem, const float* lse, const Rectangle& rectangle,
+            std::int64_t pixel_rows, std::int64_t pixel_columns, Reduce reduce, float* out,
+            int threads);
+
+// Floating-point operations a second of one thread doing nothing but fused multiply-adds, for about
+// `seconds`: what the kernel's speed is measured against.
+double measure_peak(double seconds);
+
+}  // namespace regard

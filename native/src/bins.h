@@ -1,0 +1,145 @@
+// Sums of weights by map column, kept per row until its lse is known.
+//
+// Key j falls in column ⌊j·C/Nk⌋. The keys of one column within one block are a segment; a row's
+// sum over a segment is relative to the maximum that the row had reached in that block.
+#pragma once
+
+#include "product.h"
+#include "scratch.h"
+
+namespace regard::REGARD_KERNEL {
+namespace {
+
+// The first key of column c: the least j with ⌊j·C/Nk⌋ ≥ c.
+inline Index first_key(Index column, Index keys, Index columns) {
+    return (column * keys + columns - 1) / columns;
+}
+
+// Which keys make which column, as tables: a division for each would cost more than the sums.
+struct Columns {
+    Index keys = 0, columns = 0;
+    Index narrowest = 0, widest = 0;       // in keys
+    const std::int32_t* of = nullptr;      // (keys): the column of each key
+    const std::int32_t* starts = nullptr;  // (columns + 1): the first key of each column
+
+    Columns() = default;
+    Columns(Index all_keys, Index all_columns, Scratch& scratch)
+        : keys(all_keys),
+          columns(all_columns),
+          narrowest(all_keys / all_columns),
+          widest((all_keys + all_columns - 1) / all_columns) {
+        auto* column_of = scratch.take<std::int32_t>(keys);
+        auto* first_of = scratch.take<std::int32_t>(columns + 1);
+        for (Index c = 0; c <= columns; ++c) {
+            first_of[c] = static_cast<std::int32_t>(first_key(c, keys, columns));
+        }
+        for (Index c = 0; c < columns; ++c) {
+            for (Index j = first_of[c]; j < first_of[c + 1]; ++j) {
+                column_of[j] = static_cast<std::int32_t>(c);
+            }
+        }
+        of = column_of;
+        starts = first_of;
+    }
+
+    bool one_key_each() const { return columns >= keys; }
+
+    // Where the sum of a segment is kept: the block number makes room for a column cut in two.
+    Index slot(Index block, Index column) const { return column + block; }
+    Index slots() const { return one_key_each() ? keys : columns + (keys + kBlock - 1) / kBlock; }
+};
+
+#if defined(__AVX2__)
+alignas(64) constexpr std::int32_t kFirstLanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1,
+                                                      0,  0,  0,  0,  0,  0,  0,  0};
+
+// Lane n of the result is the sum over the lanes of vectors[n].
+inline Vector sums(const Vector vectors[8]) {
+    const __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(vectors[0], vectors[1]),
+                                    _mm256_hadd_ps(vectors[2], vectors[3]));
+    const __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(vectors[4], vectors[5]),
+                                    _mm256_hadd_ps(vectors[6], vectors[7]));
+    return _mm256_permute2f128_ps(a, b, 0x20) + _mm256_permute2f128_ps(a, b, 0x31);
+}
+#endif
+
+#if defined(__AVX2__)
+// The sums of eight whole columns from c on. Columns differ by one key at most, so that all have as
+// many whole vectors, and some a part of one or two more.
+inline Vector sum_eight(const Columns& map, const float* weights, Index c) {
+    const float* from[8];
+    Vector partial[8];
+#pragma GCC unroll 8
+    for (int n = 0; n < 8; ++n) {
+        from[n] = weights + map.starts[c + n];
+        partial[n] = Vector{};
+    }
+    const Index whole = map.narrowest / 8 * 8;
+    for (Index m = 0; m < whole; m += 8) {
+#pragma GCC unroll 8
+        for (int n = 0; n < 8; ++n) partial[n] += load(from[n] + m);
+    }
+    for (Index m = whole; m < map.widest; m += 8) {
+#pragma GCC unroll 8
+        for (int n = 0; n < 8; ++n) {
+            const Index count = map.starts[c + n + 1] - map.starts[c + n] - m;
+            Integers mask;
+            __builtin_memcpy(&mask, kFirstLanes + 8 - smaller(8, larger(0, count)), sizeof mask);
+            partial[n] +=
+                reinterpret_cast<Vector>(reinterpret_cast<Integers>(load(from[n] + m)) & mask);
+        }
+    }
+    return sums(partial);
+}
+
+// The same for columns of two keys, and of four, from `weights` on.
+inline Vector sum_pairs(const float* weights) {
+    const __m256 pairs = _mm256_hadd_ps(load(weights), load(weights + 8));
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(pairs), 0xd8));
+}
+
+inline Vector sum_fours(const float* weights) {
+    const __m256 fours = _mm256_hadd_ps(_mm256_hadd_ps(load(weights), load(weights + 8)),
+                                        _mm256_hadd_ps(load(weights + 16), load(weights + 24)));
+    return _mm256_permutevar8x32_ps(fours, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+#endif
+
+// Sum the weights of keys [first, last) of a block by column into `kept`. `weights` is the block's
+// row, which starts at key `start`; up to kLanes numbers behind `last` may be read.
+inline void sum_columns(const Columns& map, Index block, const float* weights, Index start,
+                        Index first, Index last, float* kept) {
+    if (map.one_key_each()) {
+        __builtin_memcpy(kept + first, weights + first - start,
+                         sizeof(float) * static_cast<std::size_t>(last - first));
+        return;
+    }
+    weights -= start;
+    float* to = kept + map.slot(block, 0);
+    const Index end = map.of[last - 1] + 1;
+    Index c = map.of[first];
+    // A column at either end may be cut.
+    const auto sum_one = [&] {
+        const Index from = larger(map.starts[c], first), behind = smaller(map.starts[c + 1], last);
+        Vector lanes{};
+        Index j = from;
+        for (; j + kLanes <= behind; j += kLanes) lanes += load(weights + j);
+        float total = sum(lanes);
+        for (; j < behind; ++j) total += weights[j];
+        to[c++] = total;
+    };
+    if (map.starts[c] < first) sum_one();
+#if defined(__AVX2__)
+    const bool same = map.narrowest == map.widest;
+    const Index whole = map.starts[end] <= last ? end : end - 1;
+    for (; c + 8 <= whole; c += 8) {
+        store(to + c, same && map.widest == 2   ? sum_pairs(weights + map.starts[c])
+                      : same && map.widest == 4 ? sum_fours(weights + map.starts[c])
+                                                : sum_eight(map, weights, c));
+    }
+#endif
+    while (c < end) sum_one();
+}
+
+}  // namespace
+}  // namespace regard::REGARD_KERNEL

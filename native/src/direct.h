@@ -1,0 +1,167 @@
+// Few queries: K and V are read once where they lie, for all heads of a group, and the keys are
+// split into parts of a fixed size, whose results are merged in order.
+#pragma once
+
+#include "plan.h"
+
+namespace regard::REGARD_KERNEL {
+namespace {
+
+constexpr Index kFew = 4;            // queries at most
+constexpr Index kPart = 8 * kBlock;  // keys of a part
+
+// scores[j] = q · k[j] for keys [first, last).
+inline void score_row(const float* q, const float* k, Index step, Index width, Index first,
+                      Index last, float* scores) {
+    const Index whole = width / kLanes * kLanes;
+    for (Index j = first; j < last; j += 4) {
+        const Index count = smaller(4, last - j);
+        const float* key[4];
+        for (Index n = 0; n < 4; ++n) key[n] = k + (j + smaller(n, count - 1)) * step;
+        Vector total[4] = {};
+        for (Index d = 0; d < whole; d += kLanes) {
+            const Vector query = load(q + d);
+            for (int n = 0; n < 4; ++n) total[n] = multiply_add(query, load(key[n] + d), total[n]);
+        }
+        for (Index n = 0; n < count; ++n) {
+            float score = sum(total[n]);
+            for (Index d = whole; d < width; ++d) score += q[d] * key[n][d];
+            scores[j + n] = score;
+        }
+    }
+}
+
+// output[d … d + kVectors · kLanes) = rescale · output + Σ_j weights[j] · v[j], keys [first, last).
+template <int kVectors>
+inline void add_values(const float* weights, const float* v, Index step, Index first, Index last,
+                       float rescale, float* output) {
+    Vector total[kVectors] = {};
+    for (Index j = first; j < last; ++j) {
+        const Vector weight = all(weights[j]);
+        for (int n = 0; n < kVectors; ++n) {
+            total[n] = multiply_add(weight, load(v + j * step + n * kLanes), total[n]);
+        }
+    }
+    for (int n = 0; n < kVectors; ++n) {
+        float* cell = output + n * kLanes;
+        store(cell, multiply_add(all(rescale), load(cell), total[n]));
+    }
+}
+
+inline void add_value_rows(const float* weights, const float* v, Index step, Index width,
+                           Index first, Index last, float rescale, float* output) {
+    Index d = 0;
+    for (; d + 8 * kLanes <= width; d += 8 * kLanes) {
+        add_values<8>(weights, v + d, step, first, last, rescale, output + d);
+    }
+    for (; d + kLanes <= width; d += kLanes) {
+        add_values<1>(weights, v + d, step, first, last, rescale, output + d);
+    }
+    for (; d < width; ++d) {
+        float total = 0;
+        for (Index j = first; j < last; ++j) total += weights[j] * v[j * step + d];
+        output[d] = rescale * output[d] + total;
+    }
+}
+
+// Rows of a block, as they lie, or in a copy in which rows that are not finite are 0.
+struct BlockRows {
+    const float* data;
+    Index step;
+    std::int32_t bad_keys[kBlock];
+    BadKeys bad{bad_keys, 0};
+
+    BlockRows(const float* from, Index from_step, Index width, Index start, Reach reach,
+              float* copy)
+        : data(from + start * from_step), step(from_step) {
+        for (Index j = reach.first; j < reach.last; ++j) {
+            if (any_not_finite(data + j * step, width)) {
+                bad_keys[bad.count++] = static_cast<std::int32_t>(start + j);
+            }
+        }
+        if (bad.count == 0) return;
+        for (Index j = reach.first, n = 0; j < reach.last; ++j) {
+            const bool spoilt = n < bad.count && bad_keys[n] == start + j;
+            n += spoilt;
+            for (Index d = 0; d < width; ++d) {
+                copy[j * width + d] = spoilt ? 0.0f : data[j * step + d];
+            }
+        }
+        data = copy;
+        step = width;
+    }
+};
+
+// Through the keys of one part.
+inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part, Scratch& scratch) {
+    const Problem& problem = call.problem;
+    const Index b = tile.b;
+    const float* k = problem.k.data + b * problem.k.step[0] + kv_head * problem.k.step[1];
+    const float* v = problem.v.data + b * problem.v.step[0] + kv_head * problem.v.step[1];
+    auto* clean_k = scratch.take<float>(kBlock * problem.width);
+    auto* clean_v = scratch.take<float>(kBlock * problem.value_width);
+    clear_state(call, tile);
+    const Interval keys = all_visible(call, tile);
+    const Index from = larger(keys.lo, part * kPart) / kBlock;
+    const Index to = smaller(keys.hi, (part + 1) * kPart);
+    for (Index block = from; block * kBlock < to; ++block) {
+        const Index start = block * kBlock, end = smaller(start + kBlock, problem.keys);
+        const Reach reach = reach_of(tile, 0, tile.rows, start, end);
+        if (reach.first >= reach.last) continue;
+        const BlockRows key_rows(k, problem.k.step[2], problem.width, start, reach, clean_k);
+        const BlockRows value_rows(v, problem.v.step[2], problem.value_width, start, reach,
+                                   clean_v);
+        for (Index r = 0; r < tile.rows; ++r) {
+            score_row(tile.q + r * problem.width, key_rows.data, key_rows.step, problem.width,
+                      reach.first, reach.last, tile.scores + r * kScoreStep);
+        }
+        soften_strip(call, tile, 0, tile.rows, key_rows.bad, block, end, reach);
+        for (Index r = 0; r < tile.rows; ++r) {
+            add_value_rows(tile.scores + r * kScoreStep, value_rows.data, value_rows.step,
+                           problem.value_width, reach.first, reach.last, tile.rescale[r],
+                           tile.output + r * call.padded_width);
+        }
+        if (value_rows.bad.count) {
+            Packed packed;
+            packed.bad_v = value_rows.bad;
+            packed.values = v;
+            packed.values_step = problem.v.step[2];
+            add_bad_values(call, tile, packed, start, end);
+        }
+    }
+}
+
+// Add what `part` found to `whole`: a row's sums are relative to its own maximum.
+inline void merge(const Call& call, Tile& whole, const Tile& part) {
+    const Index listed = call.seen.top ? groups_of(call.seen.top) * kGroup : 0;
+    for (Index r = 0; r < whole.rows; ++r) {
+        if (part.total[r] == 0) continue;
+        const float a = whole.maximum[r], b = part.maximum[r];
+        const float now = a > b ? a : b;
+        const float reference = now == -infinity() ? 0.0f : now;
+        const float own = a == now ? 1.0f : exp2(a - reference);
+        const float other = b == now ? 1.0f : exp2(b - reference);
+        const float moment =
+            whole.total[r] == 0 ? 0.0f : own * (whole.moment[r] + whole.total[r] * (a - now));
+        whole.moment[r] = moment + other * (part.moment[r] + part.total[r] * (b - now));
+        whole.total[r] = whole.total[r] * own + part.total[r] * other;
+        whole.away[r] = whole.away[r] * own + part.away[r] * other;
+        whole.maximum[r] = now;
+        for (Index d = 0; d < call.problem.value_width; ++d) {
+            float& cell = whole.output[r * call.padded_width + d];
+            cell = cell * own + part.output[r * call.padded_width + d] * other;
+        }
+        for (Index n = 0; n < listed; n += kGroup) {
+            Candidates& found = *whole.found;
+            for (found.count = 0; found.count < kGroup; ++found.count) {
+                found.scores[found.count] = part.best[r * listed + n + found.count];
+                found.keys[found.count] = part.best_keys[r * listed + n + found.count];
+            }
+            insert_all(whole.best + r * listed, whole.best_keys + r * listed, listed / kGroup,
+                       found);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace regard::REGARD_KERNEL

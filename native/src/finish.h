@@ -1,0 +1,156 @@
+// The end of a row: its sums become output, lse, entropy and the rest.
+#pragma once
+
+#include "tile.h"
+
+namespace regard::REGARD_KERNEL {
+namespace {
+
+// The map of one head in the making, as sums, and how many queries each row holds. A span of
+// queries keeps the rows at its ends, which it may share with its neighbours, to itself.
+struct MapRows {
+    float* sums = nullptr;  // (map_rows, map_columns), of the head
+    std::int32_t* counts = nullptr;
+    Index first = 0, last = 0;   // the rows at the ends
+    float* edge_sums = nullptr;  // (2, map_columns)
+    std::int32_t* edge_counts = nullptr;
+};
+
+inline Index map_row(const Call& call, Index query) {
+    return query * call.seen.map_rows / call.problem.queries;
+}
+
+inline bool counts_in_map(const Seen& seen, Index b, Index query) {
+    return !seen.counted ||
+           seen.counted[b * seen.counted_step[0] + query * seen.counted_step[1]] != 0;
+}
+
+inline void add_scaled(const float* from, Index count, float factor, float* to) {
+    Index n = 0;
+    for (; n + kLanes <= count; n += kLanes) {
+        store(to + n, multiply_add(load(from + n), all(factor), load(to + n)));
+    }
+    for (; n < count; ++n) to[n] += from[n] * factor;
+}
+
+inline void add_to_map(const Call& call, const Tile& tile, Index r, float maximum, float inverse,
+                       const MapRows& map) {
+    const Columns& columns = call.columns;
+    const Index row = map_row(call, tile.query[r]);
+    const Index edge = row == map.first ? 0 : row == map.last ? 1 : -1;
+    float* to =
+        edge < 0 ? map.sums + row * columns.columns : map.edge_sums + edge * columns.columns;
+    ++(edge < 0 ? map.counts[row] : map.edge_counts[edge]);
+    const float* kept = tile.column_sums + r * columns.slots();
+    const Interval keys = tile.keys[r];
+    if (is_nan(inverse)) {  // so is the weight of every key that it may attend to, and of no other
+        for (Index j = keys.lo; j < keys.hi; ++j) {
+            if (allowed(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
+                to[columns.of[j]] = not_a_number();
+            }
+        }
+        return;
+    }
+    for (Index block = keys.lo / kBlock; block * kBlock < keys.hi; ++block) {
+        const float factor = exp2(tile.reference[r * call.blocks + block] - maximum) * inverse;
+        const Index first = larger(keys.lo, block * kBlock);
+        const Index last = smaller(keys.hi, (block + 1) * kBlock);
+        if (columns.columns == columns.keys) {
+            add_scaled(kept + first, last - first, factor, to + first);
+        } else if (columns.one_key_each()) {
+            for (Index j = first; j < last; ++j) to[columns.of[j]] += kept[j] * factor;
+        } else {
+            const Index first_column = columns.of[first], last_column = columns.of[last - 1];
+            add_scaled(kept + columns.slot(block, first_column), last_column - first_column + 1,
+                       factor, to + first_column);
+        }
+    }
+}
+
+// The strongest keys of a row. In a row that is not finite every weight is NaN, and the first keys
+// come first.
+inline void write_top(const Call& call, const Tile& tile, Index r, float maximum, float inverse,
+                      Index at) {
+    const Index top = call.seen.top, listed = groups_of(top) * kGroup;
+    float* best = tile.best + r * listed;
+    std::int32_t* best_keys = tile.best_keys + r * listed;
+    if (is_nan(inverse)) {
+        Index n = 0;
+        for (Index j = tile.keys[r].lo; j < tile.keys[r].hi && n < top; ++j) {
+            if (allowed(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
+                best_keys[n++] = static_cast<std::int32_t>(j);
+            }
+        }
+        for (; n < top; ++n) best_keys[n] = -1;
+    }
+    for (Index n = 0; n < top; n += kLanes) {
+        store(best + n, exp2(load(best + n) - all(maximum)) * all(inverse));
+    }
+    std::int64_t* keys = call.seen.top_keys ? call.seen.top_keys + at * top : nullptr;
+    float* weights = call.seen.top_weights ? call.seen.top_weights + at * top : nullptr;
+    for (Index n = 0; keys && n < top; ++n) keys[n] = best_keys[n];
+    for (Index n = 0; weights && n < top; ++n) weights[n] = best_keys[n] < 0 ? 0.0f : best[n];
+}
+
+// Write out every row of a tile. `maps` has one entry for each head of the tile, from its first on.
+inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
+    const Problem& problem = call.problem;
+    const Seen& seen = call.seen;
+    for (Index r = 0; r < tile.rows; ++r) {
+        const Index b = tile.b, h = tile.head[r], i = tile.query[r];
+        const Index at = (b * problem.heads + h) * problem.queries + i;
+        float maximum = tile.maximum[r];
+        const bool none = tile.total[r] == 0;  // not one key: a NaN is not 0
+        float total = tile.total[r];
+        float own = 1.0f;  // what remains of the keys' sums when a sink sets the maximum
+        if (!none && problem.sinks) {
+            const float given = problem.sinks[h] * kLog2E;
+            const float sink = is_nan(given) ? not_a_number() : given;
+            if (!(sink <= maximum)) {
+                own = exp2(maximum - sink);
+                maximum = sink;
+            }
+            total = total * own + exp2(sink - maximum);
+        }
+        if (!none && tile.spoilt[r]) total = not_a_number();
+        const float inverse = none ? 0.0f : 1.0f / total;
+
+        float* output = call.output + b * call.output_step[0] + h * call.output_step[1] +
+                        i * call.output_step[2];
+        const float* sums = tile.output + r * call.padded_width;
+        const float factor = own * inverse;
+        Index d = 0;
+        for (; d + kLanes <= problem.value_width; d += kLanes) {
+            store(output + d, load(sums + d) * all(factor));
+        }
+        for (; d < problem.value_width; ++d) output[d] = sums[d] * factor;
+
+        if (call.maxima) {
+            call.maxima[at] = none ? -infinity() : is_nan(total) ? total : maximum;
+            call.inverses[at] = inverse;
+        }
+        const float log_total = seen.lse || seen.entropy ? __builtin_logf(total) : 0.0f;
+        if (seen.lse) {
+            // In double: the maximum may be large, and its logarithm's digits count.
+            seen.lse[at] =
+                none ? -infinity()
+                     : static_cast<float>(static_cast<double>(maximum) * 0.693147180559945309417 +
+                                          static_cast<double>(log_total));
+        }
+        if (seen.entropy) {
+            // −Σ w ln w with w = 2^t/total: the moment is relative to the keys' own maximum.
+            const float shift = own == 1.0f ? 0.0f : tile.maximum[r] - maximum;
+            const float moment = tile.moment[r] + (shift != 0 ? shift * tile.total[r] : 0.0f);
+            const float entropy = factor * (tile.total[r] * log_total - kLn2 * moment);
+            seen.entropy[at] = none ? 0.0f : is_nan(entropy) ? entropy : larger(entropy, 0.0f);
+        }
+        if (seen.distance) seen.distance[at] = none ? 0.0f : tile.away[r] * factor;
+        if (seen.top) write_top(call, tile, r, maximum, inverse, at);
+        if (seen.map && !none && counts_in_map(seen, b, i)) {
+            add_to_map(call, tile, r, maximum, inverse, maps[h - tile.head[0]]);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace regard::REGARD_KERNEL

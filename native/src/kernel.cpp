@@ -1,0 +1,361 @@
+// One build of the kernel: how the work is shared out among threads. Compiled once for each
+// instruction set, with REGARD_KERNEL as its name.
+#include "kernel.h"
+
+#include <time.h>
+
+#include "direct.h"
+#include "plan.h"
+#include "pool.h"
+#include "threads.h"
+
+#define REGARD_TEXT_OF(name) #name
+#define REGARD_TEXT(name) REGARD_TEXT_OF(name)
+
+namespace regard::REGARD_KERNEL {
+namespace {
+
+// parallel_for over a function object.
+template <typename Work>
+void share_out(Index tasks, int threads, Work work) {
+    parallel_for(
+        tasks, threads,
+        [](void* context, std::int64_t task) { (*static_cast<Work*>(context))(task); }, &work);
+}
+
+const float* head_of(const Rows& rows, Index b, Index h) {
+    return rows.data + b * rows.step[0] + h * rows.step[1];
+}
+
+// Room for K and V of one key head, packed.
+Packed make_packed(const Call& call, Index b, Index kv_head, Scratch& scratch) {
+    const Problem& problem = call.problem;
+    Packed packed;
+    packed.k = scratch.take<float>(call.padded_keys * problem.width);
+    packed.v = scratch.take<float>(call.padded_keys * call.padded_width);
+    packed.bad_k.keys = scratch.take<std::int32_t>(problem.keys);
+    packed.bad_v.keys = scratch.take<std::int32_t>(problem.keys);
+    packed.values = head_of(problem.v, b, kv_head);
+    packed.values_step = problem.v.step[2];
+    return packed;
+}
+
+void pack(const Call& call, Index b, Index kv_head, Index first, Index last, Packed& packed,
+          BadKeys& bad_k, BadKeys& bad_v) {
+    const Problem& problem = call.problem;
+    pack_keys(head_of(problem.k, b, kv_head), problem.k.step[2], first, last, problem.width,
+              packed.k + first * problem.width, bad_k);
+    if (problem.value_width) {
+        pack_values(packed.values, packed.values_step, first, last, problem.value_width,
+                    call.padded_keys, packed.v, bad_v);
+    }
+}
+
+// What each key received, of head h: the picture with one row, and a column for each key.
+Picture received_picture(const Call& call, Scratch& scratch) {
+    const Problem& problem = call.problem;
+    Picture picture;
+    picture.rectangle = {0, problem.queries, 0, problem.keys};
+    picture.rows = 1;
+    picture.columns = problem.keys;
+    picture.reduce = Picture::sum;
+    picture.out = call.seen.received;
+    picture.scales.maxima = call.maxima;
+    picture.scales.inverses = call.inverses;
+    picture.counted = true;
+    picture.pixel_columns = Columns(problem.keys, problem.keys, scratch);
+    return picture;
+}
+
+// What a second pass sees: nothing but which queries count.
+Seen second_look(const Seen& seen) {
+    Seen second;
+    second.counted = seen.counted;
+    second.counted_step[0] = seen.counted_step[0];
+    second.counted_step[1] = seen.counted_step[1];
+    return second;
+}
+
+// Every key head is one task: packed, attended to, and looked at again, by one thread.
+void forward_by_head(const Call& call, const Plan& plan, int threads) {
+    const Problem& problem = call.problem;
+    const Index tasks = problem.batch * problem.kv_heads;
+    share_out(tasks, threads, [&](Index task) {
+        const Index b = task / problem.kv_heads, kv_head = task % problem.kv_heads;
+        const Index head = kv_head * call.group;
+        Scratch& scratch = thread_scratch();
+        scratch.reset();
+        Packed packed = make_packed(call, b, kv_head, scratch);
+        pack(call, b, kv_head, 0, problem.keys, packed, packed.bad_k, packed.bad_v);
+        const Maps maps(call, plan, b * problem.heads + head, call.group, scratch);
+        Tile tile(call, smaller(kTile, call.group * problem.queries), scratch);
+        for (Index piece = 0; piece < plan.pieces(call.group); ++piece) {
+            run_piece(call, plan, packed, tile, b, head, piece, maps.rows);
+        }
+        for (Index h = 0; call.seen.map && h < call.group; ++h) maps.finish(call, h);
+        if (!call.seen.received) return;
+        const Seen second = second_look(call.seen);
+        const Call again{problem, second, nullptr, nullptr};
+        const Picture picture = received_picture(call, scratch);
+        for (Index h = 0; h < call.group; ++h) {
+            for (Index n = 0; n < picture.tasks(); ++n) {
+                run_picture(again, picture, {packed.k, 0, packed.bad_k}, b, head + h, n, scratch);
+            }
+        }
+    });
+}
+
+// K and V of every key head, packed by all threads together.
+Packed* pack_all(const Call& call, int threads, Scratch& shared) {
+    const Problem& problem = call.problem;
+    const Index heads = problem.batch * problem.kv_heads;
+    const Index pieces = (problem.keys + kChunk - 1) / kChunk;
+    auto* packed = shared.take<Packed>(heads);
+    for (Index n = 0; n < heads; ++n) {
+        packed[n] = make_packed(call, n / problem.kv_heads, n % problem.kv_heads, shared);
+    }
+    auto* bad = shared.take<BadKeys>(heads * pieces * 2);
+    share_out(heads * pieces, threads, [&](Index task) {
+        const Index head = task / pieces, first = task % pieces * kChunk;
+        BadKeys& bad_k = bad[2 * task] = {packed[head].bad_k.keys + first, 0};
+        BadKeys& bad_v = bad[2 * task + 1] = {packed[head].bad_v.keys + first, 0};
+        pack(call, head / problem.kv_heads, head % problem.kv_heads, first,
+             smaller(first + kChunk, problem.keys), packed[head], bad_k, bad_v);
+    });
+    for (Index task = 0; task < heads * pieces; ++task) {
+        for (int which = 0; which < 2; ++which) {
+            const BadKeys& found = bad[2 * task + which];
+            BadKeys& to = which == 0 ? packed[task / pieces].bad_k : packed[task / pieces].bad_v;
+            for (Index n = 0; n < found.count; ++n) to.keys[to.count++] = found.keys[n];
+        }
+    }
+    return packed;
+}
+
+// Few heads for many threads: the queries of a head are shared out, too.
+void forward_by_span(const Call& call, const Plan& plan, int threads, Scratch& shared) {
+    const Problem& problem = call.problem;
+    Packed* packed = pack_all(call, threads, shared);
+    const Index heads = problem.batch * problem.heads;
+    const Maps maps(call, plan, 0, heads, shared);
+    const Index pieces = plan.pieces(call.group);
+    share_out(problem.batch * problem.kv_heads * pieces, threads, [&](Index task) {
+        // The last queries of a causal head have the most to do: they go first.
+        const Index at = task / pieces, piece = pieces - 1 - task % pieces;
+        const Index b = at / problem.kv_heads, head = at % problem.kv_heads * call.group;
+        Scratch& scratch = thread_scratch();
+        scratch.reset();
+        Tile tile(call, smaller(kTile, call.group * problem.queries), scratch);
+        run_piece(call, plan, packed[at], tile, b, head, piece,
+                  call.seen.map ? maps.rows + (b * problem.heads + head) * maps.spans : nullptr);
+    });
+    if (call.seen.map) share_out(heads, threads, [&](Index head) { maps.finish(call, head); });
+    if (!call.seen.received) return;
+    const Seen second = second_look(call.seen);
+    const Call again{problem, second, nullptr, nullptr};
+    const Picture picture = received_picture(call, shared);
+    share_out(heads * picture.tasks(), threads, [&](Index task) {
+        const Index head = task / picture.tasks();
+        const Index b = head / problem.heads, h = head % problem.heads;
+        const Packed& keys = packed[b * problem.kv_heads + h / call.group];
+        Scratch& scratch = thread_scratch();
+        scratch.reset();
+        run_picture(again, picture, {keys.k, 0, keys.bad_k}, b, h, task % picture.tasks(), scratch);
+    });
+}
+
+// K of the rectangle's keys, of every key head.
+PackedKeys* pack_rectangle(const Call& call, const Rectangle& box, int threads, Scratch& shared) {
+    const Problem& problem = call.problem;
+    const Index heads = problem.batch * problem.kv_heads;
+    auto* packed = shared.take<PackedKeys>(heads);
+    float* panels = shared.take<float>(heads * round_up(box.keys, kPanel) * problem.width);
+    auto* bad = shared.take<std::int32_t>(heads * box.keys);
+    share_out(heads, threads, [&](Index head) {
+        const float* k = head_of(problem.k, head / problem.kv_heads, head % problem.kv_heads);
+        float* to = panels + head * round_up(box.keys, kPanel) * problem.width;
+        BadKeys found{bad + head * box.keys, 0};
+        pack_keys(k, problem.k.step[2], box.key, box.key + box.keys, problem.width, to, found);
+        packed[head] = {to, box.key, found};
+    });
+    return packed;
+}
+
+void run_pictures(const Call& call, const Picture& picture, int threads) {
+    const Problem& problem = call.problem;
+    Scratch shared;
+    const PackedKeys* packed = pack_rectangle(call, picture.rectangle, threads, shared);
+    share_out(problem.batch * problem.heads * picture.tasks(), threads, [&](Index task) {
+        const Index head = task / picture.tasks();
+        const Index b = head / problem.heads, h = head % problem.heads;
+        Scratch& scratch = thread_scratch();
+        scratch.reset();
+        run_picture(call, picture, packed[b * problem.kv_heads + h / call.group], b, h,
+                    task % picture.tasks(), scratch);
+    });
+}
+
+// Few queries: tiles of whole heads, parts of the keys.
+void forward_direct(const Call& call, int threads, Scratch& shared) {
+    const Problem& problem = call.problem;
+    const Plan plan(problem.queries);
+    const Index pieces = plan.pieces(call.group);
+    const Index tiles = problem.batch * problem.kv_heads * pieces;
+    const Index parts = larger(1, (problem.keys + kPart - 1) / kPart);
+    const Maps maps(call, plan, 0, problem.batch * problem.heads, shared);
+    const auto begin = [&](Tile& tile, Index at) {
+        const Index b = at / pieces / problem.kv_heads, kv_head = at / pieces % problem.kv_heads;
+        const Index first = at % pieces * plan.heads_in_tile;
+        const Index heads = smaller(plan.heads_in_tile, call.group - first);
+        tile.rows = 0;
+        for (Index n = 0; n < heads; ++n) {
+            add_queries(call, tile, b, kv_head * call.group + first + n, 0, problem.queries);
+        }
+        return kv_head;
+    };
+    const auto end = [&](Tile& tile) {
+        const Index head = tile.b * problem.heads + tile.head[0];
+        finish(call, tile, call.seen.map ? maps.rows + head : nullptr);
+    };
+    const Index capacity = smaller(plan.heads_in_tile, call.group) * problem.queries;
+    if (parts == 1) {
+        share_out(tiles, threads, [&](Index at) {
+            Scratch& scratch = thread_scratch();
+            scratch.reset();
+            Tile tile(call, capacity, scratch);
+            const Index kv_head = begin(tile, at);
+            attend_part(call, tile, kv_head, 0, scratch);
+            end(tile);
+        });
+    } else {
+        auto* all_parts = shared.take<Tile>(tiles * parts);
+        for (Index n = 0; n < tiles * parts; ++n) {
+            all_parts[n] = Tile(call, capacity, shared);
+            all_parts[n].reference = all_parts[n / parts * parts].reference;
+            all_parts[n].column_sums = all_parts[n / parts * parts].column_sums;
+        }
+        share_out(tiles * parts, threads, [&](Index task) {
+            Scratch& scratch = thread_scratch();
+            scratch.reset();
+            Tile& tile = all_parts[task];
+            const Index kv_head = begin(tile, task / parts);
+            attend_part(call, tile, kv_head, task % parts, scratch);
+        });
+        share_out(tiles, threads, [&](Index at) {
+            Tile& tile = all_parts[at * parts];
+            for (Index n = 1; n < parts; ++n) merge(call, tile, all_parts[at * parts + n]);
+            end(tile);
+        });
+    }
+    for (Index h = 0; call.seen.map && h < problem.batch * problem.heads; ++h) {
+        maps.finish(call, h);
+    }
+    if (call.seen.received) {
+        const Seen second = second_look(call.seen);
+        run_pictures({problem, second, nullptr, nullptr}, received_picture(call, shared), threads);
+    }
+}
+
+void attention(const Problem& problem, float* output, const std::int64_t* output_step,
+               const Seen& seen, int threads) {
+    const Index heads = problem.batch * problem.heads;
+    if (problem.queries == 0 || problem.keys == 0 || heads == 0) {
+        // Nobody looks, or there is nothing to look at.
+        for (Index n = 0; seen.map && n < heads * seen.map_rows * seen.map_columns; ++n) {
+            seen.map[n] = 0.0f;
+        }
+        for (Index n = 0; seen.received && n < heads * problem.keys; ++n) seen.received[n] = 0.0f;
+        if (problem.queries == 0 || heads == 0) return;
+    }
+    Scratch shared;
+    Seen rest = seen;
+    if (problem.keys == 0) rest.map = rest.received = nullptr;
+    Call call{problem, rest, output, output_step};
+    if (rest.map) call.columns = Columns(problem.keys, seen.map_columns, shared);
+    if (rest.received) {
+        call.maxima = shared.take<float>(heads * problem.queries);
+        call.inverses = shared.take<float>(heads * problem.queries);
+    }
+    const Plan plan(problem.queries);
+    if (problem.queries <= kFew) {
+        forward_direct(call, threads, shared);
+    } else if (threads <= 1 || problem.batch * problem.kv_heads >= 4 * threads) {
+        forward_by_head(call, plan, threads);
+    } else {
+        forward_by_span(call, plan, threads, shared);
+    }
+}
+
+void weights(const Problem& problem, const float* lse, const Rectangle& box, float* out,
+             int threads) {
+    if (problem.batch * problem.heads == 0 || box.rows == 0 || box.keys == 0) return;
+    const Seen nothing;
+    const Call call{problem, nothing, nullptr, nullptr};
+    Scales scales;
+    scales.lse = lse;
+    Scratch shared;
+    const PackedKeys* packed = pack_rectangle(call, box, threads, shared);
+    const Index tiles = (box.rows + kTile - 1) / kTile;
+    share_out(problem.batch * problem.heads * tiles, threads, [&](Index task) {
+        const Index b = task / tiles / problem.heads, h = task / tiles % problem.heads;
+        const Index first = task % tiles * kTile;
+        Scratch& scratch = thread_scratch();
+        scratch.reset();
+        run_weights(call, box, scales, packed[b * problem.kv_heads + h / call.group], b, h, first,
+                    smaller(kTile, box.rows - first), out, scratch);
+    });
+}
+
+void pooled(const Problem& problem, const float* lse, const Rectangle& box, Index pixel_rows,
+            Index pixel_columns, Reduce reduce, float* out, int threads) {
+    const Index heads = problem.batch * problem.heads;
+    if (heads == 0 || box.rows == 0 || box.keys == 0) {
+        for (Index n = 0; n < heads * pixel_rows * pixel_columns; ++n) out[n] = 0.0f;
+        return;
+    }
+    const Seen nothing;
+    Picture picture;
+    picture.rectangle = box;
+    picture.rows = pixel_rows;
+    picture.columns = pixel_columns;
+    picture.reduce = reduce == Reduce::mean ? Picture::mean : Picture::maximum;
+    picture.out = out;
+    picture.scales.lse = lse;
+    Scratch shared;
+    picture.pixel_columns = Columns(box.keys, pixel_columns, shared);
+    run_pictures({problem, nothing, nullptr, nullptr}, picture, threads);
+}
+
+// As many independent chains as hide the latency of a multiply-add.
+double measure_peak(double seconds) {
+    constexpr int kChains = 12;
+    constexpr int kRounds = 1 << 16;
+    const auto now = [] {
+        timespec time;
+        clock_gettime(CLOCK_MONOTONIC, &time);
+        return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+    };
+    const double start = now();
+    double best = 0;
+    do {
+        Vector chains[kChains];
+        for (int n = 0; n < kChains; ++n) chains[n] = all(1.0f + static_cast<float>(n));
+        Vector factor = all(0.999f), added = all(0.001f);
+        const double from = now();
+        for (int round = 0; round < kRounds; ++round) {
+            for (int n = 0; n < kChains; ++n) chains[n] = multiply_add(chains[n], factor, added);
+            asm volatile("" : "+x"(factor), "+x"(added));
+        }
+        const double took = now() - from;
+        for (int n = 0; n < kChains; ++n) asm volatile("" : : "x"(chains[n]));
+        const double speed = 2.0 * kLanes * kChains * kRounds / took;
+        best = speed > best ? speed : best;
+    } while (now() - start < seconds);
+    return best;
+}
+
+}  // namespace
+
+const Kernel kernel{REGARD_TEXT(REGARD_KERNEL), attention, weights, pooled, measure_peak};
+
+}  // namespace regard::REGARD_KERNEL

@@ -1,0 +1,25 @@
+// The entry points of one build of the kernel.
+#pragma once
+
+#include "regard/attention.h"
+
+namespace regard {
+
+struct Kernel {
+    const char* name;
+    void (*attention)(const Problem&, float*, const std::int64_t*, const Seen&, int threads);
+    void (*weights)(const Problem&, const float* lse, const Rectangle&, float* out, int threads);
+    void (*pooled)(const Problem&, const float* lse, const Rectangle&, std::int64_t pixel_rows,
+                   std::int64_t pixel_columns, Reduce, float* out, int threads);
+    double (*measure_peak)(double seconds);
+};
+
+// Which of them there are depends on the processor that the core is built for.
+namespace portable {
+extern const Kernel kernel;
+}
+namespace avx2 {
+extern const Kernel kernel;
+}
+
+}  // namespace regard

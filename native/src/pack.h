@@ -1,0 +1,126 @@
+// K and V of one head, laid out in panels of kPanel columns, and the keys that hold a NaN or an
+// infinity.
+#pragma once
+
+#include "product.h"
+
+namespace regard::REGARD_KERNEL {
+namespace {
+
+inline Index round_up(Index number, Index step) { return (number + step - 1) / step * step; }
+
+// Whether any of `count` numbers is a NaN or an infinity.
+inline bool any_not_finite(const float* numbers, Index count) {
+    Index n = 0;
+    Integers found{};
+    for (; n + kLanes <= count; n += kLanes) {
+        const Vector vector = load(numbers + n);
+        found |= ((vector - vector) != Vector{});  // x − x is 0 unless x is not finite
+    }
+    bool rest = false;
+    for (; n < count; ++n) rest |= numbers[n] - numbers[n] != 0.0f;
+    return rest || bits(found) != 0;
+}
+
+// Keys that hold something not finite, in order.
+struct BadKeys {
+    std::int32_t* keys = nullptr;
+    Index count = 0;
+
+    // The first place in `keys` that is not before `key`.
+    Index from(Index key) const {
+        Index n = 0;
+        while (n < count && keys[n] < key) ++n;
+        return n;
+    }
+};
+
+// Panels of K: keys [first, last), 16 at a time; panel p is [width][kPanel]. Missing keys are 0.
+inline void pack_keys(const float* k, Index step, Index first, Index last, Index width,
+                      float* panels, BadKeys& bad) {
+    for (Index j = first; j < last; j += kPanel, panels += width * kPanel) {
+        const Index count = smaller(kPanel, last - j);
+        bool spoilt[kPanel] = {};
+        for (Index c = 0; c < count; ++c) {
+            spoilt[c] = any_not_finite(k + (j + c) * step, width);
+            if (spoilt[c]) bad.keys[bad.count++] = static_cast<std::int32_t>(j + c);
+        }
+        Index d = 0;
+#if defined(__AVX2__)
+        bool plain = count == kPanel;
+        for (Index c = 0; c < count; ++c) plain = plain && !spoilt[c];
+        if (plain) {
+            for (; d + 8 <= width; d += 8) {
+                for (int half = 0; half < 2; ++half) {
+                    const float* from = k + (j + 8 * half) * step + d;
+                    __m256 r[8], s[8];
+                    // Two rows a register, four apart, so that one shuffle less is needed.
+                    for (int n = 0; n < 4; ++n) {
+                        r[n] = _mm256_insertf128_ps(
+                            _mm256_castps128_ps256(_mm_loadu_ps(from + n * step)),
+                            _mm_loadu_ps(from + (n + 4) * step), 1);
+                        r[n + 4] = _mm256_insertf128_ps(
+                            _mm256_castps128_ps256(_mm_loadu_ps(from + n * step + 4)),
+                            _mm_loadu_ps(from + (n + 4) * step + 4), 1);
+                    }
+                    for (int n = 0; n < 8; n += 4) {
+                        const __m256 a = _mm256_unpacklo_ps(r[n], r[n + 1]);
+                        const __m256 b = _mm256_unpackhi_ps(r[n], r[n + 1]);
+                        const __m256 c = _mm256_unpacklo_ps(r[n + 2], r[n + 3]);
+                        const __m256 e = _mm256_unpackhi_ps(r[n + 2], r[n + 3]);
+                        s[n] = _mm256_shuffle_ps(a, c, 0x44);
+                        s[n + 1] = _mm256_shuffle_ps(a, c, 0xee);
+                        s[n + 2] = _mm256_shuffle_ps(b, e, 0x44);
+                        s[n + 3] = _mm256_shuffle_ps(b, e, 0xee);
+                    }
+                    for (int n = 0; n < 8; ++n) store(panels + (d + n) * kPanel + 8 * half, s[n]);
+                }
+            }
+        }
+#endif
+        for (; d < width; ++d) {
+            for (Index c = 0; c < kPanel; ++c) {
+                panels[d * kPanel + c] = c < count && !spoilt[c] ? k[(j + c) * step + d] : 0.0f;
+            }
+        }
+    }
+}
+
+// Panels of V: panel c holds columns [16c, 16c + 16) of all keys, [padded_keys][kPanel]. Writes
+// keys [first, last) of each.
+inline void pack_values(const float* v, Index step, Index first, Index last, Index width,
+                        Index padded_keys, float* panels, BadKeys& bad) {
+    const Index whole = width / kPanel * kPanel;
+    for (Index j = first; j < last; ++j) {
+        const float* from = v + j * step;
+        const bool spoilt = any_not_finite(from, width);
+        if (spoilt) bad.keys[bad.count++] = static_cast<std::int32_t>(j);
+        float* to = panels + j * kPanel;
+        for (Index c = 0; c < whole; c += kPanel, to += padded_keys * kPanel) {
+            for (int n = 0; n < kPanel; n += kLanes) {
+                store(to + n, spoilt ? Vector{} : load(from + c + n));
+            }
+        }
+        if (whole < width) {
+            for (Index n = 0; n < kPanel; ++n) {
+                to[n] = whole + n < width && !spoilt ? from[whole + n] : 0.0f;
+            }
+        }
+    }
+}
+
+// Rows of Q times `scale`, one after the other. A row with something not finite becomes 0; returns
+// whether it was.
+inline bool pack_query(const float* q, Index width, float scale, float* to) {
+    if (any_not_finite(q, width)) {
+        for (Index d = 0; d < width; ++d) to[d] = 0.0f;
+        return true;
+    }
+    Index d = 0;
+    for (; d + kLanes <= width; d += kLanes) store(to + d, load(q + d) * all(scale));
+    for (; d < width; ++d) to[d] = q[d] * scale;
+    return false;
+}
+
+}  // namespace
+}  // namespace regard::REGARD_KERNEL

@@ -1,0 +1,114 @@
+// How the queries are cut: from their number alone, so that no sum depends on the batch or the
+// threads.
+#pragma once
+
+#include "finish.h"
+
+namespace regard::REGARD_KERNEL {
+namespace {
+
+constexpr Index kSpans = 64;  // of one head's queries, at most: what threads share out
+
+// Several whole heads of a group to a tile if they fit, else several tiles to a span of one head.
+struct Plan {
+    Index heads_in_tile = 1, tiles_in_head = 1, tiles_in_span = 1, spans = 1;
+
+    explicit Plan(Index queries) {
+        if (queries <= kTile) {
+            heads_in_tile = kTile / larger(queries, 1);
+        } else {
+            tiles_in_head = (queries + kTile - 1) / kTile;
+            tiles_in_span = (tiles_in_head + kSpans - 1) / kSpans;
+            spans = (tiles_in_head + tiles_in_span - 1) / tiles_in_span;
+        }
+    }
+
+    // How many pieces of work a group of heads makes.
+    Index pieces(Index group) const {
+        return spans > 1 ? group * spans : (group + heads_in_tile - 1) / heads_in_tile;
+    }
+};
+
+// Room for the maps of the heads [first, first + heads).
+struct Maps {
+    MapRows* rows = nullptr;  // [heads][spans]
+    Index spans = 0;
+
+    Maps() = default;
+    Maps(const Call& call, const Plan& plan, Index first, Index heads, Scratch& scratch) {
+        const Seen& seen = call.seen;
+        if (!seen.map) return;
+        spans = plan.spans;
+        const Index cells = seen.map_rows * seen.map_columns;
+        const Index edge = 2 * seen.map_columns;
+        float* sums = seen.map + first * cells;
+        auto* counts = scratch.take<std::int32_t>(heads * seen.map_rows);
+        auto* edge_sums = scratch.take<float>(heads * spans * edge);
+        auto* edge_counts = scratch.take<std::int32_t>(heads * spans * 2);
+        rows = scratch.take<MapRows>(heads * spans);
+        for (Index n = 0; n < heads * cells; ++n) sums[n] = 0.0f;
+        for (Index n = 0; n < heads * seen.map_rows; ++n) counts[n] = 0;
+        for (Index n = 0; n < heads * spans * edge; ++n) edge_sums[n] = 0.0f;
+        for (Index n = 0; n < heads * spans * 2; ++n) edge_counts[n] = 0;
+        const Index span = plan.tiles_in_span * kTile;  // queries of a span
+        for (Index h = 0; h < heads; ++h) {
+            for (Index s = 0; s < spans; ++s) {
+                const Index last = spans == 1 ? call.problem.queries
+                                              : smaller((s + 1) * span, call.problem.queries);
+                rows[h * spans + s] = {sums + h * cells,
+                                       counts + h * seen.map_rows,
+                                       map_row(call, s * span),
+                                       map_row(call, last - 1),
+                                       edge_sums + (h * spans + s) * edge,
+                                       edge_counts + (h * spans + s) * 2};
+            }
+        }
+    }
+
+    // The map of head h of these: the spans' edges added in order, and means made of the sums.
+    void finish(const Call& call, Index h) const {
+        const Index columns = call.seen.map_columns;
+        for (Index s = 0; s < spans; ++s) {
+            const MapRows& map = rows[h * spans + s];
+            for (int edge = 0; edge < 2; ++edge) {
+                const Index row = edge == 0 ? map.first : map.last;
+                map.counts[row] += map.edge_counts[edge];
+                for (Index c = 0; c < columns; ++c) {
+                    map.sums[row * columns + c] += map.edge_sums[edge * columns + c];
+                }
+            }
+        }
+        const MapRows& map = rows[h * spans];
+        for (Index row = 0; row < call.seen.map_rows; ++row) {
+            if (map.counts[row] <= 1) continue;
+            const float inverse = 1.0f / static_cast<float>(map.counts[row]);
+            for (Index c = 0; c < columns; ++c) map.sums[row * columns + c] *= inverse;
+        }
+    }
+};
+
+// One piece of the work on a group of heads, whose first is `head`.
+inline void run_piece(const Call& call, const Plan& plan, const Packed& packed, Tile& tile, Index b,
+                      Index head, Index piece, const MapRows* maps) {
+    const Index queries = call.problem.queries;
+    if (plan.spans > 1) {
+        const Index nth = piece / plan.spans, span = piece % plan.spans;
+        const Index last = smaller((span + 1) * plan.tiles_in_span, plan.tiles_in_head);
+        for (Index n = span * plan.tiles_in_span; n < last; ++n) {
+            tile.rows = 0;
+            add_queries(call, tile, b, head + nth, n * kTile, smaller(kTile, queries - n * kTile));
+            attend(call, tile, packed);
+            finish(call, tile, maps + nth * plan.spans + span);
+        }
+        return;
+    }
+    const Index first = piece * plan.heads_in_tile;
+    const Index heads = smaller(plan.heads_in_tile, call.group - first);
+    tile.rows = 0;
+    for (Index n = 0; n < heads; ++n) add_queries(call, tile, b, head + first + n, 0, queries);
+    attend(call, tile, packed);
+    finish(call, tile, maps + first);
+}
+
+}  // namespace
+}  // namespace regard::REGARD_KERNEL

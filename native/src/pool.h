@@ -1,0 +1,227 @@
+// Weights recomputed from q, k and lse: tiles, pictures, and what each key received.
+#pragma once
+
+#include "tile.h"
+
+namespace regard::REGARD_KERNEL {
+namespace {
+
+constexpr Index kChunk = 1024;  // keys that one task reads again for every tile of queries
+
+// K of one head, keys [first, first + keys), in panels.
+struct PackedKeys {
+    const float* panels = nullptr;
+    Index first = 0;
+    BadKeys bad;
+};
+
+// Scores of a tile for keys [start, end), at most a block of them, before masks.
+inline void score_block(const Call& call, Tile& tile, const PackedKeys& packed, Index start,
+                        Index end) {
+    const Index width = call.problem.width;
+    Reach reach[kStrips];
+    const Reach whole = reaches(tile, start, end, reach);
+    for (Index n = whole.first / kPanel * kPanel; n < whole.last; n += kPanel) {
+        const float* panel = packed.panels + (start - packed.first + n) * width;
+        score_panel(tile, reach, n, panel, width);
+    }
+}
+
+// What turns a row's scores into weights: 2^(score − maximum) · inverse.
+struct Scale {
+    float maximum, inverse;
+    bool none() const { return maximum == -infinity(); }
+};
+
+// Where scales come from: kept by the forward pass, or the lse that was given.
+struct Scales {
+    const float* maxima = nullptr;
+    const float* inverses = nullptr;
+    const float* lse = nullptr;
+
+    Scale of(Index at) const {
+        if (!lse) return {maxima[at], inverses[at]};
+        // In base 2 the lse has more digits than a float: the rest goes into the factor.
+        const double exact = static_cast<double>(lse[at]) * 1.44269504088896340736;
+        const float maximum = static_cast<float>(exact);
+        if (maximum - maximum != 0) return {maximum, 1.0f};
+        return {maximum, exp2(static_cast<float>(static_cast<double>(maximum) - exact))};
+    }
+};
+
+// The finished scores of row r in a block become weights, which `use` gets vector by vector: use(n,
+// weights of keys [n, n + kLanes) of the block). Keys that it may not see by position are left out,
+// or 0.
+template <typename Use>
+inline void weigh_row(const Call& call, Tile& tile, Index r, const PackedKeys& packed, Index start,
+                      Index end, Scale scale, Use use) {
+    const Index first = larger(tile.keys[r].lo, start) - start;
+    const Index last = smaller(tile.keys[r].hi, end) - start;
+    if (first >= last || scale.none()) return;
+    const Index wide_first = first / kLanes * kLanes, wide_last = round_up(last, kLanes);
+    float* scores = tile.scores + r * kScoreStep;
+    finish_scores(call, tile, r, packed.bad, start, first, last, wide_first, wide_last, scores);
+    if (is_nan(scale.maximum) || is_nan(scale.inverse)) {
+        for (Index n = wide_first; n < wide_last; n += kLanes) {
+            use(n, load(scores + n) == all(-infinity()) ? Vector{} : all(not_a_number()));
+        }
+        return;
+    }
+    const Vector maximum = all(scale.maximum), inverse = all(scale.inverse);
+    for (Index n = wide_first; n < wide_last; n += kLanes) {
+        // No weight is above 1, however the lse of very large scores was rounded.
+        const Vector t = smaller(Vector{}, load(scores + n) - maximum);
+        use(n, exp2(t) * inverse);
+    }
+}
+
+// A picture of a rectangle; received is the picture with one row and a column for each key.
+struct Picture {
+    Rectangle rectangle;
+    Index rows = 0, columns = 0;  // pixels
+    enum { sum, mean, maximum } reduce = mean;
+    float* out = nullptr;  // (batch, heads, rows, columns)
+    Scales scales;
+    bool counted = false;  // only the queries that count
+
+    bool counts(const Call& call, Index b, Index query) const {
+        return !counted || !call.seen.counted ||
+               call.seen.counted[b * call.seen.counted_step[0] + query * call.seen.counted_step[1]];
+    }
+    Index row_of(Index n) const { return n * rows / rectangle.rows; }
+
+    Columns pixel_columns;
+
+    // Pixels are shared out in whole rows of at least kTile queries, and columns of at least kChunk
+    // keys: pixel rows [row_cut(n), row_cut(n + 1)).
+    Index row_groups() const { return larger(1, smaller(rows, rectangle.rows / kTile)); }
+    Index column_groups() const { return larger(1, smaller(columns, rectangle.keys / kChunk)); }
+    Index row_cut(Index n) const { return rows * n / row_groups(); }
+    Index column_cut(Index n) const { return columns * n / column_groups(); }
+    Index tasks() const { return row_groups() * column_groups(); }
+};
+
+inline float larger_or_nan(float a, float b) { return is_nan(a) || a > b ? a : b; }
+
+// Add the sums of keys [key, key + count) of the rectangle to the pixels of their row.
+inline void add_to_pixels(const Columns& columns, bool maximum, const float* sums, Index key,
+                          Index count, double* pixels) {
+    if (columns.columns == columns.keys && !maximum) {
+        for (Index n = 0; n < count; ++n) pixels[key + n] += static_cast<double>(sums[n]);
+        return;
+    }
+    for (Index n = 0; n < count;) {
+        const Index column = columns.of[key + n];
+        const Index stop = smaller(count, columns.starts[column + 1] - key);
+        float total = sums[n];
+        for (++n; n < stop; ++n) {
+            total = maximum ? larger_or_nan(total, sums[n]) : total + sums[n];
+        }
+        pixels[column] = maximum ? larger_or_nan(static_cast<float>(pixels[column]), total)
+                                 : pixels[column] + static_cast<double>(total);
+    }
+}
+
+// One group of pixels of head h.
+inline void run_picture(const Call& call, const Picture& picture, const PackedKeys& packed, Index b,
+                        Index h, Index task, Scratch& scratch) {
+    const Problem& problem = call.problem;
+    const Rectangle& box = picture.rectangle;
+    const Index column_groups = picture.column_groups();
+    const Index top = picture.row_cut(task / column_groups);
+    const Index bottom = picture.row_cut(task / column_groups + 1);
+    const Index left = picture.column_cut(task % column_groups);
+    const Index right = picture.column_cut(task % column_groups + 1);
+    const Index first_row = first_key(top, box.rows, picture.rows);
+    const Index last_row = first_key(bottom, box.rows, picture.rows);
+    const Index first_column = first_key(left, box.keys, picture.columns);
+    const Index last_column = first_key(right, box.keys, picture.columns);
+    const Index wide = right - left;
+    const bool maximum = picture.reduce == Picture::maximum;
+
+    Tile tile(call, smaller(kTile, last_row - first_row), scratch);
+    auto* pixels = scratch.take<double>((bottom - top) * wide);
+    auto* sums = scratch.take<float>(kBlock + kLanes);
+    for (Index n = 0; n < (bottom - top) * wide; ++n) pixels[n] = 0.0;
+
+    for (Index row = first_row; row < last_row; row += kTile) {
+        tile.rows = 0;
+        add_queries(call, tile, b, h, box.row + row, smaller(kTile, last_row - row));
+        for (Index r = 0; r < tile.rows; ++r) {
+            tile.keys[r].lo = larger(tile.keys[r].lo, box.key + first_column);
+            tile.keys[r].hi = smaller(tile.keys[r].hi, box.key + last_column);
+        }
+        // Panels begin every 16 keys of the rectangle, whatever the first column's key.
+        for (Index key = first_column / kPanel * kPanel; key < last_column; key += kBlock) {
+            const Index start = box.key + key;
+            const Index end = smaller(start + kBlock, box.key + last_column);
+            score_block(call, tile, packed, start, end);
+            for (Index r = 0, pixel_row = picture.row_of(row); r < tile.rows; ++pixel_row) {
+                const Index next =
+                    smaller(tile.rows, first_key(pixel_row + 1, box.rows, picture.rows) - row);
+                if (r >= next) continue;  // a pixel row without a query
+                __builtin_memset(sums, 0, sizeof(float) * kBlock);
+                for (; r < next; ++r) {
+                    const Index i = tile.query[r];
+                    if (!picture.counts(call, b, i)) continue;
+                    const Scale scale =
+                        picture.scales.of((b * problem.heads + h) * problem.queries + i);
+                    if (maximum) {
+                        weigh_row(call, tile, r, packed, start, end, scale, [&](Index n, Vector w) {
+                            const Vector old = load(sums + n);
+                            store(sums + n, old == old ? larger(old, w) : old);
+                        });
+                    } else {
+                        weigh_row(call, tile, r, packed, start, end, scale,
+                                  [&](Index n, Vector w) { store(sums + n, load(sums + n) + w); });
+                    }
+                }
+                const Index skip = larger(0, first_column - key);
+                add_to_pixels(picture.pixel_columns, maximum, sums + skip, key + skip,
+                              end - start - skip, pixels + (pixel_row - top) * wide - left);
+            }
+        }
+    }
+    const Index head = b * problem.heads + h;
+    for (Index y = top; y < bottom; ++y) {
+        const Index tall =
+            first_key(y + 1, box.rows, picture.rows) - first_key(y, box.rows, picture.rows);
+        for (Index x = left; x < right; ++x) {
+            const Index cells = tall * (first_key(x + 1, box.keys, picture.columns) -
+                                        first_key(x, box.keys, picture.columns));
+            double value = pixels[(y - top) * wide + x - left];
+            if (picture.reduce == Picture::mean && cells > 1) value /= static_cast<double>(cells);
+            picture.out[(head * picture.rows + y) * picture.columns + x] =
+                static_cast<float>(value);
+        }
+    }
+}
+
+// Rows [first, first + rows) of the rectangle, of head h, as they are.
+inline void run_weights(const Call& call, const Rectangle& box, const Scales& scales,
+                        const PackedKeys& packed, Index b, Index h, Index first, Index rows,
+                        float* out, Scratch& scratch) {
+    const Problem& problem = call.problem;
+    Tile tile(call, rows, scratch);
+    tile.rows = 0;
+    add_queries(call, tile, b, h, box.row + first, rows);
+    for (Index key = 0; key < box.keys; key += kBlock) {
+        const Index start = box.key + key, end = smaller(start + kBlock, box.key + box.keys);
+        score_block(call, tile, packed, start, end);
+        for (Index r = 0; r < rows; ++r) {
+            const Index at = (b * problem.heads + h) * problem.queries + tile.query[r];
+            float* to = out + ((b * problem.heads + h) * box.rows + first + r) * box.keys + key;
+            for (Index n = 0; n < end - start; ++n) to[n] = 0.0f;
+            weigh_row(call, tile, r, packed, start, end, scales.of(at), [&](Index n, Vector w) {
+                if (n + kLanes <= end - start) {
+                    store(to + n, w);
+                } else {
+                    for (Index m = n; m < end - start; ++m) to[m] = w[m - n];
+                }
+            });
+        }
+    }
+}
+
+}  // namespace
+}  // namespace regard::REGARD_KERNEL

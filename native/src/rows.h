@@ -1,0 +1,166 @@
+// One row of a block of scores: which keys it may see, what is added, and its online softmax.
+#pragma once
+
+#include "pack.h"
+#include "regard/attention.h"
+
+namespace regard::REGARD_KERNEL {
+namespace {
+
+constexpr float kLog2E = 0x1.715476p+0f;
+constexpr float kLn2 = 0x1.62e430p-1f;
+
+inline float infinity() { return __builtin_inff(); }
+inline float not_a_number() { return __builtin_nanf(""); }
+inline bool is_nan(float number) { return number != number; }
+
+// Scores are made in base 2: what q is multiplied by, so that q·k is the score, or the argument of
+// the softcap's tanh.
+inline float query_factor(const Problem& problem) {
+    return problem.softcap > 0 ? problem.scale / problem.softcap : problem.scale * kLog2E;
+}
+
+inline bool has_extras(const Problem& problem) {
+    return problem.mask.data || problem.bias.data || problem.softcap > 0;
+}
+
+// The keys that query i of sequence b may see by position and length: [lo, hi), empty if lo ≥ hi.
+struct Interval {
+    Index lo = 0, hi = 0;
+};
+
+inline Interval visible(const Problem& problem, Index b, Index i) {
+    const Index p = i + problem.position;
+    Interval keys{0, problem.keys};
+    if (problem.lengths) keys.hi = smaller(keys.hi, problem.lengths[b]);
+    if (problem.causal) keys.hi = smaller(keys.hi, p + 1);
+    // A bound that lies beyond the keys does nothing, and might not fit into an integer.
+    if (problem.right >= 0 && problem.right < problem.keys - p) {
+        keys.hi = smaller(keys.hi, p + problem.right + 1);
+    }
+    if (problem.left >= 0 && problem.left < p) keys.lo = p - problem.left;
+    if (keys.lo >= keys.hi) keys = {0, 0};
+    return keys;
+}
+
+// Whether a key that is visible is also allowed by mask and bias.
+inline bool allowed(const Problem& problem, Index b, Index h, Index i, Index j) {
+    const auto& mask = problem.mask;
+    const auto& bias = problem.bias;
+    if (mask.data &&
+        !mask.data[b * mask.step[0] + h * mask.step[1] + i * mask.step[2] + j * mask.step[3]]) {
+        return false;
+    }
+    return !bias.data ||
+           bias.data[b * bias.step[0] + h * bias.step[1] + i * bias.step[2] + j * bias.step[3]] !=
+               -infinity();
+}
+
+// What is added to the scores of keys [first, first + count), in base 2: −inf where masked.
+inline void fill_extra(const Problem& problem, Index b, Index h, Index i, Index first, Index count,
+                       float* extra) {
+    const auto& mask = problem.mask;
+    const auto& bias = problem.bias;
+    if (bias.data) {
+        const float* from = bias.data + b * bias.step[0] + h * bias.step[1] + i * bias.step[2] +
+                            first * bias.step[3];
+        const Index step = bias.step[3];
+        if (step == 1) {
+            for (Index n = 0; n < count; ++n) extra[n] = from[n] * kLog2E;
+        } else {
+            for (Index n = 0; n < count; ++n) extra[n] = from[n * step] * kLog2E;
+        }
+    } else {
+        for (Index n = 0; n < count; ++n) extra[n] = 0.0f;
+    }
+    if (mask.data) {
+        const std::uint8_t* from = mask.data + b * mask.step[0] + h * mask.step[1] +
+                                   i * mask.step[2] + first * mask.step[3];
+        const Index step = mask.step[3];
+        if (step == 1) {
+            for (Index n = 0; n < count; ++n) extra[n] = from[n] ? extra[n] : -infinity();
+        } else {
+            for (Index n = 0; n < count; ++n) extra[n] = from[n * step] ? extra[n] : -infinity();
+        }
+    }
+}
+
+// Softcap, bias and mask on `count` scores (a multiple of kLanes). What is masked becomes −inf
+// whatever it was, and a NaN the one that exp2() keeps.
+inline void apply_extra(const Problem& problem, const float* extra, Index count, float* scores) {
+    const bool cap = problem.softcap > 0;
+    const Vector highest = all(problem.softcap * kLog2E);
+    for (Index n = 0; n < count; n += kLanes) {
+        Vector score = load(scores + n);
+        if (cap) score = tanh(score) * highest;
+        const Vector added = load(extra + n);
+        Vector total = score + added;
+        total = total == total ? total : all(not_a_number());
+        store(scores + n, added == all(-infinity()) ? all(-infinity()) : total);
+    }
+}
+
+// The maximum of each lane, of every fourth vector: vector n counts in vectors[n % 4].
+struct LaneMaxima {
+    Vector vectors[4];
+
+    Vector lanes() const {
+        return larger(larger(vectors[0], vectors[1]), larger(vectors[2], vectors[3]));
+    }
+};
+
+// Over `count` scores, a multiple of kLanes.
+inline LaneMaxima lane_maxima(const float* scores, Index count) {
+    Vector a = all(-infinity()), b = a, c = a, d = a;
+    Index n = 0;
+    for (; n + 4 * kLanes <= count; n += 4 * kLanes) {
+        a = larger(a, load(scores + n));
+        b = larger(b, load(scores + n + kLanes));
+        c = larger(c, load(scores + n + 2 * kLanes));
+        d = larger(d, load(scores + n + 3 * kLanes));
+    }
+    if (n < count) a = larger(a, load(scores + n));
+    if (n + kLanes < count) b = larger(b, load(scores + n + kLanes));
+    if (n + 2 * kLanes < count) c = larger(c, load(scores + n + 2 * kLanes));
+    return {{a, b, c, d}};
+}
+
+// Scores become 2^(score − reference), in place. Returns their sum, and in `moment` the sum of
+// 2^t · t with t = score − reference, which the entropy needs.
+template <bool kMoment>
+inline float exponentials(float* scores, Index count, float reference, float& moment) {
+    const Vector subtract = all(reference);
+    Vector a{}, b{}, c{}, d{};
+    Vector moments{};
+    const auto step = [&](Index n, Vector& total) {
+        const Vector t = load(scores + n) - subtract;
+        const Vector power = exp2(t);
+        store(scores + n, power);
+        total += power;
+        if (kMoment) moments = multiply_add(power, larger(all(-127.0f), t), moments);
+    };
+    Index n = 0;
+    for (; n + 4 * kLanes <= count; n += 4 * kLanes) {
+        step(n, a);
+        step(n + kLanes, b);
+        step(n + 2 * kLanes, c);
+        step(n + 3 * kLanes, d);
+    }
+    for (; n < count; n += kLanes) step(n, a);
+    if (kMoment) moment = sum(moments);
+    return sum((a + b) + (c + d));
+}
+
+// Σ weight · |p − j| over `count` weights (a multiple of kLanes) of the keys from `first` on.
+inline float weighted_distance(const float* weights, Index count, Index first, Index p) {
+    Vector away;
+    for (int lane = 0; lane < kLanes; ++lane) away[lane] = static_cast<float>(first + lane - p);
+    Vector total{};
+    for (Index n = 0; n < count; n += kLanes, away += all(static_cast<float>(kLanes))) {
+        total = multiply_add(load(weights + n), larger(away, -away), total);
+    }
+    return sum(total);
+}
+
+}  // namespace
+}  // namespace regard::REGARD_KERNEL

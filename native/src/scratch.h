@@ -1,0 +1,39 @@
+// Memory that a thread uses again from call to call, so that small calls touch no new pages.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace regard {
+
+// Hands out aligned pieces until reset(), which takes all of them back.
+class Scratch {
+  public:
+    Scratch() = default;
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    ~Scratch();
+
+    // `count` numbers, not initialised, aligned to 64 bytes. Throws std::bad_alloc.
+    template <typename Number>
+    Number* take(std::ptrdiff_t count) {
+        return static_cast<Number*>(bytes(static_cast<std::size_t>(count) * sizeof(Number)));
+    }
+
+    void reset() noexcept;
+
+  private:
+    struct Chunk {
+        std::byte* data;
+        std::size_t size;
+    };
+    void* bytes(std::size_t size);
+
+    std::vector<Chunk> chunks_;  // pieces come from the last one
+    std::size_t used_ = 0;       // of the last chunk
+};
+
+// The scratch memory of the thread that asks.
+Scratch& thread_scratch();
+
+}  // namespace regard

@@ -1,0 +1,324 @@
+// The queries of a tile on their way through the keys: scores, online softmax, output, and what was
+// seen. How a row fares never depends on the other rows of its tile.
+#pragma once
+
+#include "bins.h"
+#include "rows.h"
+#include "scratch.h"
+#include "top.h"
+
+namespace regard::REGARD_KERNEL {
+namespace {
+
+constexpr Index kTile = 96;  // rows at most: 16 strips of 6; the scores of a block stay in the L2
+
+// What a call asks for, worked out once.
+struct Call {
+    const Problem& problem;
+    const Seen& seen;
+    float* output;
+    const Index* output_step;
+
+    Index group = problem.kv_heads ? problem.heads / problem.kv_heads : 0;
+    Index blocks = (problem.keys + kBlock - 1) / kBlock;
+    Index padded_keys = round_up(problem.keys, kPanel);
+    Index padded_width = round_up(problem.value_width, kPanel);
+    float factor = query_factor(problem);
+    bool extras = has_extras(problem);
+    // Neither mask nor bias differs from query to query, so one row of them serves a whole block.
+    bool extra_shared = problem.mask.step[2] == 0 && problem.bias.step[2] == 0;
+    Columns columns{};  // of the map
+    float* maxima =
+        nullptr;  // (batch, heads, queries): for `received`, 2^(score − maximum) · inverse
+    float* inverses = nullptr;
+};
+
+// K and V of one key head as the tiles read them.
+struct Packed {
+    float* k = nullptr;  // panels of 16 keys
+    float* v = nullptr;  // panels of 16 columns
+    BadKeys bad_k, bad_v;
+    const float* values = nullptr;  // V as it came, for what is not finite
+    Index values_step = 0;
+};
+
+// One row of state for each query of the tile.
+struct Tile {
+    Index rows = 0;
+    Index b = 0;
+    std::int32_t* head;
+    std::int32_t* query;
+    Interval* keys;
+    float* q;        // [rows][width], times the factor
+    bool* spoilt;    // q holds something not finite
+    float* scores;   // [rows][kScoreStep]
+    float* output;   // [rows][padded_width], relative to `maximum`
+    float* maximum;  // of the scores so far
+    float* total;    // Σ 2^(score − maximum)
+    float* moment;   // Σ 2^t · t, t = score − maximum
+    float* away;     // Σ 2^t · |p − j|
+    float* rescale;  // by how much the last block turned what was summed before
+    float* best;     // [rows][8 · groups]
+    std::int32_t* best_keys;
+    float* reference;    // [rows][blocks]: the maximum in use in each block
+    float* column_sums;  // [rows][slots]
+    float* extra;        // [kBlock]: what is added to the scores of …
+    Index extra_head = -1, extra_first = 0, extra_last = 0;  // … these keys, for every query
+    Candidates* found;
+
+    Tile(const Call& call, Index capacity, Scratch& scratch) {
+        const Problem& problem = call.problem;
+        const Seen& seen = call.seen;
+        head = scratch.take<std::int32_t>(capacity);
+        query = scratch.take<std::int32_t>(capacity);
+        keys = scratch.take<Interval>(capacity);
+        q = scratch.take<float>(capacity * problem.width);
+        spoilt = scratch.take<bool>(capacity);
+        scores = scratch.take<float>(capacity * kScoreStep);
+        output = scratch.take<float>(capacity * call.padded_width);
+        maximum = scratch.take<float>(capacity);
+        total = scratch.take<float>(capacity);
+        moment = scratch.take<float>(capacity);
+        away = scratch.take<float>(capacity);
+        rescale = scratch.take<float>(capacity);
+        const Index listed = seen.top ? groups_of(seen.top) * kGroup : 0;
+        best = scratch.take<float>(capacity * listed);
+        best_keys = scratch.take<std::int32_t>(capacity * listed);
+        reference = scratch.take<float>(seen.map ? capacity * call.blocks : 0);
+        column_sums = scratch.take<float>(seen.map ? capacity * call.columns.slots() : 0);
+        extra = scratch.take<float>(call.extras ? kBlock : 0);
+        found = scratch.take<Candidates>(seen.top ? 1 : 0);
+        if (call.extras) {
+            for (Index n = 0; n < kBlock; ++n) extra[n] = 0.0f;
+        }
+    }
+};
+
+// Begin with queries [first, first + rows) of head h; more heads may be added to the same tile.
+inline void add_queries(const Call& call, Tile& tile, Index b, Index h, Index first, Index rows) {
+    const Problem& problem = call.problem;
+    const Rows& q = problem.q;
+    tile.b = b;
+    tile.extra_head = -1;
+    for (Index n = 0; n < rows; ++n) {
+        const Index r = tile.rows + n, i = first + n;
+        tile.head[r] = static_cast<std::int32_t>(h);
+        tile.query[r] = static_cast<std::int32_t>(i);
+        tile.keys[r] = visible(problem, b, i);
+        tile.spoilt[r] = pack_query(q.data + b * q.step[0] + h * q.step[1] + i * q.step[2],
+                                    problem.width, call.factor, tile.q + r * problem.width);
+    }
+    tile.rows += rows;
+}
+
+inline void clear_state(const Call& call, Tile& tile) {
+    for (Index r = 0; r < tile.rows; ++r) {
+        tile.maximum[r] = -infinity();
+        tile.total[r] = tile.moment[r] = tile.away[r] = 0.0f;
+    }
+    __builtin_memset(tile.output, 0,
+                     sizeof(float) * static_cast<std::size_t>(tile.rows * call.padded_width));
+    if (const Index top = call.seen.top) {
+        const Index listed = groups_of(top) * kGroup;
+        for (Index n = 0; n < tile.rows * listed; ++n) {
+            tile.best[n] = -infinity();
+            tile.best_keys[n] = -1;
+        }
+    }
+}
+
+// The part of a strip's rows that lies in a block, as keys of the block; empty if first ≥ last.
+struct Reach {
+    Index first, last;
+};
+
+inline Reach reach_of(const Tile& tile, Index row, Index rows, Index start, Index end) {
+    Reach reach{end, start};
+    for (Index r = row; r < row + rows; ++r) {
+        if (tile.keys[r].lo >= tile.keys[r].hi) continue;
+        reach.first = smaller(reach.first, larger(tile.keys[r].lo, start));
+        reach.last = larger(reach.last, smaller(tile.keys[r].hi, end));
+    }
+    return {reach.first - start, reach.last - start};
+}
+
+constexpr Index kStrips = (kTile + kStrip - 1) / kStrip;
+
+// The reach of every strip, and of all together.
+inline Reach reaches(const Tile& tile, Index start, Index end, Reach* reach) {
+    Reach whole{kBlock, 0};
+    for (Index s = 0; s * kStrip < tile.rows; ++s) {
+        reach[s] = reach_of(tile, s * kStrip, smaller(kStrip, tile.rows - s * kStrip), start, end);
+        if (reach[s].first >= reach[s].last) continue;
+        whole = {smaller(whole.first, reach[s].first), larger(whole.last, reach[s].last)};
+    }
+    return whole;
+}
+
+// Scores of the tile for the 16 keys of a panel, which are keys [n, n + 16) of the block.
+inline void score_panel(Tile& tile, const Reach* reach, Index n, const float* panel, Index width) {
+    for (Index s = 0; s * kStrip < tile.rows; ++s) {
+        if (n + kPanel <= reach[s].first || n >= reach[s].last) continue;
+        const Index row = s * kStrip;
+        score_strip(smaller(kStrip, tile.rows - row), tile.q + row * width, width, panel, width,
+                    tile.scores + row * kScoreStep + n);
+    }
+}
+
+// What a row's scores become before the softmax, for keys [first, last) of the block at `start`;
+// `wide_first` and `wide_last` are these bounds, widened to whole vectors.
+inline void finish_scores(const Call& call, Tile& tile, Index r, const BadKeys& bad, Index start,
+                          Index first, Index last, Index wide_first, Index wide_last,
+                          float* scores) {
+    const Problem& problem = call.problem;
+    const Index b = tile.b, h = tile.head[r], i = tile.query[r];
+    if (call.extras) {
+        if (!call.extra_shared || tile.extra_head != h || tile.extra_first != start + first ||
+            tile.extra_last != start + last) {
+            fill_extra(problem, b, h, i, start + first, last - first, tile.extra + first);
+            tile.extra_head = h;
+            tile.extra_first = start + first;
+            tile.extra_last = start + last;
+        }
+        apply_extra(problem, tile.extra + wide_first, wide_last - wide_first, scores + wide_first);
+    }
+    for (Index n = wide_first; n < first; ++n) scores[n] = -infinity();
+    for (Index n = last; n < wide_last; ++n) scores[n] = -infinity();
+    if (bad.count) {
+        for (Index n = bad.from(start + first); n < bad.count && bad.keys[n] < start + last; ++n) {
+            if (allowed(problem, b, h, i, bad.keys[n])) {
+                scores[bad.keys[n] - start] = not_a_number();
+            }
+        }
+    }
+}
+
+// The online softmax of one row in one block: scores become weights relative to the new maximum.
+inline void soften_row(const Call& call, Tile& tile, Index r, const BadKeys& bad, Index block,
+                       Index first, Index last) {
+    const Seen& seen = call.seen;
+    const Index start = block * kBlock;
+    const Index wide_first = first / kLanes * kLanes, wide_last = round_up(last, kLanes);
+    const Index count = wide_last - wide_first;
+    float* scores = tile.scores + r * kScoreStep;
+    finish_scores(call, tile, r, bad, start, first, last, wide_first, wide_last, scores);
+
+    float* row = scores + wide_first;
+    const LaneMaxima maxima = lane_maxima(row, count);
+    const float highest = maximum(maxima.lanes());
+    if (seen.top) {
+        const Index listed = groups_of(seen.top) * kGroup;
+        update_top(tile.best + r * listed, tile.best_keys + r * listed, seen.top, row, count,
+                   static_cast<std::int32_t>(start + wide_first), maxima, highest, *tile.found);
+    }
+
+    const float before = tile.maximum[r];
+    const float now = highest > before ? highest : before;
+    const float reference = now == -infinity() ? 0.0f : now;
+    const float rescale = now == before ? 1.0f : exp2(before - reference);
+    float moment = 0;
+    const float total = seen.entropy ? exponentials<true>(row, count, reference, moment)
+                                     : exponentials<false>(row, count, reference, moment);
+    if (seen.entropy && tile.total[r] != 0) {
+        moment += rescale * (tile.moment[r] + tile.total[r] * (before - now));
+    }
+    tile.moment[r] = moment;
+    tile.total[r] = tile.total[r] * rescale + total;
+    tile.maximum[r] = now;
+    tile.rescale[r] = rescale;
+    if (seen.distance) {
+        const Index p = tile.query[r] + call.problem.position;
+        tile.away[r] =
+            tile.away[r] * rescale + weighted_distance(row, count, start + wide_first, p);
+    }
+    if (seen.map) {
+        tile.reference[r * call.blocks + block] = reference;
+        sum_columns(call.columns, block, scores, start, start + first, start + last,
+                    tile.column_sums + r * call.columns.slots());
+    }
+}
+
+// The online softmax of every row of a strip; outside of a row's own keys the weights become 0.
+inline void soften_strip(const Call& call, Tile& tile, Index row, Index rows, const BadKeys& bad,
+                         Index block, Index end, Reach reach) {
+    const Index start = block * kBlock;
+    for (Index r = row; r < row + rows; ++r) {
+        float* scores = tile.scores + r * kScoreStep;
+        const Index first = larger(tile.keys[r].lo, start) - start;
+        const Index last = smaller(tile.keys[r].hi, end) - start;
+        if (first >= last) {
+            for (Index n = reach.first; n < reach.last; ++n) scores[n] = 0.0f;
+            tile.rescale[r] = 1.0f;
+            continue;
+        }
+        soften_row(call, tile, r, bad, block, first, last);
+        for (Index n = reach.first; n < first; ++n) scores[n] = 0.0f;
+        for (Index n = last; n < reach.last; ++n) scores[n] = 0.0f;
+    }
+}
+
+// Values that are not finite were packed as 0: add them to the rows that may attend to them.
+inline void add_bad_values(const Call& call, Tile& tile, const Packed& packed, Index start,
+                           Index end) {
+    const BadKeys& bad = packed.bad_v;
+    for (Index n = bad.from(start); n < bad.count && bad.keys[n] < end; ++n) {
+        const Index j = bad.keys[n];
+        const float* value = packed.values + j * packed.values_step;
+        for (Index r = 0; r < tile.rows; ++r) {
+            if (j < tile.keys[r].lo || j >= tile.keys[r].hi ||
+                !allowed(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
+                continue;
+            }
+            const float weight = tile.scores[r * kScoreStep + j - start];
+            float* output = tile.output + r * call.padded_width;
+            for (Index d = 0; d < call.problem.value_width; ++d) output[d] += weight * value[d];
+        }
+    }
+}
+
+// The keys that any row of the tile may see; empty if lo ≥ hi.
+inline Interval all_visible(const Call& call, const Tile& tile) {
+    Interval keys{call.problem.keys, 0};
+    for (Index r = 0; r < tile.rows; ++r) {
+        if (tile.keys[r].lo >= tile.keys[r].hi) continue;
+        keys.lo = smaller(keys.lo, tile.keys[r].lo);
+        keys.hi = larger(keys.hi, tile.keys[r].hi);
+    }
+    return keys;
+}
+
+// Through the keys, block by block.
+inline void attend(const Call& call, Tile& tile, const Packed& packed) {
+    const Problem& problem = call.problem;
+    clear_state(call, tile);
+    const Interval keys = all_visible(call, tile);
+    for (Index block = keys.lo / kBlock; block * kBlock < keys.hi; ++block) {
+        const Index start = block * kBlock, end = smaller(start + kBlock, problem.keys);
+        Reach reach[kStrips];
+        const Reach whole = reaches(tile, start, end, reach);
+        for (Index n = whole.first / kPanel * kPanel; n < whole.last; n += kPanel) {
+            score_panel(tile, reach, n, packed.k + (start + n) * problem.width, problem.width);
+        }
+        for (Index s = 0; s * kStrip < tile.rows; ++s) {
+            if (reach[s].first >= reach[s].last) continue;
+            soften_strip(call, tile, s * kStrip, smaller(kStrip, tile.rows - s * kStrip),
+                         packed.bad_k, block, end, reach[s]);
+        }
+        for (Index d = 0; d < call.padded_width; d += kPanel) {
+            const float* panel = packed.v + d * call.padded_keys;
+            for (Index s = 0; s * kStrip < tile.rows; ++s) {
+                if (reach[s].first >= reach[s].last) continue;
+                const Index row = s * kStrip;
+                output_strip(smaller(kStrip, tile.rows - row),
+                             tile.scores + row * kScoreStep + reach[s].first,
+                             panel + (start + reach[s].first) * kPanel,
+                             reach[s].last - reach[s].first, tile.rescale + row,
+                             tile.output + row * call.padded_width + d, call.padded_width);
+            }
+        }
+        if (packed.bad_v.count) add_bad_values(call, tile, packed, start, end);
+    }
+}
+
+}  // namespace
+}  // namespace regard::REGARD_KERNEL
