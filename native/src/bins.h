@@ -52,21 +52,12 @@ struct Columns {
 #if defined(__AVX2__)
 alignas(64) constexpr std::int32_t kFirstLanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1,
                                                       0,  0,  0,  0,  0,  0,  0,  0};
-
-// Lane n of the result is the sum over the lanes of vectors[n].
-inline Vector sums(const Vector vectors[8]) {
-    const __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(vectors[0], vectors[1]),
-                                    _mm256_hadd_ps(vectors[2], vectors[3]));
-    const __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(vectors[4], vectors[5]),
-                                    _mm256_hadd_ps(vectors[6], vectors[7]));
-    return _mm256_permute2f128_ps(a, b, 0x20) + _mm256_permute2f128_ps(a, b, 0x31);
-}
 #endif
 
 #if defined(__AVX2__)
 // The sums of eight whole columns from c on. Columns differ by one key at most, so that all have as
 // many whole vectors, and some a part of one or two more.
-inline Vector sum_eight(const Columns& map, const float* weights, Index c) {
+inline void sum_eight(const Columns& map, const float* weights, Index c, float* to) {
     const float* from[8];
     Vector partial[8];
 #pragma GCC unroll 8
@@ -89,7 +80,7 @@ inline Vector sum_eight(const Columns& map, const float* weights, Index c) {
                 reinterpret_cast<Vector>(reinterpret_cast<Integers>(load(from[n] + m)) & mask);
         }
     }
-    return sums(partial);
+    sum_each(partial, to);
 }
 
 // The same for columns of two keys, and of four, from `weights` on.
@@ -133,9 +124,13 @@ inline void sum_columns(const Columns& map, Index block, const float* weights, I
     const bool same = map.narrowest == map.widest;
     const Index whole = map.starts[end] <= last ? end : end - 1;
     for (; c + 8 <= whole; c += 8) {
-        store(to + c, same && map.widest == 2   ? sum_pairs(weights + map.starts[c])
-                      : same && map.widest == 4 ? sum_fours(weights + map.starts[c])
-                                                : sum_eight(map, weights, c));
+        if (same && map.widest == 2) {
+            store(to + c, sum_pairs(weights + map.starts[c]));
+        } else if (same && map.widest == 4) {
+            store(to + c, sum_fours(weights + map.starts[c]));
+        } else {
+            sum_eight(map, weights, c, to + c);
+        }
     }
 #endif
     while (c < end) sum_one();

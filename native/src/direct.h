@@ -10,76 +10,87 @@ namespace {
 constexpr Index kFew = 4;            // queries at most
 constexpr Index kPart = 8 * kBlock;  // keys of a part
 
-// scores[j] = q · k[j] for keys [first, last).
+// scores[j] = q · k[j] for keys [first, last): eight keys at a time, whose sums are made together.
 inline void score_row(const float* q, const float* k, Index step, Index width, Index first,
                       Index last, float* scores) {
     const Index whole = width / kLanes * kLanes;
-    for (Index j = first; j < last; j += 4) {
-        const Index count = smaller(4, last - j);
-        const float* key[4];
-        for (Index n = 0; n < 4; ++n) key[n] = k + (j + smaller(n, count - 1)) * step;
-        Vector total[4] = {};
+    for (Index j = first; j < last; j += 8) {
+        const Index count = smaller(8, last - j);
+        const float* key[8];
+        for (Index n = 0; n < 8; ++n) key[n] = k + (j + smaller(n, count - 1)) * step;
+        Vector total[8] = {};
         for (Index d = 0; d < whole; d += kLanes) {
             const Vector query = load(q + d);
-            for (int n = 0; n < 4; ++n) total[n] = multiply_add(query, load(key[n] + d), total[n]);
+#pragma GCC unroll 8
+            for (int n = 0; n < 8; ++n) total[n] = multiply_add(query, load(key[n] + d), total[n]);
         }
-        for (Index n = 0; n < count; ++n) {
-            float score = sum(total[n]);
-            for (Index d = whole; d < width; ++d) score += q[d] * key[n][d];
-            scores[j + n] = score;
+        float score[8];
+        sum_each(total, score);
+        for (Index d = whole; d < width; ++d) {
+            for (Index n = 0; n < 8; ++n) score[n] += q[d] * key[n][d];
         }
+        for (Index n = 0; n < count; ++n) scores[j + n] = score[n];
     }
 }
 
-// output[d … d + kVectors · kLanes) = rescale · output + Σ_j weights[j] · v[j], keys [first, last).
+// sums[0 … kVectors · kLanes) = Σ_j weights[j] · v[j] over keys [first, last).
 template <int kVectors>
-inline void add_values(const float* weights, const float* v, Index step, Index first, Index last,
-                       float rescale, float* output) {
+inline void sum_values(const float* weights, const float* v, Index step, Index first, Index last,
+                       float* sums) {
     Vector total[kVectors] = {};
     for (Index j = first; j < last; ++j) {
         const Vector weight = all(weights[j]);
+#pragma GCC unroll 8
         for (int n = 0; n < kVectors; ++n) {
             total[n] = multiply_add(weight, load(v + j * step + n * kLanes), total[n]);
         }
     }
-    for (int n = 0; n < kVectors; ++n) {
-        float* cell = output + n * kLanes;
-        store(cell, multiply_add(all(rescale), load(cell), total[n]));
-    }
+    for (int n = 0; n < kVectors; ++n) store(sums + n * kLanes, total[n]);
 }
 
-inline void add_value_rows(const float* weights, const float* v, Index step, Index width,
-                           Index first, Index last, float rescale, float* output) {
+inline void sum_value_rows(const float* weights, const float* v, Index step, Index width,
+                           Index first, Index last, float* sums) {
     Index d = 0;
     for (; d + 8 * kLanes <= width; d += 8 * kLanes) {
-        add_values<8>(weights, v + d, step, first, last, rescale, output + d);
+        sum_values<8>(weights, v + d, step, first, last, sums + d);
     }
     for (; d + kLanes <= width; d += kLanes) {
-        add_values<1>(weights, v + d, step, first, last, rescale, output + d);
+        sum_values<1>(weights, v + d, step, first, last, sums + d);
     }
     for (; d < width; ++d) {
         float total = 0;
         for (Index j = first; j < last; ++j) total += weights[j] * v[j * step + d];
-        output[d] = rescale * output[d] + total;
+        sums[d] = total;
     }
 }
 
-// Rows of a block, as they lie, or in a copy in which rows that are not finite are 0.
+// Rows of a block as they lie, or, once told to, in a copy in which those that are not finite are
+// 0.
 struct BlockRows {
     const float* data;
-    Index step;
+    Index step, width, start;
+    Reach reach;
+    float* copy;
     std::int32_t bad_keys[kBlock];
     BadKeys bad{bad_keys, 0};
 
-    BlockRows(const float* from, Index from_step, Index width, Index start, Reach reach,
-              float* copy)
-        : data(from + start * from_step), step(from_step) {
+    BlockRows(const float* from, Index from_step, Index row_width, Index first_key, Reach keys,
+              float* room)
+        : data(from + first_key * from_step),
+          step(from_step),
+          width(row_width),
+          start(first_key),
+          reach(keys),
+          copy(room) {}
+
+    // Whether there were any.
+    bool clean() {
         for (Index j = reach.first; j < reach.last; ++j) {
             if (any_not_finite(data + j * step, width)) {
                 bad_keys[bad.count++] = static_cast<std::int32_t>(start + j);
             }
         }
-        if (bad.count == 0) return;
+        if (bad.count == 0) return false;
         for (Index j = reach.first, n = 0; j < reach.last; ++j) {
             const bool spoilt = n < bad.count && bad_keys[n] == start + j;
             n += spoilt;
@@ -89,6 +100,7 @@ struct BlockRows {
         }
         data = copy;
         step = width;
+        return true;
     }
 };
 
@@ -100,6 +112,7 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
     const float* v = problem.v.data + b * problem.v.step[0] + kv_head * problem.v.step[1];
     auto* clean_k = scratch.take<float>(kBlock * problem.width);
     auto* clean_v = scratch.take<float>(kBlock * problem.value_width);
+    auto* sums = scratch.take<float>(problem.value_width);
     clear_state(call, tile);
     const Interval keys = all_visible(call, tile);
     const Index from = larger(keys.lo, part * kPart) / kBlock;
@@ -108,18 +121,34 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
         const Index start = block * kBlock, end = smaller(start + kBlock, problem.keys);
         const Reach reach = reach_of(tile, 0, tile.rows, start, end);
         if (reach.first >= reach.last) continue;
-        const BlockRows key_rows(k, problem.k.step[2], problem.width, start, reach, clean_k);
-        const BlockRows value_rows(v, problem.v.step[2], problem.value_width, start, reach,
-                                   clean_v);
+        BlockRows key_rows(k, problem.k.step[2], problem.width, start, reach, clean_k);
         for (Index r = 0; r < tile.rows; ++r) {
-            score_row(tile.q + r * problem.width, key_rows.data, key_rows.step, problem.width,
-                      reach.first, reach.last, tile.scores + r * kScoreStep);
+            float* scores = tile.scores + r * kScoreStep;
+            const auto score = [&] {
+                score_row(tile.q + r * problem.width, key_rows.data, key_rows.step, problem.width,
+                          reach.first, reach.last, scores);
+            };
+            score();
+            // Something that is not finite in K makes every query's score not finite.
+            if (r == 0 && any_not_finite(scores + reach.first, reach.last - reach.first) &&
+                key_rows.clean()) {
+                score();
+            }
         }
         soften_strip(call, tile, 0, tile.rows, key_rows.bad, block, end, reach);
+        BlockRows value_rows(v, problem.v.step[2], problem.value_width, start, reach, clean_v);
         for (Index r = 0; r < tile.rows; ++r) {
-            add_value_rows(tile.scores + r * kScoreStep, value_rows.data, value_rows.step,
-                           problem.value_width, reach.first, reach.last, tile.rescale[r],
-                           tile.output + r * call.padded_width);
+            const auto sum = [&] {
+                sum_value_rows(tile.scores + r * kScoreStep, value_rows.data, value_rows.step,
+                               problem.value_width, reach.first, reach.last, sums);
+            };
+            sum();
+            // The same for V: even a weight of 0 shows it.
+            if (r == 0 && any_not_finite(sums, problem.value_width) && value_rows.clean()) sum();
+            float* output = tile.output + r * call.padded_width;
+            for (Index d = 0; d < problem.value_width; ++d) {
+                output[d] = tile.rescale[r] * output[d] + sums[d];
+            }
         }
         if (value_rows.bad.count) {
             Packed packed;

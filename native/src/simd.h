@@ -101,6 +101,19 @@ inline float sum(Vector vector) {
 #endif
 }
 
+// to[n] = sum of vectors[n].
+inline void sum_each(const Vector vectors[8], float* to) {
+#if defined(__AVX2__)
+    const __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(vectors[0], vectors[1]),
+                                    _mm256_hadd_ps(vectors[2], vectors[3]));
+    const __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(vectors[4], vectors[5]),
+                                    _mm256_hadd_ps(vectors[6], vectors[7]));
+    store(to, _mm256_permute2f128_ps(a, b, 0x20) + _mm256_permute2f128_ps(a, b, 0x31));
+#else
+    for (int n = 0; n < 8; ++n) to[n] = sum(vectors[n]);
+#endif
+}
+
 inline float maximum(Vector vector) {
 #if defined(__AVX2__)
     __m128 half = _mm_max_ps(_mm256_castps256_ps128(vector), _mm256_extractf128_ps(vector, 1));

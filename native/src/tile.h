@@ -215,7 +215,9 @@ inline void soften_row(const Call& call, Tile& tile, Index r, const BadKeys& bad
     const float before = tile.maximum[r];
     const float now = highest > before ? highest : before;
     const float reference = now == -infinity() ? 0.0f : now;
-    const float rescale = now == before ? 1.0f : exp2(before - reference);
+    const float rescale = now == before           ? 1.0f
+                          : before == -infinity() ? 0.0f
+                                                  : exp2(before - reference);
     float moment = 0;
     const float total = seen.entropy ? exponentials<true>(row, count, reference, moment)
                                      : exponentials<false>(row, count, reference, moment);
