@@ -3,6 +3,10 @@
 The rooms, in the order data walks through them:
 
 - `regard.reference`: the truth; every step of attention in NumPy float64, written to be read
+- `regard.See`, `regard.Observation`, `regard.merge`: what to look at, what was seen, its parts
+- `regard.attention`, `regard.scaled_dot_product_attention`: fast attention that says what it did
+- `regard.weights`, `regard.pooled`: any part of the weights, any time later
+- `regard.backends`: who computes here, and why
 - `regard.text`: text to tokens, each with its span
 - `regard.trace`, `regard.Trace`: every step of one pass, named, and how each cell came about
 - `regard.worked`: worked examples as data, and `check`, which finds the wrong cells of one
@@ -20,31 +24,54 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard import reference, text, view, worked
     from regard._arithmetic import Explanation
+    from regard._attention import (
+        Backend,
+        attention,
+        backends,
+        pooled,
+        scaled_dot_product_attention,
+        weights,
+    )
     from regard._trace import Projections, Trace, trace
+    from regard.observation import Observation, See, merge
 
     __version__: str
 
 __all__ = [
+    "Backend",
     "Explanation",
+    "Observation",
     "Projections",
+    "See",
     "Trace",
     "__version__",
+    "attention",
+    "backends",
+    "merge",
+    "pooled",
     "reference",
+    "scaled_dot_product_attention",
     "text",
     "trace",
     "view",
+    "weights",
     "worked",
 ]
 
 _HOME = {
     "Explanation": "regard._arithmetic",
     **dict.fromkeys(("Projections", "Trace", "trace"), "regard._trace"),
+    **dict.fromkeys(("Observation", "See", "merge"), "regard.observation"),
+    **dict.fromkeys(("Backend", "attention", "backends"), "regard._attention"),
+    **dict.fromkeys(("pooled", "scaled_dot_product_attention", "weights"), "regard._attention"),
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
+        found = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = found  # so that it costs nothing from now on
+        return found
     if name == "__version__":
         from importlib.metadata import version
 

@@ -1,0 +1,26 @@
+"""Attention: one contract, two backends.
+
+- `attend.py`: `attention`, and who does the work; `sdpa.py`: the same with PyTorch's signature
+- `tiles.py`: `weights` and `pooled`, any part of the weights, any time later
+- `checks.py`, `tensors.py`: what can be wrong with arguments; `problem.py`: they, if nothing is
+- `native.py`: to the C++ kernel; `eager.py`: when it may be called without the operator
+- `scores.py`, `chunks.py`, `observe.py`, `bins.py`, `backward.py`: the torch backend
+- `operator.py`: as operators of torch.library; `results.py`: new tensors for results
+- `dispatch.py`: what each backend can do, and which one takes a call
+"""
+
+from __future__ import annotations
+
+from regard._attention.attend import attention
+from regard._attention.dispatch import Backend, backends
+from regard._attention.sdpa import scaled_dot_product_attention
+from regard._attention.tiles import pooled, weights
+
+__all__ = [
+    "Backend",
+    "attention",
+    "backends",
+    "pooled",
+    "scaled_dot_product_attention",
+    "weights",
+]

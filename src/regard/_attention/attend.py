@@ -1,0 +1,180 @@
+"""`regard.attention`: the one door, and the one place where it is decided who does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+from regard._attention import native, operator
+from regard._attention.checks import Window, check, check_dropout, check_see
+from regard._attention.dispatch import choose, run
+from regard._attention.eager import has_tangent, may_go_direct
+from regard.observation import Observation, See
+
+__all__ = ["attend", "attention"]
+
+
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool = False,
+    window: Window | None = None,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    lengths: Tensor | Sequence[int] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    dropout: float = 0.0,
+    see: None = None,
+    backend: str | None = None,
+    position: int | None = None,
+) -> Tensor: ...
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool = False,
+    window: Window | None = None,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    lengths: Tensor | Sequence[int] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    dropout: float = 0.0,
+    see: See,
+    backend: str | None = None,
+    position: int | None = None,
+) -> tuple[Tensor, Observation]: ...
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool = False,
+    window: Window | None = None,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    lengths: Tensor | Sequence[int] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    dropout: float = 0.0,
+    see: See | None = None,
+    backend: str | None = None,
+    position: int | None = None,
+) -> Tensor | tuple[Tensor, Observation]:
+    """weights · V with weights = softmax(scale · Q Kᵀ + bias), over the keys a query may attend to.
+
+    `q` (B, H, Nq, D), `k` (B, Hkv, Nk, D) and `v` (B, Hkv, Nk, Dv) give (B, H, Nq, Dv), which lies
+    in memory as (B, Nq, H, Dv). H is a multiple of Hkv: query heads share key heads in consecutive
+    groups. Any strides will do. With `see`, (output, Observation) of what attention looked at.
+
+    Which keys, all of them together:
+
+    - `mask`: bool, **True = may attend**, broadcasts to (B, H, Nq, Nk) and is never expanded
+    - `lengths` (B,): how many keys of each sequence are real, from the left
+    - `causal`: query i stands at p = i + Nk − Nq, the last query beside the last key, and key j at
+      j; only j ≤ p. `position` puts query i at i + position instead; 0 aligns the first ones.
+    - `window=(left, right)`: only p − left ≤ j ≤ p + right; None is unbounded
+
+    How much of each:
+
+    - `scale`: 1/√D unless given
+    - `softcap` c: a score s becomes c · tanh(s / c), before bias and masks
+    - `bias`: added to the scores, broadcasts as `mask` does; −inf is a mask
+    - `sinks` (H,): one more logit a head, which takes weight and gives no value
+    - `dropout`: each weight is dropped with this chance, the others grow; always on if not 0
+
+    Scores and softmax are computed in float32 at least, in float64 for float64. A query without a
+    key gets output 0 and gradient 0. A NaN or an infinity that a query may attend to makes its
+    output not finite; one that it may not attend to has no effect, on outputs or gradients.
+
+    Gradients flow to q, k, v, bias and sinks, once; what was seen carries none. Memory beside
+    inputs and results is O(N · D) and some tiles: no path holds Nq × Nk.
+
+    `backend` is "native" (float32 on the CPU), "torch" (everything) or None, the first that can.
+
+    >>> q = k = torch.eye(3)[None, None]
+    >>> v = torch.tensor([[1.0], [2.0], [4.0]])[None, None]
+    >>> attention(q, k, v, scale=100.0, causal=True)[0, 0].tolist()
+    [[1.0], [2.0], [4.0]]
+    >>> out, seen = attention(q, k, v, see=See(entropy=True), mask=torch.eye(3).bool())
+    >>> seen.entropy[0, 0].tolist()
+    [0.0, 0.0, 0.0]
+    """
+    if (
+        see is None
+        and mask is None
+        and bias is None
+        and window is None
+        and lengths is None
+        and softcap is None
+        and sinks is None
+        and position is None
+        and dropout == 0.0
+        and (backend is None or backend == "native")
+    ):
+        out = native.plain_attention(q, k, v, causal, scale)
+        if out is not None:
+            return out
+    return attend(
+        "attention()",
+        q,
+        k,
+        v,
+        causal=causal,
+        window=window,
+        mask=mask,
+        bias=bias,
+        lengths=lengths,
+        scale=scale,
+        softcap=softcap,
+        sinks=sinks,
+        dropout=dropout,
+        see=see,
+        backend=backend,
+        position=position,
+    )
+
+
+def attend(
+    call: str,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    dropout: float,
+    see: See | None = None,
+    backend: str | None = None,
+    **options: Any,
+) -> Tensor | tuple[Tensor, Observation]:
+    """What `call` computes: check everything, choose who does the work, and have it done."""
+    problem = check(call, {"q": q, "k": k, "v": v}, **options)
+    dropout = check_dropout(call, dropout)
+    if see is not None:
+        check_see(call, see, q)
+    backend = choose(call, backend, problem, dropout)
+    # Drawn from PyTorch's generator, so that torch.manual_seed makes dropout repeatable.
+    seed = torch.randint(2**62, (), device="cpu") if dropout else None
+    queries = () if see is None or see.queries is None else (see.queries,)
+    tensors = (*problem.tensors, *queries)
+    if may_go_direct(tensors):
+        out, seen = run(backend, problem, see, dropout, seed)
+    else:
+        if has_tangent(tensors):
+            raise RuntimeError(
+                f"{call}: forward-mode derivatives are not implemented. "
+                "Backward-mode ones are: tensor.requires_grad_()."
+            )
+        out, seen = operator.attend(backend, problem, see, dropout, seed)
+    return out if seen is None else (out, seen)

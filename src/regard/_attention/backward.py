@@ -1,0 +1,166 @@
+"""The backward pass, on any device and in any floating type: chunks of queries, as in `chunks.py`.
+
+With w the weights of a row, dP = dO · Vᵀ and δ = Σⱼ wⱼ dPⱼ, the gradient of the scores is
+dS = w · (dP − δ); from it dQ = scale · dS · K, dK = scale · dSᵀ · Q, and dV = wᵀ · dO.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard._attention.chunks import Dropper
+from regard._attention.problem import Problem, Tile
+from regard._attention.scores import Scores, all_finite, grouped, score, soften
+
+__all__ = ["Gradients", "new_gradients", "pull_back"]
+
+# PyTorch's number of threads belongs to the process: two that set it at once could leave it at 1.
+_ALONE = threading.Lock()
+
+# Of q, k, v, bias and sinks; empty where none is wanted.
+Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
+def new_gradients(problem: Problem, wanted: Sequence[bool], dtype: torch.dtype | None) -> Gradients:
+    """Zeros for the gradients that are wanted: of type `dtype`, or that of what they belong to."""
+    q, k, v, bias, sinks = (
+        torch.zeros(
+            x.shape if x is not None and want else (0,),
+            dtype=dtype or (problem.q if x is None else x).dtype,
+            device=problem.q.device,
+        )
+        for x, want in zip(
+            (problem.q, problem.k, problem.v, problem.bias, problem.sinks), wanted, strict=True
+        )
+    )
+    return q, k, v, bias, sinks
+
+
+def pull_back(
+    problem: Problem,
+    grad: Tensor,
+    wanted: Sequence[bool],
+    dropout: float = 0.0,
+    seed: Tensor | None = None,
+) -> Gradients:
+    """The gradients of q, k, v, bias and sinks from that of the output, (B, H, Nq, Dv)."""
+    gradients = new_gradients(problem, wanted, problem.dtype)
+    if problem.has_keys and seed is None and grad.device.type == "cpu":
+        # The bits of a batched product depend on the batch, and on where its matrices begin in
+        # memory. One sequence after the other, each gets its own bits, whatever else there is.
+        for b in range(problem.q.shape[0]):
+            dq, dk, dv, dbias, dsinks = gradients
+            one = slice(b, b + 1)
+            dbias = dbias[one] if len(dbias) > 1 else dbias
+            parts = (dq[one], dk[one], dv[one], dbias, dsinks)
+            _walk(problem.sequence(b), grad[one].clone(), parts, wanted, None)
+    elif problem.has_keys:
+        dropper = None if seed is None else Dropper(dropout, seed, problem.q.device)
+        _walk(problem, grad, gradients, wanted, dropper)
+    kinds = new_gradients(problem, [False] * 5, None)
+    q, k, v, bias, sinks = (x.to(kind.dtype) for x, kind in zip(gradients, kinds, strict=True))
+    return q, k, v, bias, sinks
+
+
+def _walk(
+    problem: Problem,
+    grad: Tensor,
+    gradients: Gradients,
+    wanted: Sequence[bool],
+    dropper: Dropper | None,
+) -> None:
+    """Add to the gradients, chunk by chunk."""
+    pass_ = _Pass(problem.promoted(), grad.to(problem.dtype), gradients, wanted)
+    for tile in problem.tiles():
+        pass_.take(tile, dropper)
+
+
+class _Pass:
+    """One walk over the chunks, which adds to the gradients.
+
+    What stands on the right of a product is made finite first: a weight of 0 times a NaN would
+    reach keys that a query may not attend to. Where it may, the NaN comes by the weights or dS.
+    """
+
+    def __init__(
+        self, problem: Problem, grad: Tensor, gradients: Gradients, wanted: Sequence[bool]
+    ) -> None:
+        self.problem, self.grad, self.wanted = problem, grad, wanted
+        self.dq, self.dk, self.dv, self.dbias, self.dsinks = gradients
+        self.k, self.finite_grad = _finite(problem.k), _finite(grad)
+        self.spoilt = None if self.finite_grad is grad else (~torch.isfinite(grad)).to(grad.dtype)
+
+    def take(self, tile: Tile, dropper: Dropper | None) -> None:
+        problem, kv_heads = self.problem, self.problem.k.shape[1]
+        rows, keys = slice(tile.row, tile.row_end), slice(tile.key, tile.key_end)
+        scores = score(problem, tile, multiply=_multiply, keep_capped=True)
+        weights = soften(scores, problem.sinks)
+        values = weights.values
+        kept = None if dropper is None else dropper.next(values)
+        if self.wanted[2]:
+            self._add_dv(rows, keys, scores, values if kept is None else values * kept)
+        grad = grouped(self.grad[:, :, rows], kv_heads)
+        d_weights = _multiply(grad, problem.v[:, :, keys].transpose(2, 3)).view_as(values)
+        if not all_finite(d_weights):
+            scores.bar(d_weights)
+        if kept is not None:
+            d_weights.mul_(kept)
+        delta = (values * d_weights).sum(-1, keepdim=True)
+        if self.wanted[4] and weights.sink is not None:
+            self.dsinks -= (weights.sink * delta[..., 0]).sum((0, 2))
+        d_scores = d_weights.sub_(delta).mul_(values)
+        if not all_finite(d_scores):
+            scores.bar(d_scores)
+        if self.wanted[3]:
+            self._add_dbias(rows, keys, d_scores)
+        if (
+            scores.capped is not None and problem.softcap is not None
+        ):  # the derivative of c · tanh(s / c) is 1 − tanh²
+            slope = 1.0 - (scores.capped / problem.softcap).square_()
+            d_scores.mul_(slope)
+            if not all_finite(slope):
+                scores.bar(d_scores)
+        d_scores = grouped(d_scores, kv_heads)
+        if self.wanted[0]:
+            dq = _multiply(d_scores, self.k[:, :, keys]).mul_(problem.factor)
+            self.dq[:, :, rows] = dq.view_as(self.dq[:, :, rows])
+        if self.wanted[1]:
+            self.dk[:, :, keys] += _multiply(d_scores.transpose(2, 3), _finite(scores.queries))
+
+    def _add_dv(self, rows: slice, keys: slice, scores: Scores, weights: Tensor) -> None:
+        kv_heads = self.problem.k.shape[1]
+        grad = grouped(self.finite_grad[:, :, rows], kv_heads)
+        self.dv[:, :, keys] += _multiply(grouped(weights, kv_heads).transpose(2, 3), grad)
+        if self.spoilt is not None:
+            allowed = grouped(scores.bar(torch.ones_like(weights)), kv_heads).transpose(2, 3)
+            reached = allowed @ grouped(self.spoilt[:, :, rows], kv_heads) > 0
+            self.dv[:, :, keys].masked_fill_(reached, torch.nan)
+
+    def _add_dbias(self, rows: slice, keys: slice, d_scores: Tensor) -> None:
+        """The sum of dS over the axes along which the bias is the same for all."""
+        dbias = self.dbias
+        alike = [axis for axis in range(4) if dbias.shape[axis] == 1]
+        dbias = dbias[:, :, rows] if dbias.shape[2] > 1 else dbias
+        dbias = dbias[..., keys] if dbias.shape[3] > 1 else dbias
+        dbias += d_scores.sum(alike, keepdim=True) if alike else d_scores
+
+
+def _multiply(a: Tensor, b: Tensor) -> Tensor:
+    """a · b, by one thread on the CPU: shared among several, its bits depend on how many."""
+    if a.device.type != "cpu":
+        return a @ b
+    with _ALONE:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return a @ b
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _finite(x: Tensor) -> Tensor:
+    return x if all_finite(x) else x.masked_fill(~torch.isfinite(x), 0.0)

@@ -1,0 +1,260 @@
+"""Is what was given in order? Every wrong argument is refused in words before any work is done."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import SupportsFloat
+
+import torch
+from torch import Tensor
+
+from regard._attention.problem import Problem
+from regard._attention.tensors import FLOATS, check_dense, check_device, check_shapes, check_types
+from regard.observation import See
+
+__all__ = ["Window", "check", "check_dropout", "check_lse", "check_see"]
+
+Window = tuple[int | None, int | None]
+_FURTHEST = 2**40  # so that positions and windows cannot overflow
+
+
+def check(
+    call: str,
+    tensors: dict[str, Tensor],
+    *,
+    causal: bool = False,
+    window: Window | None = None,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    lengths: Tensor | Sequence[int] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    position: int | None = None,
+) -> Problem:
+    """The problem that the arguments of `call` pose; TypeError or ValueError if they pose none.
+
+    `tensors` are q, k and v. Without v, the values have no columns.
+    """
+    q, k, v = tensors["q"], tensors["k"], tensors.get("v")
+    check_types(call, tensors)
+    check_shapes(call, q, k, v)
+    left, right = _check_window(call, window)
+    shape = (*q.shape[:3], k.shape[2])
+    return Problem(
+        q,
+        k,
+        k[..., :0] if v is None else v,
+        causal=_check_causal(call, causal),
+        left=left,
+        right=right,
+        position=_check_position(call, position),
+        mask=None if mask is None else _check_mask(call, mask, q, shape),
+        bias=None if bias is None else _check_bias(call, bias, q, shape),
+        lengths=None if lengths is None else _check_lengths(call, lengths, q),
+        scale=None if scale is None else _check_scale(call, scale),
+        softcap=None if softcap is None else _check_softcap(call, softcap),
+        sinks=None if sinks is None else _check_sinks(call, sinks, q),
+    )
+
+
+# ── which keys ────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_causal(call: str, causal: object) -> bool:
+    if not isinstance(causal, bool):
+        raise TypeError(
+            f"{call}: causal must be True or False; got {causal!r}. bool(…) makes it one of them."
+        )
+    return causal
+
+
+def _check_window(call: str, window: object) -> Window:
+    if window is None:
+        return None, None
+    if not isinstance(window, tuple | list) or len(window) != 2:
+        raise ValueError(
+            f"{call}: window must be (left, right); got {window!r}. "
+            "Each is a number of keys, or None for all on that side."
+        )
+    left, right = (
+        side if side is None else _whole(call, f"window's {name}", side)
+        for name, side in zip(("left", "right"), window, strict=True)
+    )
+    if (left is not None and left < 0) or (right is not None and right < 0):
+        raise ValueError(
+            f"{call}: window must be (left, right), each 0 or more; got {tuple(window)}. "
+            "(0, 0) is the query's own position alone; None is unbounded."
+        )
+    return (
+        None if left is None else min(left, _FURTHEST),
+        None if right is None else min(right, _FURTHEST),
+    )
+
+
+def _check_position(call: str, position: object) -> int | None:
+    if position is None:
+        return None
+    position = _whole(call, "position", position)
+    if abs(position) > _FURTHEST:
+        raise ValueError(
+            f"{call}: position must be within ±2**40; got {position}. "
+            "Query i stands at i + position, key j at j."
+        )
+    return position
+
+
+def _whole(call: str, name: str, value: object) -> int:
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        pass
+    raise TypeError(f"{call}: {name} must be a whole number; got {value!r}. int(…) makes it one.")
+
+
+def _check_mask(call: str, mask: object, q: Tensor, shape: tuple[int, ...]) -> Tensor:
+    check_dense(call, "mask", mask)
+    assert isinstance(mask, Tensor)
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"{call}: mask must be boolean, True = may attend; got {mask.dtype}. "
+            "What is to be added to the scores is a bias; mask.bool() makes 0 and 1 a mask."
+        )
+    check_device(call, "mask", mask, q)
+    return _four_axes(call, "mask", mask, shape)
+
+
+def _check_bias(call: str, bias: object, q: Tensor, shape: tuple[int, ...]) -> Tensor:
+    check_dense(call, "bias", bias)
+    assert isinstance(bias, Tensor)
+    if bias.dtype not in FLOATS:
+        raise TypeError(
+            f"{call}: bias must be float16, bfloat16, float32 or float64; got {bias.dtype}. "
+            "Which keys may be attended to is said by a mask."
+        )
+    check_device(call, "bias", bias, q)
+    return _four_axes(call, "bias", bias, shape)
+
+
+def _four_axes(call: str, name: str, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """x with axes of length 1 in front, if it broadcasts to the scores without growing them."""
+    found = tuple(x.shape)
+    full = (1,) * (4 - len(found)) + found
+    if len(full) > 4 or any(n not in (1, size) for n, size in zip(full, shape, strict=True)):
+        raise ValueError(
+            f"{call}: {name} must broadcast to (B, H, Nq, Nk) = {tuple(shape)}; got {found}. "
+            "Each axis, from the last, must be of that length or 1."
+        )
+    return x.view(full) if len(found) < 4 else x
+
+
+def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
+    batch = q.shape[0]
+    if not isinstance(lengths, Tensor):
+        if not isinstance(lengths, Sequence):
+            raise TypeError(
+                f"{call}: lengths must be a tensor or a sequence of whole numbers; "
+                f"got {type(lengths).__name__}. Give one for each sequence of the batch."
+            )
+        whole = [_whole(call, "each of lengths", length) for length in lengths]
+        lengths = torch.tensor(whole, dtype=torch.int64, device=q.device)
+    if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
+        raise TypeError(
+            f"{call}: lengths must be whole numbers; got {lengths.dtype}. "
+            "lengths.long() makes them so; which keys are real is said by a mask."
+        )
+    check_device(call, "lengths", lengths, q)
+    if tuple(lengths.shape) != (batch,):
+        raise ValueError(
+            f"{call}: lengths must be (B,) = ({batch},); got {tuple(lengths.shape)}. "
+            "It is the number of real keys of each sequence, from the left."
+        )
+    return lengths.to(torch.int64)
+
+
+# ── how much ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _number(call: str, name: str, value: object) -> float:
+    if isinstance(value, bool | str) or not isinstance(value, SupportsFloat):
+        raise TypeError(f"{call}: {name} must be a number; got {value!r}. float(…) makes it one.")
+    return float(value)
+
+
+def _check_scale(call: str, scale: object) -> float:
+    number = _number(call, "scale", scale)
+    if not -math.inf < number < math.inf:
+        raise ValueError(f"{call}: scale must be a finite number; got {scale}. None is 1/√D.")
+    return number
+
+
+def _check_softcap(call: str, softcap: object) -> float:
+    number = _number(call, "softcap", softcap)
+    if not 0.0 < number < math.inf:
+        raise ValueError(
+            f"{call}: softcap must be a finite number greater than 0; got {softcap}. "
+            "None leaves the scores as they are."
+        )
+    return number
+
+
+def _check_sinks(call: str, sinks: object, q: Tensor) -> Tensor:
+    check_dense(call, "sinks", sinks)
+    assert isinstance(sinks, Tensor)
+    if sinks.dtype not in FLOATS:
+        raise TypeError(
+            f"{call}: sinks must be floating-point numbers; got {sinks.dtype}. "
+            "sinks.to(q.dtype) makes them so."
+        )
+    check_device(call, "sinks", sinks, q)
+    if tuple(sinks.shape) != (q.shape[1],):
+        raise ValueError(
+            f"{call}: sinks must be (H,) = ({q.shape[1]},); got {tuple(sinks.shape)}. "
+            "It is one logit for each head of q."
+        )
+    return sinks
+
+
+def check_dropout(call: str, dropout: object) -> float:
+    number = _number(call, "dropout", dropout)
+    if not 0.0 <= number < 1.0:
+        raise ValueError(f"{call}: dropout must be in [0, 1); got {dropout}. 0 drops nothing.")
+    return number
+
+
+def check_see(call: str, see: object, q: Tensor) -> None:
+    if not isinstance(see, See):
+        raise TypeError(
+            f"{call}: see must be a regard.See, or None; got {see!r}. "
+            "regard.See(entropy=True, top=8) is one."
+        )
+    if see.queries is not None:
+        expected = (q.shape[0], q.shape[2])
+        if tuple(see.queries.shape) != expected:
+            raise ValueError(
+                f"{call}: see.queries must be (B, Nq) = {expected}; got "
+                f"{tuple(see.queries.shape)}. It says which queries count, True = counts."
+            )
+        check_device(call, "see.queries", see.queries, q)
+
+
+def check_lse(call: str, lse: object, problem: Problem) -> Tensor:
+    """lse, contiguous and in the type of the computation."""
+    expected = problem.scores_shape[:3]
+    check_dense(call, "lse", lse)
+    assert isinstance(lse, Tensor)
+    if lse.dtype not in FLOATS:
+        raise TypeError(
+            f"{call}: lse must be floating-point numbers; got {lse.dtype}. "
+            "It is what regard.attention(…, see=regard.See()) reports."
+        )
+    check_device(call, "lse", lse, problem.q)
+    if tuple(lse.shape) != expected:
+        raise ValueError(
+            f"{call}: lse must be (B, H, Nq) = {expected}; got {tuple(lse.shape)}. "
+            "It is that of all queries, as regard.attention(…, see=regard.See()) reports it."
+        )
+    return lse.detach().to(problem.dtype).contiguous()

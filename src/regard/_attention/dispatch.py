@@ -1,0 +1,93 @@
+"""The backends: what each can do, which one takes a problem, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard._attention import chunks, native
+from regard._attention.problem import Problem
+from regard.observation import Observation, See
+
+__all__ = ["NAMES", "Backend", "backends", "choose", "run"]
+
+NAMES = ("native", "torch")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A way to compute attention: for what it is used here, or why it is not."""
+
+    name: str
+    available: bool
+    used_for: str
+    kernel: str | None = None  # the build of the kernel in use
+    why_not: str | None = None
+
+    def __str__(self) -> str:
+        if not self.available:
+            return f"{self.name}: not available, {self.why_not}"
+        return f"{self.name}{f' ({self.kernel})' if self.kernel else ''}: {self.used_for}"
+
+
+def backends() -> list[Backend]:
+    """The backends of `regard.attention`, in the order in which they are tried.
+
+    >>> [backend.name for backend in backends()]
+    ['native', 'torch']
+    """
+    return [
+        Backend(
+            "native",
+            available=not native.missing,
+            used_for="float32 on the CPU, without dropout; the backward pass is torch's",
+            kernel=native.kernel(),
+            why_not=native.missing or None,
+        ),
+        Backend(
+            "torch",
+            available=True,
+            used_for="float16, bfloat16 and float64, other devices, dropout, and the backward pass",
+        ),
+    ]
+
+
+def choose(call: str, backend: str | None, problem: Problem, dropout: float = 0.0) -> str:
+    """The backend that takes the problem: the one named, or the first that can."""
+    if backend not in (None, *NAMES):
+        raise ValueError(
+            f"{call}: backend must be 'native', 'torch' or None; got {backend!r}. "
+            "None takes the first that can; regard.backends() lists them."
+        )
+    if backend == "torch":
+        return backend
+    reason = _why_not_native(problem, dropout)
+    if not reason:
+        return "native"
+    if backend is None:
+        return "torch"
+    raise ValueError(f"{call}: backend 'native' needs {reason}. backend=None takes 'torch' for it.")
+
+
+def _why_not_native(problem: Problem, dropout: float) -> str:
+    """What the native backend would need, and what it got; empty if it can."""
+    if native.missing:
+        return f"a compiled kernel; got none, as {native.missing}"
+    if problem.q.device.type != "cpu":
+        return f"tensors on the CPU; got q on {problem.q.device}"
+    if problem.q.dtype != torch.float32:
+        return f"float32; got q in {problem.q.dtype}"
+    if dropout:
+        return f"a dropout of 0; got {dropout}"
+    return ""
+
+
+def run(
+    backend: str, problem: Problem, see: See | None, dropout: float, seed: Tensor | None
+) -> tuple[Tensor, Observation | None]:
+    """The output, and what was asked for in `see`."""
+    if backend == "native" and problem.has_keys and problem.q.shape[3]:
+        return native.attend(problem, see)
+    return chunks.attend(problem, see, dropout, seed)

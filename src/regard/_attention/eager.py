@@ -1,0 +1,56 @@
+"""May tensors be taken as memory, going round the operator? Only if nobody is watching them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+__all__ = ["PLAIN", "has_tangent", "is_eager", "is_transformed", "may_go_direct"]
+
+# The types whose values are at their address, and nothing else is.
+PLAIN = frozenset((Tensor, torch.nn.Parameter))
+
+# Looked up once: the smallest call is measured in microseconds.
+_is_compiling = torch.compiler.is_compiling
+_is_tracing = torch._C._is_tracing
+_function_modes = torch._C._len_torch_function_stack
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_transform_level = torch._C._functorch.maybe_current_level  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def is_eager() -> bool:
+    """Is there no compiler, tracer, mode or transform, which would miss what is done to memory?"""
+    return not (
+        _is_compiling()
+        or _is_tracing()
+        or _function_modes()
+        or _dispatch_modes()
+        or _transform_level() is not None
+        or forward_ad._current_level >= 0
+    )
+
+
+def is_transformed() -> bool:
+    """Is this inside torch.func.grad or a relative of it?"""
+    return _transform_level() is not None
+
+
+def may_go_direct(tensors: Sequence[Tensor]) -> bool:
+    """Are these real tensors that want no gradient, and is nobody watching?"""
+    return (
+        is_eager()
+        and all(type(x) in PLAIN and not x.is_meta for x in tensors)
+        and not (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
+    )
+
+
+def has_tangent(tensors: Sequence[Tensor]) -> bool:
+    """Is one of the tensors part of a forward-mode derivative?"""
+    return (
+        forward_ad._current_level >= 0
+        and not _is_compiling()
+        and any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+    )

@@ -1,0 +1,238 @@
+"""The native backend: hands addresses, sizes and steps to regard._native, which trusts them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch  # before regard._native, which shares its OpenMP runtime
+from torch import Tensor
+
+from regard._attention.eager import PLAIN, is_eager
+from regard._attention.problem import Problem, Tile
+from regard._attention.results import new_observation, new_output
+from regard.observation import Observation, See
+
+missing = ""  # why there is no native backend
+if TYPE_CHECKING:
+    from regard import _native
+    from regard._native import Cells
+else:
+    try:
+        from regard import _native
+    except ImportError as error:
+        missing = f"regard._native cannot be imported: {error}"
+
+__all__ = ["attend", "kernel", "missing", "plain_attention", "pooled", "weights"]
+
+# Looked up once: the smallest call is measured in microseconds.
+_float32 = torch.float32
+_strided = torch.strided
+_empty_strided = torch.empty_strided
+_get_num_threads = torch.get_num_threads
+_is_grad_enabled = torch.is_grad_enabled
+
+
+def kernel() -> str | None:
+    """The build of the kernel in use, None if there is none."""
+    return None if missing else _native.kernel()
+
+
+def plain_attention(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None
+) -> Tensor | None:
+    """Attention without options, the short way; None if these arguments need the long one.
+
+    The long way checks all over again, and says what is wrong. So here every doubt is a None.
+    """
+    if (
+        missing
+        or not is_eager()
+        or type(q) not in PLAIN
+        or type(k) not in PLAIN
+        or type(v) not in PLAIN
+        or not (q.is_cpu and k.is_cpu and v.is_cpu)
+        or not (q.dtype is k.dtype is v.dtype is _float32)
+        or not (q.layout is k.layout is v.layout is _strided)
+        or (_is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad))
+        or q.is_neg()
+        or k.is_neg()
+        or v.is_neg()
+        or q.is_nested
+        or k.is_nested
+        or v.is_nested
+        or (causal is not True and causal is not False)
+    ):
+        return None
+    q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
+    if len(q_shape) != 4 or len(k_shape) != 4 or len(v_shape) != 4:
+        return None
+    batch, heads, rows, width = q_shape
+    k_batch, kv_heads, n_keys, k_width = k_shape
+    v_batch, v_heads, n_values, value_width = v_shape
+    if (
+        k_width != width
+        or n_values != n_keys
+        or v_heads != kv_heads
+        or not k_batch == v_batch == batch
+        or not (batch and heads and rows and width and kv_heads and n_keys and value_width)
+        or heads % kv_heads
+    ):
+        return None
+    if scale is None:
+        scale = 1.0 / math.sqrt(width)
+    elif type(scale) is not float or not math.isfinite(scale):
+        return None
+    q_steps, k_steps, v_steps = q.stride(), k.stride(), v.stride()
+    if (
+        (q_steps[3] != 1 and width > 1)
+        or (k_steps[3] != 1 and width > 1)
+        or (v_steps[3] != 1 and value_width > 1)
+    ):
+        return None
+    row = heads * value_width
+    out_steps = (rows * row, value_width, row, 1)
+    out = _empty_strided((batch, heads, rows, value_width), out_steps)
+    _native.attention(
+        q.data_ptr(),
+        q_shape,
+        q_steps,
+        k.data_ptr(),
+        k_shape,
+        k_steps,
+        v.data_ptr(),
+        v_shape,
+        v_steps,
+        out.data_ptr(),
+        out_steps,
+        scale,
+        causal,
+        _get_num_threads(),
+    )
+    return out
+
+
+def attend(problem: Problem, see: See | None) -> tuple[Tensor, Observation | None]:
+    """The output (B, H, Nq, Dv), and what was asked for in `see`. No size may be 0 but Dv."""
+    out = new_output(problem.q, problem.v)
+    q, k, v = _rows(problem.q), _rows(problem.k), _rows(problem.v)
+    seen = None if see is None else new_observation(problem, see)
+    options = _Options(problem)
+    _native.attention_with(
+        *_tensor(q),
+        *_tensor(k),
+        *_tensor(v),
+        out.data_ptr(),
+        out.stride(),
+        problem.factor,
+        problem.causal,
+        _get_num_threads(),
+        **options.arguments,
+        sinks=_address(options.sinks),
+        **({} if seen is None or see is None else _wanted(seen, see)),
+    )
+    return out, seen
+
+
+def _wanted(seen: Observation, see: See) -> dict[str, Any]:
+    """Where what is to be seen shall be written."""
+    wanted: dict[str, Any] = {
+        "lse": seen.lse.data_ptr(),
+        "entropy": _address(seen.entropy),
+        "distance": _address(seen.distance),
+        "received": _address(seen.received),
+    }
+    if see.top:
+        wanted["top"] = (see.top, _address(seen.top_keys), _address(seen.top_weights))
+    if see.map is not None:
+        wanted["map"] = (*see.map, _address(seen.map))
+    if see.queries is not None:
+        wanted["counted"] = (see.queries.data_ptr(), see.queries.stride())
+    return wanted
+
+
+def weights(problem: Problem, lse: Tensor, tile: Tile) -> Tensor:
+    """The weights of a tile, (B, H, rows, keys), from the lse of the whole rows."""
+    batch, heads, _, _ = problem.scores_shape
+    out = torch.empty((batch, heads, tile.row_end - tile.row, tile.key_end - tile.key))
+    q, k, options = _rows(problem.q), _rows(problem.k), _Options(problem)
+    _native.weights(
+        *_tensor(q),
+        *_tensor(k),
+        lse.data_ptr(),
+        out.data_ptr(),
+        problem.factor,
+        problem.causal,
+        _get_num_threads(),
+        rectangle=_rectangle(tile),
+        **options.arguments,
+    )
+    return out
+
+
+def pooled(
+    problem: Problem, lse: Tensor, tile: Tile, shape: tuple[int, int], maximum: bool
+) -> Tensor:
+    """A picture of a tile, (B, H, *shape), from the lse of the whole rows."""
+    batch, heads, _, _ = problem.scores_shape
+    out = torch.empty((batch, heads, *shape))
+    q, k, options = _rows(problem.q), _rows(problem.k), _Options(problem)
+    _native.pooled(
+        *_tensor(q),
+        *_tensor(k),
+        lse.data_ptr(),
+        out.data_ptr(),
+        problem.factor,
+        problem.causal,
+        _get_num_threads(),
+        rectangle=_rectangle(tile),
+        shape=shape,
+        maximum=maximum,
+        **options.arguments,
+    )
+    return out
+
+
+class _Options:
+    """The options of a problem as the kernel takes them; keeps alive what they point to."""
+
+    def __init__(self, problem: Problem) -> None:
+        shape, n_keys = problem.scores_shape, problem.scores_shape[3]
+        self.bias = None if problem.bias is None else problem.bias.to(_float32).resolve_neg()
+        self.lengths = None
+        if problem.lengths is not None:
+            self.lengths = problem.lengths.clamp(0, n_keys).contiguous()
+        self.sinks = None
+        if problem.sinks is not None:
+            self.sinks = problem.sinks.to(_float32).resolve_neg().contiguous()
+        self.arguments: dict[str, Any] = {
+            "position": problem.offset,
+            "window": tuple(-1 if side is None else side for side in (problem.left, problem.right)),
+            "mask": _cells(problem.mask, shape),
+            "bias": _cells(self.bias, shape),
+            "lengths": _address(self.lengths),
+            "softcap": problem.softcap or 0.0,
+        }
+
+
+def _cells(x: Tensor | None, shape: tuple[int, ...]) -> Cells | None:
+    """Address and steps of x as broadcast to the scores, which copies nothing."""
+    return None if x is None else (x.data_ptr(), x.expand(shape).stride())
+
+
+def _tensor(x: Tensor) -> tuple[int, torch.Size, tuple[int, ...]]:
+    return x.data_ptr(), x.shape, x.stride()
+
+
+def _address(x: Tensor | None) -> int:
+    return 0 if x is None else x.data_ptr()
+
+
+def _rectangle(tile: Tile) -> tuple[int, int, int, int]:
+    return tile.row, tile.row_end - tile.row, tile.key, tile.key_end - tile.key
+
+
+def _rows(x: Tensor) -> Tensor:
+    """x with a contiguous last axis, and the numbers that it shows in memory."""
+    x = x.resolve_neg()
+    return x if x.stride(3) == 1 or x.shape[3] <= 1 else x.contiguous()

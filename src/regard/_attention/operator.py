@@ -1,0 +1,207 @@
+"""Attention as operators of torch.library: for gradients, torch.compile, tracing and modes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard._attention.backward import Gradients, new_gradients, pull_back
+from regard._attention.dispatch import run
+from regard._attention.eager import is_transformed
+from regard._attention.problem import Problem
+from regard._attention.results import new_observation, new_output
+from regard.observation import Observation, See
+
+__all__ = ["attend"]
+
+_INPUTS = (
+    "Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? bias, Tensor? lengths, Tensor? sinks, "
+    "Tensor? seed, bool causal, SymInt? left, SymInt? right, SymInt? position, float? scale, "
+    "float? softcap, float dropout"
+)
+_N_TENSORS, _N_INPUTS = 8, 15
+_WITH_GRADIENT = (0, 1, 2, 4, 6)  # q, k, v, bias and sinks among the inputs
+
+# An operator returns a fixed number of tensors: what is not asked for is an empty one.
+_SEEN = ("lse", "entropy", "top_keys", "top_weights", "map", "received", "distance")
+_SEE = (
+    "bool see, bool entropy, int top, int map_rows, int map_columns, bool received, bool distance, "
+    "Tensor? queries, str backend"
+)
+
+torch.library.define(
+    "regard::attention", f"({_INPUTS}, {_SEE}) -> ({', '.join(['Tensor'] * (1 + len(_SEEN)))})"
+)
+torch.library.define(
+    "regard::attention_backward",
+    f"(Tensor grad, {_INPUTS}, bool[] wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
+
+
+def attend(
+    backend: str, problem: Problem, see: See | None, dropout: float, seed: Tensor | None
+) -> tuple[Tensor, Observation | None]:
+    """The output, which carries gradients, and what was asked for in `see`, which does not."""
+    asked = See() if see is None else see
+    rows, columns = asked.map or (0, 0)
+    out, *seen = torch.ops.regard.attention(
+        problem.q,
+        problem.k,
+        problem.v,
+        problem.mask,
+        problem.bias,
+        problem.lengths,
+        problem.sinks,
+        seed,
+        problem.causal,
+        problem.left,
+        problem.right,
+        problem.position,
+        problem.scale,
+        problem.softcap,
+        dropout,
+        see is not None,
+        asked.entropy,
+        asked.top,
+        rows,
+        columns,
+        asked.received,
+        asked.distance,
+        asked.queries,
+        backend,
+    )
+    if see is None:
+        return out, None
+    lse, entropy, top_keys, top_weights, map, received, distance = seen
+    return out, Observation(
+        lse=lse,
+        entropy=entropy if see.entropy else None,
+        top_keys=top_keys if see.top else None,
+        top_weights=top_weights if see.top else None,
+        map=None if see.map is None else map,
+        received=received if see.received else None,
+        distance=distance if see.distance else None,
+        n_keys=problem.k.shape[2],
+        position=problem.offset,
+        sinks=None if problem.sinks is None else problem.sinks.detach(),
+    )
+
+
+def _problem(inputs: tuple[Any, ...]) -> tuple[Problem, float, Tensor | None]:
+    """The problem, dropout and its seed, from an operator's inputs."""
+    q, k, v, mask, bias, lengths, sinks, seed, causal, left, right, position, scale, softcap, p = (
+        inputs
+    )
+    problem = Problem(
+        q, k, v, causal, left, right, position, mask, bias, lengths, scale, softcap, sinks
+    )
+    return problem, p, seed
+
+
+def _see(
+    see: bool,
+    entropy: bool,
+    top: int,
+    map_rows: int,
+    map_columns: int,
+    received: bool,
+    distance: bool,
+    queries: Tensor | None,
+) -> See | None:
+    shape = (map_rows, map_columns) if map_rows else None
+    return See(entropy, top, shape, received, distance, queries) if see else None
+
+
+def _flat(out: Tensor, seen: Observation | None) -> tuple[Tensor, ...]:
+    found = [None if seen is None else getattr(seen, name) for name in _SEEN]
+    return out, *(out.new_empty(0) if x is None else x for x in found)
+
+
+@torch.library.impl("regard::attention", "CompositeExplicitAutograd")
+def _attention(*arguments: Any) -> tuple[Tensor, ...]:
+    problem, dropout, seed = _problem(arguments[:_N_INPUTS])
+    *see, backend = arguments[_N_INPUTS:]
+    return _flat(*run(backend, problem, _see(*see), dropout, seed))
+
+
+@torch.library.register_fake("regard::attention")
+def _attention_fake(*arguments: Any) -> tuple[Tensor, ...]:
+    problem, _, _ = _problem(arguments[:_N_INPUTS])
+    see = _see(*arguments[_N_INPUTS:-1])
+    seen = None if see is None else new_observation(problem, see)
+    return _flat(new_output(problem.q, problem.v), seen)
+
+
+@torch.library.impl("regard::attention_backward", "CompositeExplicitAutograd")
+def _attention_backward(grad: Tensor, *arguments: Any) -> Gradients:
+    problem, dropout, seed = _problem(arguments[:_N_INPUTS])
+    return pull_back(problem, grad, arguments[_N_INPUTS], dropout, seed)
+
+
+@torch.library.register_fake("regard::attention_backward")
+def _attention_backward_fake(grad: Tensor, *arguments: Any) -> Gradients:
+    problem, _, _ = _problem(arguments[:_N_INPUTS])
+    return new_gradients(problem, arguments[_N_INPUTS], None)
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
+        with torch._C._AutoDispatchBelowAutograd():
+            results = torch.ops.regard.attention.default(*arguments)
+        ctx.save_for_backward(*arguments[:_N_TENSORS])
+        ctx.options = arguments[_N_TENSORS:_N_INPUTS]
+        ctx.n_arguments = len(arguments)
+        ctx.mark_non_differentiable(*results[1:])
+        ctx.set_materialize_grads(False)
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        gradients: list[Tensor | None] = [None] * ctx.n_arguments
+        if grads[0] is not None:
+            wanted = [ctx.needs_input_grad[place] for place in _WITH_GRADIENT]
+            found = torch.ops.regard.attention_backward(
+                grads[0], *ctx.saved_tensors, *ctx.options, wanted
+            )
+            for place, gradient, want in zip(_WITH_GRADIENT, found, wanted, strict=True):
+                gradients[place] = gradient if want else None
+        return tuple(gradients)
+
+
+class _AttentionBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Gradients:
+        with torch._C._AutoDispatchBelowAutograd():
+            return torch.ops.regard.attention_backward.default(*arguments)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> None:
+        raise RuntimeError(
+            "attention(): the gradient of its gradient (create_graph=True) is not implemented. "
+            "torch.nn.functional.scaled_dot_product_attention under "
+            "torch.nn.attention.sdpa_kernel(SDPBackend.MATH) has it."
+        )
+
+
+def _register_gradient(name: str, function: type[torch.autograd.Function]) -> None:
+    operator = getattr(torch.ops.regard, name).default
+
+    def with_gradient(*arguments: Any) -> tuple[Tensor, ...]:
+        if torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
+            if is_transformed():
+                raise RuntimeError(
+                    "attention(): torch.func.grad and its relatives are not implemented. "
+                    "tensor.requires_grad_() and torch.autograd.grad are."
+                )
+            return function.apply(*arguments)
+        with torch._C._AutoDispatchBelowAutograd():
+            return operator(*arguments)
+
+    torch.library.impl(f"regard::{name}", "Autograd")(with_gradient)
+
+
+_register_gradient("attention", _Attention)
+_register_gradient("attention_backward", _AttentionBackward)

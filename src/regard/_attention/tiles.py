@@ -1,0 +1,225 @@
+"""`regard.weights` and `regard.pooled`: any part of the weights, exactly, any time later."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from regard._attention import native
+from regard._attention.bins import bin_of, new_picture, pour
+from regard._attention.checks import Window, check, check_lse
+from regard._attention.dispatch import choose, run
+from regard._attention.eager import may_go_direct
+from regard._attention.problem import Problem, Tile
+from regard._attention.scores import score, weigh
+from regard.observation import See
+
+__all__ = ["pooled", "weights"]
+
+Span = slice | range | tuple[int, int]
+
+
+@torch.no_grad()
+def weights(
+    q: Tensor,
+    k: Tensor,
+    *,
+    rows: Span = slice(None),
+    keys: Span = slice(None),
+    lse: Tensor | None = None,
+    causal: bool = False,
+    window: Window | None = None,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    lengths: Tensor | Sequence[int] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    backend: str | None = None,
+    position: int | None = None,
+) -> Tensor:
+    """The weights of some queries on some keys, (B, H, rows, keys): exp(score − lse).
+
+    `rows` and `keys` are slices, ranges or (start, stop), of step 1. `lse` (B, H, Nq) is of the
+    whole rows, as `regard.attention` reports it; without it, it is computed for these rows. Sinks
+    matter only then, as a given lse has them already. All other options are those of
+    `regard.attention`, and must be the same. The result carries no gradient, and takes the memory
+    of the tile.
+
+    >>> q = k = torch.eye(3)[None, None]
+    >>> weights(q, k, rows=(1, 3), keys=slice(0, 2), causal=True).round(decimals=2)
+    tensor([[[[0.3600, 0.6400],
+              [0.2600, 0.2600]]]])
+    """
+    problem = check(
+        "weights()",
+        {"q": q, "k": k},
+        causal=causal,
+        window=window,
+        mask=mask,
+        bias=bias,
+        lengths=lengths,
+        scale=scale,
+        softcap=softcap,
+        sinks=sinks,
+        position=position,
+    )
+    chosen, problem, lse, tile = _prepare("weights()", problem, rows, keys, lse, backend)
+    if chosen == "native":
+        return native.weights(problem, lse, tile)
+    out = lse.new_zeros(*lse.shape, tile.key_end - tile.key)
+    for part, values in _parts(problem, lse, tile):
+        first, last = part.key - tile.key, part.key_end - tile.key
+        out[:, :, part.row : part.row_end, first:last] = values
+    return out
+
+
+@torch.no_grad()
+def pooled(
+    q: Tensor,
+    k: Tensor,
+    *,
+    rows: Span = slice(None),
+    keys: Span = slice(None),
+    shape: tuple[int, int] = (256, 256),
+    reduce: Literal["mean", "max"] = "mean",
+    lse: Tensor | None = None,
+    causal: bool = False,
+    window: Window | None = None,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    lengths: Tensor | Sequence[int] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    backend: str | None = None,
+    position: int | None = None,
+) -> Tensor:
+    """A picture of the weights of some queries on some keys, (B, H, *shape).
+
+    Each pixel is the mean or the maximum of the weights in it. Of n rows, row i falls in row
+    ⌊i · shape[0] / n⌋ of the picture, and columns alike; a pixel into which none falls is 0. The
+    other arguments are those of `regard.weights`. The whole rectangle is never in memory.
+
+    >>> q = k = torch.eye(4)[None, None]
+    >>> pooled(q, k, shape=(2, 2), reduce="max", scale=99.0)[0, 0].round(decimals=3).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    call = "pooled()"
+    if reduce not in ("mean", "max"):
+        raise ValueError(
+            f"{call}: reduce must be 'mean' or 'max'; got {reduce!r}. "
+            "Each pixel is that of the weights in it."
+        )
+    try:
+        height, width = (operator.index(size) for size in shape)
+    except (TypeError, ValueError):
+        height = width = 0
+    if height < 1 or width < 1:
+        raise ValueError(
+            f"{call}: shape must be (rows, columns), whole numbers of 1 or more; got {shape!r}. "
+            "It is the size of the picture in pixels."
+        )
+    problem = check(
+        call,
+        {"q": q, "k": k},
+        causal=causal,
+        window=window,
+        mask=mask,
+        bias=bias,
+        lengths=lengths,
+        scale=scale,
+        softcap=softcap,
+        sinks=sinks,
+        position=position,
+    )
+    chosen, problem, lse, tile = _prepare(call, problem, rows, keys, lse, backend)
+    if chosen == "native":
+        return native.pooled(problem, lse, tile, (height, width), reduce == "max")
+    return _pooled(problem, lse, tile, (height, width), reduce)
+
+
+def _prepare(
+    call: str, problem: Problem, rows: Span, keys: Span, lse: Tensor | None, backend: str | None
+) -> tuple[str, Problem, Tensor, Tile]:
+    """The backend, the problem of these rows alone, their lse, and the tile that is asked for."""
+    _, _, n_queries, n_keys = problem.scores_shape
+    row, row_end = _span(call, "rows", rows, n_queries)
+    key, key_end = _span(call, "keys", keys, n_keys)
+    if lse is not None:
+        lse = check_lse(call, lse, problem)[:, :, row:row_end].contiguous()
+    chosen = choose(call, backend, problem)
+    if chosen == "native" and not may_go_direct(problem.tensors):
+        chosen = "torch"
+
+    def of_rows(x: Tensor | None) -> Tensor | None:
+        return x[:, :, row:row_end] if x is not None and x.shape[2] > 1 else x
+
+    problem = replace(
+        problem,
+        q=problem.q[:, :, row:row_end],
+        position=problem.offset + row,
+        mask=of_rows(problem.mask),
+        bias=of_rows(problem.bias),
+    )
+    if 0 in (*problem.scores_shape, problem.q.shape[3], key_end - key):
+        chosen = "torch"  # nothing to compute, or nothing to compute it from
+    if lse is None:
+        _, seen = run(chosen, problem, See(), 0.0, None)
+        assert seen is not None
+        lse = seen.lse
+    return chosen, problem, lse, Tile(0, row_end - row, key, key_end)
+
+
+def _span(call: str, name: str, span: object, size: int) -> tuple[int, int]:
+    """Start and stop of a slice, a range or a pair."""
+    refused = ValueError(
+        f"{call}: {name} must be a slice, a range or (start, stop), of step 1, within 0 … {size}; "
+        f"got {span!r}. All that are wanted must be next to one another."
+    )
+    if isinstance(span, slice):
+        start, stop, step = span.indices(size)
+        stop = max(start, stop)
+    elif isinstance(span, range):
+        start, stop, step = span.start, max(span.start, span.stop), span.step
+    elif isinstance(span, tuple) and len(span) == 2:
+        try:
+            start, stop, step = operator.index(span[0]), operator.index(span[1]), 1
+        except TypeError:
+            raise refused from None
+    else:
+        raise refused
+    if step != 1 or not 0 <= start <= stop <= size:
+        raise refused
+    return start, stop
+
+
+def _parts(problem: Problem, lse: Tensor, tile: Tile) -> Iterator[tuple[Tile, Tensor]]:
+    """The tile chunk by chunk, with the weights of each; what no query can reach is left out."""
+    if not problem.has_keys:
+        return
+    problem = problem.promoted()
+    for part in problem.tiles((tile.row, tile.row_end), (tile.key, tile.key_end)):
+        yield part, weigh(score(problem, part), lse[:, :, part.row : part.row_end])
+
+
+def _pooled(
+    problem: Problem, lse: Tensor, tile: Tile, shape: tuple[int, int], reduce: str
+) -> Tensor:
+    size = tile.row_end - tile.row, tile.key_end - tile.key
+    picture = new_picture(lse.shape[0], lse.shape[1], shape, lse.device)
+    for part, values in _parts(problem, lse, tile):
+        inside = replace(part, key=part.key - tile.key, key_end=part.key_end - tile.key)
+        pour(picture, values, inside, size, reduce == "max")
+    if reduce == "mean":
+        in_row, in_column = (
+            torch.bincount(bin_of(0, n, n, count, lse.device), minlength=count)
+            for n, count in zip(size, shape, strict=True)
+        )
+        picture /= (in_row[:, None] * in_column).clamp_(min=1)
+    return picture.to(lse.dtype)

@@ -1,0 +1,181 @@
+"""Attention and everything it reports against `regard.reference`: any options, sizes and dtypes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from attention_problems import (
+    LAYOUTS,
+    WIDTHS,
+    Problem,
+    Sight,
+    assert_observation_is_right,
+    assert_output_is_right,
+    laid_out,
+    numbers,
+    on_each_backend,
+    on_each_backend_and_dtype,
+    problems,
+    sights,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+import regard
+
+QUERY_EDGES = (1, 2, 4, 5, 6, 7, 11, 12, 13, 95, 96, 97, 101, 191, 192, 193)
+KEY_EDGES = (1, 2, 15, 16, 17, 31, 33, 255, 256, 257, 263, 511, 512, 513)
+
+
+def unit_variance(
+    n_queries: int, n_keys: int, width: int, value_width: int, **options: Any
+) -> Problem:
+    random = np.random.default_rng(n_queries * 1009 + n_keys)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.from_numpy(random.normal(size=shape)).float()
+
+    return Problem(
+        normal(1, 2, n_queries, width),
+        normal(1, 1, n_keys, width),
+        normal(1, 1, n_keys, value_width),
+        options,
+        random,
+    )
+
+
+@on_each_backend_and_dtype
+@given(data=st.data())
+def test_any_options_together_are_as_right_as_the_eager_computation(
+    backend: str, dtype: torch.dtype, data: st.DataObject
+) -> None:
+    problem = data.draw(problems(dtype=dtype))
+    sight = data.draw(sights(problem))
+    output, seen = problem.observe(backend, sight.see)
+    assert_output_is_right(problem, output)
+    assert_observation_is_right(problem, seen, sight)
+
+
+@on_each_backend
+@pytest.mark.parametrize("n_queries", QUERY_EDGES)
+def test_every_size_at_the_edge_of_a_block_is_right(backend: str, n_queries: int) -> None:
+    for n_keys, causal in itertools.product(KEY_EDGES, (False, True)):
+        problem = unit_variance(n_queries, n_keys, 8, 3, causal=causal)
+        sight = Sight(8, (5, 7), None)
+        output, seen = problem.observe(backend, sight.see)
+        assert_output_is_right(problem, output)
+        assert_observation_is_right(problem, seen, sight)
+
+
+@on_each_backend
+@pytest.mark.parametrize("width", [*WIDTHS, 2, 15, 16, 128, 130])
+def test_every_width_is_right(backend: str, width: int) -> None:
+    for value_width, n_queries in itertools.product((*WIDTHS, 16, 128, 130), (1, 19)):
+        problem = unit_variance(n_queries, 37, width, value_width)
+        assert_output_is_right(problem, problem.attend(backend))
+
+
+@on_each_backend
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("n_queries", "n_keys"), [(1, 1021), (101, 103), (509, 521), (67, 1031)])
+def test_inputs_of_unit_variance_are_right_to_five_digits(
+    backend: str, n_queries: int, n_keys: int, causal: bool
+) -> None:
+    for width in (32, 64, 128):
+        problem = unit_variance(n_queries, n_keys, width, 17, causal=causal)
+        found, step = problem.attend(backend), problem.truth()
+        np.testing.assert_allclose(numbers(found), step.output, rtol=5e-6, atol=1e-5)
+
+
+@on_each_backend
+@pytest.mark.parametrize("layout", LAYOUTS[:5])
+def test_a_mask_and_a_bias_of_any_broadcast_shape_and_layout_are_right(
+    backend: str, layout: str
+) -> None:
+    for n_queries, n_keys in ((3, 37), (13, 17), (101, 7)):
+        square = (2, 3, n_queries, n_keys)
+        random = np.random.default_rng(n_queries)
+        q, k, v = (
+            torch.from_numpy(random.normal(size=shape)).float()
+            for shape in ((2, 3, n_queries, 5), (2, 1, n_keys, 5), (2, 1, n_keys, 2))
+        )
+        for kept in itertools.product((False, True), repeat=4):
+            shape = [size if keep else 1 for size, keep in zip(square, kept, strict=True)]
+            problem = Problem(q, k, v, {}, random)
+            mask, bias = problem.flags(*shape, share=0.7), problem.normal(*shape)
+            for first in range(kept.index(True) + 1 if any(kept) else 4):
+                short = shape[first:]
+                options = {
+                    "mask": laid_out(mask.reshape(short), layout),
+                    "bias": laid_out(bias.reshape(short), layout),
+                }
+                assert_output_is_right(
+                    problem.with_options(**options), problem.attend(backend, **options)
+                )
+
+
+@on_each_backend
+@given(data=st.data())
+def test_a_mask_and_a_bias_that_were_expanded_are_right(backend: str, data: st.DataObject) -> None:
+    problem = data.draw(problems(by_key=False))
+    mask = problem.flags(problem.n_keys, share=0.7).expand(problem.square)
+    bias = problem.normal(problem.batch, 1, problem.n_queries, 1).expand(problem.square)
+    expanded = problem.with_options(mask=mask, bias=bias)
+    assert_output_is_right(expanded, expanded.attend(backend))
+
+
+@on_each_backend
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_bias_and_sinks_of_another_float_type_are_what_they_say(
+    backend: str, dtype: torch.dtype
+) -> None:
+    problem = unit_variance(13, 37, 8, 3)
+    options = {"bias": problem.normal(13, 37).to(dtype), "sinks": problem.normal(2).to(dtype)}
+    problem = problem.with_options(**options)
+    rounded = {name: given.float() for name, given in options.items()}
+    assert_output_is_right(problem.with_options(**rounded), problem.attend(backend))
+
+
+@on_each_backend
+@given(data=st.data())
+def test_the_sight_of_some_queries_alone_counts_only_those(
+    backend: str, data: st.DataObject
+) -> None:
+    problem = data.draw(problems())
+    queries = problem.flags(problem.batch, problem.n_queries)
+    padding = laid_out(queries, data.draw(st.sampled_from(LAYOUTS[:5])))
+    sight = Sight(4, (3, 5), padding)
+    output, seen = problem.observe(backend, sight.see)
+    assert_output_is_right(problem, output)
+    assert_observation_is_right(problem, seen, sight)
+
+
+@on_each_backend
+@given(data=st.data())
+def test_each_observation_may_be_asked_for_alone(backend: str, data: st.DataObject) -> None:
+    problem = data.draw(problems())
+    _, everything = problem.observe(backend, Sight(5, (3, 7), None).see)
+    alone: dict[str, dict[str, Any]] = {
+        "entropy": {"entropy": True},
+        "top_weights": {"top": 5},
+        "map": {"map": (3, 7)},
+        "received": {"received": True},
+        "distance": {"distance": True},
+        "lse": {},
+    }
+    for name, asked in alone.items():
+        _, seen = problem.observe(backend, regard.See(**asked))
+        assert torch.equal(getattr(seen, name), getattr(everything, name))
+        assert torch.equal(seen.lse, everything.lse)
+
+
+@on_each_backend
+@given(data=st.data())
+def test_a_sink_of_minus_infinity_is_no_sink(backend: str, data: st.DataObject) -> None:
+    problem = data.draw(problems(sinks=False))
+    sinks = torch.full((problem.heads,), -torch.inf)
+    assert_output_is_right(problem, problem.attend(backend, sinks=sinks))

@@ -1,0 +1,204 @@
+"""Attention in PyTorch's machinery: chunks and gradients, compilers, modes, transforms, views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses import FakeTensorMode
+from torch.autograd import forward_ad
+
+import regard
+from regard._attention import native, problem
+
+BACKENDS = [backend.name for backend in regard.backends() if backend.available]
+on_each_backend = pytest.mark.parametrize("backend", BACKENDS)
+SEE = regard.See(entropy=True, top=3, map=(2, 3), received=True, distance=True)
+
+
+def inputs(dtype: torch.dtype = torch.float32, requires_grad: bool = False) -> list[Tensor]:
+    random = torch.Generator().manual_seed(0)
+    return [
+        torch.randn(shape, generator=random, dtype=dtype).requires_grad_(requires_grad)
+        for shape in ((2, 6, 5, 3), (2, 3, 7, 3), (2, 3, 7, 2))
+    ]
+
+
+def options(dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+    random = torch.Generator().manual_seed(1)
+    mask = torch.rand(2, 1, 5, 7, generator=random) > 0.3
+    mask[0, 0, 3] = False  # a query without a key
+    return {
+        "causal": True,
+        "window": (4, 3),
+        "position": 1,
+        "mask": mask,
+        "bias": torch.randn(6, 1, 7, generator=random, dtype=dtype),
+        "lengths": torch.tensor([7, 4]),
+        "scale": 0.7,
+        "softcap": 1.5,
+        "sinks": torch.randn(6, generator=random, dtype=dtype),
+    }
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So few scores at a time that even these inputs take several chunks."""
+    monkeypatch.setattr(problem, "_CHUNK", 150)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_all_options_in_several_chunks_pass_gradcheck() -> None:
+    q, k, v = inputs(torch.float64, requires_grad=True)
+    given = options(torch.float64)
+    bias, sinks = (given.pop(name).requires_grad_() for name in ("bias", "sinks"))
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, sinks: Tensor) -> Tensor:
+        return regard.attention(q, k, v, bias=bias, sinks=sinks, **given)
+
+    assert torch.autograd.gradcheck(attend, (q, k, v, bias, sinks), fast_mode=True)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_dropout_in_several_chunks_passes_gradcheck() -> None:
+    def attend(*tensors: Tensor) -> Tensor:
+        torch.manual_seed(3)
+        return regard.attention(*tensors, dropout=0.4)
+
+    tensors = inputs(torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(attend, tensors, fast_mode=True)
+
+
+def test_chunks_change_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = inputs(torch.float64)
+    given = options(torch.float64)
+    output, seen = regard.attention(q, k, v, see=SEE, **given)
+    monkeypatch.setattr(problem, "_CHUNK", 1)
+    by_row, seen_by_row = regard.attention(q, k, v, see=SEE, **given)
+    torch.testing.assert_close(by_row, output)
+    for name in ("lse", "entropy", "top_keys", "top_weights", "map", "received", "distance"):
+        torch.testing.assert_close(getattr(seen_by_row, name), getattr(seen, name))
+
+
+@on_each_backend
+def test_no_path_gives_other_bits(backend: str) -> None:
+    tensors = inputs()
+    plain = regard.attention(*tensors, backend=backend)
+    seen, _ = regard.attention(*tensors, backend=backend, see=SEE)
+    trained = regard.attention(*(x.requires_grad_() for x in inputs()), backend=backend)
+    with torch.inference_mode():
+        inferred = regard.attention(*tensors, backend=backend)
+    with torch.device("cpu"):  # a mode, under which the operator is called
+        by_operator = regard.attention(*tensors, backend=backend)
+    parameters = (torch.nn.Parameter(x, requires_grad=False) for x in tensors)
+    of_parameters = regard.attention(*parameters, backend=backend)
+    for other in (seen, trained, inferred, by_operator, of_parameters):
+        assert torch.equal(other, plain)
+    assert trained.requires_grad
+    assert not plain.requires_grad
+
+
+@pytest.mark.skipif("native" not in BACKENDS, reason="there is no native backend here")
+def test_the_short_way_is_taken_only_where_nothing_is_missed() -> None:
+    q, k, v = inputs()
+    assert native.plain_attention(q, k, v, True, None) is not None
+    with torch.no_grad():
+        assert native.plain_attention(q.clone().requires_grad_(), k, v, False, 0.5) is not None
+    assert native.plain_attention(q.clone().requires_grad_(), k, v, False, None) is None
+    assert native.plain_attention(q.double(), k.double(), v.double(), False, None) is None
+    assert native.plain_attention(q, k, v[:, :, :6], False, None) is None
+    assert native.plain_attention(q, k, v, False, float("nan")) is None
+    with torch.device("cpu"):
+        assert native.plain_attention(q, k, v, False, None) is None
+
+
+@on_each_backend
+def test_views_are_read_as_what_they_show(backend: str) -> None:
+    pair = torch.view_as_complex(torch.randn(2, 3, 5, 4, 2))
+    negative = pair.conj().imag  # its memory holds the negated numbers
+    assert negative.is_neg()
+    alike = torch.randn(5, 4).as_strided((2, 3, 5, 4), (0, 0, 1, 0))  # no axis is contiguous
+    back_to_front = torch.randn(4, 5, 3, 2).permute(3, 2, 1, 0)
+    expected = regard.attention(
+        negative.clone(), alike.contiguous(), back_to_front.contiguous(), backend=backend
+    )
+    found = regard.attention(negative, alike, back_to_front, backend=backend)
+    torch.testing.assert_close(found, expected)
+    bias = negative[..., :1]
+    torch.testing.assert_close(
+        regard.attention(alike, alike, alike, bias=bias, backend=backend),
+        regard.attention(alike, alike, alike, bias=bias.clone(), backend=backend),
+    )
+
+
+def test_a_compiled_function_checks_its_arguments_and_keeps_shapes_dynamic() -> None:
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor | None]:
+        output, seen = regard.attention(
+            q, k, v, causal=True, window=(3, None), lengths=[7, 4], see=regard.See(entropy=True)
+        )
+        return output + 1, seen.entropy
+
+    compiled = torch.compile(attend, fullgraph=True, dynamic=True, backend="aot_eager")
+    for n in (5, 6, 4):
+        q, k, v = inputs()
+        q = torch.randn(2, 6, n, 3)
+        for found, expected in zip(compiled(q, k, v), attend(q, k, v), strict=True):
+            torch.testing.assert_close(found, expected)
+
+
+def test_fake_tensors_give_the_shapes_and_strides_of_real_ones() -> None:
+    output, seen = regard.attention(*inputs(), see=SEE)
+    with FakeTensorMode() as mode:
+        fake, fake_seen = regard.attention(*(mode.from_tensor(x) for x in inputs()), see=SEE)
+    assert (fake.shape, fake.stride()) == (output.shape, output.stride())
+    assert fake_seen.map is not None
+    assert seen.map is not None
+    assert fake_seen.map.shape == seen.map.shape
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_a_traced_function_follows_its_input() -> None:
+    q, k, v = inputs()
+    traced: Any = torch.jit.trace(lambda q: regard.attention(q, k, v), q)
+    torch.testing.assert_close(traced(2 * q), regard.attention(2 * q, k, v))
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_vmap_works_with_gradients() -> None:
+    _, k, v = inputs()
+    q = torch.randn(4, 2, 6, 5, 3, requires_grad=True)
+    output = torch.func.vmap(lambda q: regard.attention(q, k, v))(q)
+    (gradient,) = torch.autograd.grad(output.square().sum(), q)
+    one = q.detach()[1].requires_grad_()
+    (expected,) = torch.autograd.grad(regard.attention(one, k, v).square().sum(), one)
+    torch.testing.assert_close(gradient[1], expected)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_derivatives_that_there_are_not_are_refused_in_words() -> None:
+    q, k, v = inputs()
+    with pytest.raises(RuntimeError, match=r"^attention\(\): torch\.func\.grad"):
+        torch.func.grad(lambda q: regard.attention(q, k, v).sum())(q)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(q, torch.ones_like(q))
+        with pytest.raises(RuntimeError, match=r"^attention\(\): forward-mode derivatives"):
+            regard.attention(dual, k, v)
+        assert regard.attention(q, k, v).shape == (2, 6, 5, 2)
+
+
+def test_gradients_leave_the_number_of_threads_alone() -> None:
+    threads = torch.get_num_threads()
+    q, k, v = inputs(requires_grad=True)
+    regard.attention(q, k, v).sum().backward()
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_nested_tensor_is_refused_in_words() -> None:
+    q, k, v = inputs()
+    nested = torch.nested.nested_tensor([q[0], q[1]])
+    with pytest.raises(TypeError, match=r"^attention\(\): q must be a dense .* nested"):
+        regard.attention(nested, k, v)
