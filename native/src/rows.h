@@ -130,7 +130,7 @@ inline LaneMaxima lane_maxima(const float* scores, Index count) {
 template <bool kMoment>
 inline float exponentials(float* scores, Index count, float reference, float& moment) {
     const Vector subtract = all(reference);
-    Vector a{}, b{}, c{}, d{};
+    Vector a{}, b{};  // two chains: with the constants of exp2() more would not fit the registers
     Vector moments{};
     const auto step = [&](Index n, Vector& total) {
         const Vector t = load(scores + n) - subtract;
@@ -143,12 +143,12 @@ inline float exponentials(float* scores, Index count, float reference, float& mo
     for (; n + 4 * kLanes <= count; n += 4 * kLanes) {
         step(n, a);
         step(n + kLanes, b);
-        step(n + 2 * kLanes, c);
-        step(n + 3 * kLanes, d);
+        step(n + 2 * kLanes, a);
+        step(n + 3 * kLanes, b);
     }
     for (; n < count; n += kLanes) step(n, a);
     if (kMoment) moment = sum(moments);
-    return sum((a + b) + (c + d));
+    return sum(a + b);
 }
 
 // Σ weight · |p − j| over `count` weights (a multiple of kLanes) of the keys from `first` on.

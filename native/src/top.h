@@ -97,43 +97,44 @@ constexpr Gathering kGathering;
 #endif
 
 // Those of `count` scores (a multiple of kLanes) that reach `floor`, and their keys, from `first`
-// on.
+// on: every one is looked at, without a branch.
 inline void gather(const float* scores, Index count, std::int32_t first, float floor,
-                   const LaneMaxima& maxima, Candidates& found) {
+                   Candidates& found) {
     Index number = 0;
 #if defined(__AVX2__)
-    unsigned groups = 0;  // of up to eight scores, eight vectors' worth apart, that have one
-    for (int n = 0; n < 4; ++n) groups |= bits(maxima.vectors[n] >= all(floor)) << (8 * n);
-    if (__builtin_popcount(groups) > 8) {
-        // Many: every vector, without a branch.
-        EightKeys keys = first + EightKeys{0, 1, 2, 3, 4, 5, 6, 7};
-        for (Index n = 0; n < count; n += 8, keys += 8) {
-            const Vector here = load(scores + n);
-            const unsigned pattern = bits(here >= all(floor));
-            EightKeys order;
-            __builtin_memcpy(&order, kGathering.lanes[pattern], sizeof order);
-            store(found.scores + number, __builtin_shuffle(here, order));
-            const EightKeys gathered = __builtin_shuffle(keys, order);
-            __builtin_memcpy(found.keys + number, &gathered, sizeof gathered);
-            number += __builtin_popcount(pattern);
-        }
-    } else {
-        for (; groups; groups &= groups - 1) {
-            for (Index n = __builtin_ctz(groups); n < count; n += 32) {
-                found.scores[number] = scores[n];
-                found.keys[number] = first + static_cast<std::int32_t>(n);
-                number += scores[n] >= floor;
-            }
-        }
+    EightKeys keys = first + EightKeys{0, 1, 2, 3, 4, 5, 6, 7};
+    for (Index n = 0; n < count; n += 8, keys += 8) {
+        const Vector here = load(scores + n);
+        const unsigned pattern = bits(here >= all(floor));
+        EightKeys order;
+        __builtin_memcpy(&order, kGathering.lanes[pattern], sizeof order);
+        store(found.scores + number, __builtin_shuffle(here, order));
+        const EightKeys gathered = __builtin_shuffle(keys, order);
+        __builtin_memcpy(found.keys + number, &gathered, sizeof gathered);
+        number += __builtin_popcount(pattern);
     }
 #else
-    static_cast<void>(maxima);
     for (Index n = 0; n < count; ++n) {
         found.scores[number] = scores[n];
         found.keys[number] = first + static_cast<std::int32_t>(n);
         number += scores[n] >= floor;
     }
 #endif
+    found.count = number;
+}
+
+// The same for a few: bit n of `groups` is set if a score at n, n + 4·kLanes, n + 8·kLanes, … may
+// reach it.
+inline void gather_groups(const float* scores, Index count, std::int32_t first, float floor,
+                          unsigned groups, Candidates& found) {
+    Index number = 0;
+    for (; groups; groups &= groups - 1) {
+        for (Index n = __builtin_ctz(groups); n < count; n += 4 * kLanes) {
+            found.scores[number] = scores[n];
+            found.keys[number] = first + static_cast<std::int32_t>(n);
+            number += scores[n] >= floor;
+        }
+    }
     found.count = number;
 }
 
@@ -144,9 +145,15 @@ inline void update_top(float* best, std::int32_t* best_keys, Index top, const fl
                        Candidates& found) {
     const float worst = best[top - 1];
     if (!(highest > worst)) return;
-    // As many keys as there are lanes reach the smallest of the lanes' maxima.
-    const float floor = top <= kLanes ? -maximum(-maxima.lanes()) : -infinity();
-    gather(scores, count, first, larger(floor, worst), maxima, found);
+    unsigned groups = 0;
+    for (int n = 0; n < 4; ++n) groups |= bits(maxima.vectors[n] > all(worst)) << (kLanes * n);
+    if (__builtin_popcount(groups) <= kLanes) {
+        gather_groups(scores, count, first, worst, groups, found);
+    } else {
+        // As many keys as there are lanes reach the smallest of the lanes' maxima.
+        const float floor = top <= kLanes ? -maximum(-maxima.lanes()) : -infinity();
+        gather(scores, count, first, larger(floor, worst), found);
+    }
     if (top <= kGroup) {
         insert_all(best, best_keys, found);
     } else {
