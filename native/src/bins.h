@@ -55,14 +55,14 @@ alignas(64) constexpr std::int32_t kFirstLanes[16] = {-1, -1, -1, -1, -1, -1, -1
 #endif
 
 #if defined(__AVX2__)
-// The sums of eight whole columns from c on. Columns differ by one key at most, so that all have as
-// many whole vectors, and some a part of one or two more.
-inline void sum_eight(const Columns& map, const float* weights, Index c, float* to) {
+// The sums of eight whole columns from c on; `weights` starts at key `start`. Columns differ by one
+// key at most, so that all have as many whole vectors, and some a part of one or two more.
+inline void sum_eight(const Columns& map, const float* weights, Index start, Index c, float* to) {
     const float* from[8];
     Vector partial[8];
 #pragma GCC unroll 8
     for (int n = 0; n < 8; ++n) {
-        from[n] = weights + map.starts[c + n];
+        from[n] = weights + (map.starts[c + n] - start);
         partial[n] = Vector{};
     }
     const Index whole = map.narrowest / 8 * 8;
@@ -105,7 +105,6 @@ inline void sum_columns(const Columns& map, Index block, const float* weights, I
                          sizeof(float) * static_cast<std::size_t>(last - first));
         return;
     }
-    weights -= start;
     float* to = kept + map.slot(block, 0);
     const Index end = map.of[last - 1] + 1;
     Index c = map.of[first];
@@ -114,9 +113,9 @@ inline void sum_columns(const Columns& map, Index block, const float* weights, I
         const Index from = larger(map.starts[c], first), behind = smaller(map.starts[c + 1], last);
         Vector lanes{};
         Index j = from;
-        for (; j + kLanes <= behind; j += kLanes) lanes += load(weights + j);
+        for (; j + kLanes <= behind; j += kLanes) lanes += load(weights + (j - start));
         float total = sum(lanes);
-        for (; j < behind; ++j) total += weights[j];
+        for (; j < behind; ++j) total += weights[j - start];
         to[c++] = total;
     };
     if (map.starts[c] < first) sum_one();
@@ -125,11 +124,11 @@ inline void sum_columns(const Columns& map, Index block, const float* weights, I
     const Index whole = map.starts[end] <= last ? end : end - 1;
     for (; c + 8 <= whole; c += 8) {
         if (same && map.widest == 2) {
-            store(to + c, sum_pairs(weights + map.starts[c]));
+            store(to + c, sum_pairs(weights + (map.starts[c] - start)));
         } else if (same && map.widest == 4) {
-            store(to + c, sum_fours(weights + map.starts[c]));
+            store(to + c, sum_fours(weights + (map.starts[c] - start)));
         } else {
-            sum_eight(map, weights, c, to + c);
+            sum_eight(map, weights, start, c, to + c);
         }
     }
 #endif

@@ -20,11 +20,6 @@ inline Index map_row(const Call& call, Index query) {
     return query * call.seen.map_rows / call.problem.queries;
 }
 
-inline bool counts_in_map(const Seen& seen, Index b, Index query) {
-    return !seen.counted ||
-           seen.counted[b * seen.counted_step[0] + query * seen.counted_step[1]] != 0;
-}
-
 inline void add_scaled(const float* from, Index count, float factor, float* to) {
     Index n = 0;
     for (; n + kLanes <= count; n += kLanes) {
@@ -92,6 +87,13 @@ inline void write_top(const Call& call, const Tile& tile, Index r, float maximum
     for (Index n = 0; weights && n < top; ++n) weights[n] = best_keys[n] < 0 ? 0.0f : best[n];
 }
 
+inline bool has_key(const Call& call, const Tile& tile, Index r) {
+    for (Index j = tile.keys[r].lo; j < tile.keys[r].hi; ++j) {
+        if (allowed(call.problem, tile.b, tile.head[r], tile.query[r], j)) return true;
+    }
+    return false;
+}
+
 // Write out every row of a tile. `maps` has one entry for each head of the tile, from its first on.
 inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
     const Problem& problem = call.problem;
@@ -100,11 +102,12 @@ inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
         const Index b = tile.b, h = tile.head[r], i = tile.query[r];
         const Index at = (b * problem.heads + h) * problem.queries + i;
         float maximum = tile.maximum[r];
-        const bool none = tile.total[r] == 0;  // not one key: a NaN is not 0
-        float total = tile.total[r];
+        // Not one key; if there is one, all scores fell below what a float can hold.
+        const bool none = tile.total[r] == 0 && !has_key(call, tile, r);
+        float total = none || tile.total[r] != 0 ? tile.total[r] : not_a_number();
         float own = 1.0f;  // what remains of the keys' sums when a sink sets the maximum
         if (!none && problem.sinks) {
-            const float given = problem.sinks[h] * kLog2E;
+            const float given = in_base_2(problem.sinks[h]);
             const float sink = is_nan(given) ? not_a_number() : given;
             if (!(sink <= maximum)) {
                 own = exp2(maximum - sink);
@@ -146,7 +149,7 @@ inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
         }
         if (seen.distance) seen.distance[at] = none ? 0.0f : tile.away[r] * factor;
         if (seen.top) write_top(call, tile, r, maximum, inverse, at);
-        if (seen.map && !none && counts_in_map(seen, b, i)) {
+        if (seen.map && !none && counts(seen, b, i)) {
             add_to_map(call, tile, r, maximum, inverse, maps[h - tile.head[0]]);
         }
     }

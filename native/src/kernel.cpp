@@ -97,8 +97,10 @@ void forward_by_head(const Call& call, const Plan& plan, int threads) {
         const Seen second = second_look(call.seen);
         const Call again{problem, second, nullptr, nullptr};
         const Picture picture = received_picture(call, scratch);
+        const Scratch::Place place = scratch.place();
         for (Index h = 0; h < call.group; ++h) {
             for (Index n = 0; n < picture.tasks(); ++n) {
+                scratch.back_to(place);
                 run_picture(again, picture, {packed.k, 0, packed.bad_k}, b, head + h, n, scratch);
             }
         }
@@ -196,9 +198,8 @@ void run_pictures(const Call& call, const Picture& picture, int threads) {
 }
 
 // Few queries: tiles of whole heads, parts of the keys.
-void forward_direct(const Call& call, int threads, Scratch& shared) {
+void forward_direct(const Call& call, const Plan& plan, int threads, Scratch& shared) {
     const Problem& problem = call.problem;
-    const Plan plan(problem.queries);
     const Index pieces = plan.pieces(call.group);
     const Index tiles = problem.batch * problem.kv_heads * pieces;
     const Index parts = larger(1, (problem.keys + kPart - 1) / kPart);
@@ -230,9 +231,8 @@ void forward_direct(const Call& call, int threads, Scratch& shared) {
     } else {
         auto* all_parts = shared.take<Tile>(tiles * parts);
         for (Index n = 0; n < tiles * parts; ++n) {
-            all_parts[n] = Tile(call, capacity, shared);
-            all_parts[n].reference = all_parts[n / parts * parts].reference;
-            all_parts[n].column_sums = all_parts[n / parts * parts].column_sums;
+            const Tile* first = n % parts == 0 ? nullptr : &all_parts[n / parts * parts];
+            all_parts[n] = Tile(call, capacity, shared, first);
         }
         share_out(tiles * parts, threads, [&](Index task) {
             Scratch& scratch = thread_scratch();
@@ -278,7 +278,7 @@ void attention(const Problem& problem, float* output, const std::int64_t* output
     }
     const Plan plan(problem.queries);
     if (problem.queries <= kFew) {
-        forward_direct(call, threads, shared);
+        forward_direct(call, plan, threads, shared);
     } else if (threads <= 1 || problem.batch * problem.kv_heads >= 4 * threads) {
         forward_by_head(call, plan, threads);
     } else {

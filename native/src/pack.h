@@ -29,9 +29,16 @@ struct BadKeys {
 
     // The first place in `keys` that is not before `key`.
     Index from(Index key) const {
-        Index n = 0;
-        while (n < count && keys[n] < key) ++n;
-        return n;
+        Index first = 0, last = count;
+        while (first < last) {
+            const Index middle = first + (last - first) / 2;
+            if (keys[middle] < key) {
+                first = middle + 1;
+            } else {
+                last = middle;
+            }
+        }
+        return first;
     }
 };
 

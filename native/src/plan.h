@@ -98,7 +98,7 @@ inline void run_piece(const Call& call, const Plan& plan, const Packed& packed, 
             tile.rows = 0;
             add_queries(call, tile, b, head + nth, n * kTile, smaller(kTile, queries - n * kTile));
             attend(call, tile, packed);
-            finish(call, tile, maps + nth * plan.spans + span);
+            finish(call, tile, maps ? maps + nth * plan.spans + span : nullptr);
         }
         return;
     }
@@ -107,7 +107,7 @@ inline void run_piece(const Call& call, const Plan& plan, const Packed& packed, 
     tile.rows = 0;
     for (Index n = 0; n < heads; ++n) add_queries(call, tile, b, head + first + n, 0, queries);
     attend(call, tile, packed);
-    finish(call, tile, maps + first);
+    finish(call, tile, maps ? maps + first : nullptr);
 }
 
 }  // namespace

@@ -84,10 +84,6 @@ struct Picture {
     Scales scales;
     bool counted = false;  // only the queries that count
 
-    bool counts(const Call& call, Index b, Index query) const {
-        return !counted || !call.seen.counted ||
-               call.seen.counted[b * call.seen.counted_step[0] + query * call.seen.counted_step[1]];
-    }
     Index row_of(Index n) const { return n * rows / rectangle.rows; }
 
     Columns pixel_columns;
@@ -163,7 +159,7 @@ inline void run_picture(const Call& call, const Picture& picture, const PackedKe
                 __builtin_memset(sums, 0, sizeof(float) * kBlock);
                 for (; r < next; ++r) {
                     const Index i = tile.query[r];
-                    if (!picture.counts(call, b, i)) continue;
+                    if (picture.counted && !counts(call.seen, b, i)) continue;
                     const Scale scale =
                         picture.scales.of((b * problem.heads + h) * problem.queries + i);
                     if (maximum) {

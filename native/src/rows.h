@@ -8,6 +8,7 @@ namespace regard::REGARD_KERNEL {
 namespace {
 
 constexpr float kLog2E = 0x1.715476p+0f;
+constexpr float kLargest = 0x1.fffffep+127f;
 constexpr float kLn2 = 0x1.62e430p-1f;
 
 inline float infinity() { return __builtin_inff(); }
@@ -56,6 +57,20 @@ inline bool allowed(const Problem& problem, Index b, Index h, Index i, Index j) 
                -infinity();
 }
 
+// A logit in base 2. The lowest and highest floats, which stand for masks in many programs, stay
+// finite; only an infinity is one.
+inline float in_base_2(float logit) {
+    const float product = logit * kLog2E;
+    const float bounded = product > kLargest ? kLargest : product < -kLargest ? -kLargest : product;
+    return logit - logit == 0.0f ? bounded : product;
+}
+
+// Whether a query counts in map and received.
+inline bool counts(const Seen& seen, Index b, Index query) {
+    return !seen.counted ||
+           seen.counted[b * seen.counted_step[0] + query * seen.counted_step[1]] != 0;
+}
+
 // What is added to the scores of keys [first, first + count), in base 2: −inf where masked.
 inline void fill_extra(const Problem& problem, Index b, Index h, Index i, Index first, Index count,
                        float* extra) {
@@ -66,9 +81,9 @@ inline void fill_extra(const Problem& problem, Index b, Index h, Index i, Index 
                             first * bias.step[3];
         const Index step = bias.step[3];
         if (step == 1) {
-            for (Index n = 0; n < count; ++n) extra[n] = from[n] * kLog2E;
+            for (Index n = 0; n < count; ++n) extra[n] = in_base_2(from[n]);
         } else {
-            for (Index n = 0; n < count; ++n) extra[n] = from[n * step] * kLog2E;
+            for (Index n = 0; n < count; ++n) extra[n] = in_base_2(from[n * step]);
         }
     } else {
         for (Index n = 0; n < count; ++n) extra[n] = 0.0f;
@@ -95,6 +110,7 @@ inline void apply_extra(const Problem& problem, const float* extra, Index count,
         if (cap) score = tanh(score) * highest;
         const Vector added = load(extra + n);
         Vector total = score + added;
+        total = larger(all(-kLargest), total);  // a NaN stays one
         total = total == total ? total : all(not_a_number());
         store(scores + n, added == all(-infinity()) ? all(-infinity()) : total);
     }

@@ -20,14 +20,27 @@ void* Scratch::bytes(std::size_t size) {
     size = (size + kAlignment - 1) / kAlignment * kAlignment;
     if (chunks_.empty() || used_ + size > chunks_.back().size) {
         const std::size_t whole = size > kSmallest ? size : kSmallest;
-        chunks_.reserve(chunks_.size() + 1);
-        auto* data = static_cast<std::byte*>(::operator new(whole, std::align_val_t{kAlignment}));
-        chunks_.push_back({data, whole});
+        chunks_.push_back({nullptr, 0});  // first, so that nothing is lost if there is no room
+        auto* data = static_cast<std::byte*>(
+            ::operator new(whole, std::align_val_t{kAlignment}, std::nothrow));
+        if (data == nullptr) {
+            chunks_.pop_back();
+            throw std::bad_alloc();
+        }
+        chunks_.back() = {data, whole};
         used_ = 0;
     }
     void* piece = chunks_.back().data + used_;
     used_ += size;
     return piece;
+}
+
+void Scratch::back_to(Place place) noexcept {
+    while (chunks_.size() > place.chunks) {
+        ::operator delete(chunks_.back().data, std::align_val_t{kAlignment});
+        chunks_.pop_back();
+    }
+    used_ = place.used;
 }
 
 void Scratch::reset() noexcept {

@@ -16,11 +16,18 @@ class Scratch {
 
     // `count` numbers, not initialised, aligned to 64 bytes. Throws std::bad_alloc.
     template <typename Number>
-    Number* take(std::ptrdiff_t count) {
+    [[gnu::always_inline]] Number* take(std::ptrdiff_t count) {
         return static_cast<Number*>(bytes(static_cast<std::size_t>(count) * sizeof(Number)));
     }
 
     void reset() noexcept;
+
+    // Take back what was handed out since place() gave this place.
+    struct Place {
+        std::size_t chunks, used;
+    };
+    Place place() const noexcept { return {chunks_.size(), used_}; }
+    void back_to(Place place) noexcept;
 
   private:
     struct Chunk {

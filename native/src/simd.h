@@ -8,7 +8,10 @@
 
 #include <cstdint>
 
-#if defined(__AVX2__) && defined(__FMA__)
+#if defined(__AVX2__)
+#if !defined(__FMA__)
+#error "the AVX2 build needs -mfma, too"
+#endif
 #include <immintrin.h>
 #endif
 
@@ -17,7 +20,7 @@ namespace {
 
 using Index = std::int64_t;
 
-#if defined(__AVX2__) && defined(__FMA__)
+#if defined(__AVX2__)
 constexpr int kLanes = 8;
 constexpr int kStrip =
     6;  // rows of a register tile: 6 × 2 sums, 2 columns, 1 broadcast of 16 registers

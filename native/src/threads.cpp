@@ -19,16 +19,13 @@
 namespace regard {
 namespace {
 
-// The threads of a parent do not exist in its child, and OpenMP would wait for them for ever. Set
-// in the children of a process that has run a parallel loop.
+// Set in a child. The threads of its parent do not exist there, and OpenMP would wait for them for
+// ever; whether it has any, ours or PyTorch's, cannot be asked.
 std::atomic<bool> forked{false};
 
-void watch_for_forks() {
 #if defined(__unix__) || defined(__APPLE__)
-    static const int registered = pthread_atfork(nullptr, nullptr, [] { forked = true; });
-    static_cast<void>(registered);
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { forked = true; });
 #endif
-}
 
 struct Loop {
     std::int64_t tasks;
@@ -62,7 +59,6 @@ void parallel_for(std::int64_t tasks, int threads, void (*work)(void* context, s
         for (std::int64_t task = 0; task < tasks; ++task) work(context, task);
         return;
     }
-    watch_for_forks();
     Loop loop{tasks, work, context, {}, {}, {}, {}};
 #if defined(REGARD_OPENMP)
 #pragma omp parallel num_threads(threads)
@@ -70,7 +66,10 @@ void parallel_for(std::int64_t tasks, int threads, void (*work)(void* context, s
 #else
     std::vector<std::thread> others;
     others.reserve(static_cast<std::size_t>(threads - 1));
-    for (int thread = 1; thread < threads; ++thread) others.emplace_back([&] { loop.run(); });
+    try {
+        for (int thread = 1; thread < threads; ++thread) others.emplace_back([&] { loop.run(); });
+    } catch (...) {  // no more threads to be had: those that there are do it
+    }
     loop.run();
     for (std::thread& other : others) other.join();
 #endif

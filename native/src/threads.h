@@ -7,7 +7,7 @@ namespace regard {
 
 // Calls work(context, task) for every task in [0, tasks), on at most `threads` threads, and returns
 // when all are done. Tasks start in order, and each runs on one thread. One thread, or one task,
-// means no parallel region at all; so does a process that was forked off one that had threads.
+// means no parallel region at all; so does a forked process.
 // Rethrows the first exception of a task; the rest of the tasks may then be left out.
 void parallel_for(std::int64_t tasks, int threads, void (*work)(void* context, std::int64_t task),
                   void* context);

@@ -66,7 +66,8 @@ struct Tile {
     Index extra_head = -1, extra_first = 0, extra_last = 0;  // … these keys, for every query
     Candidates* found;
 
-    Tile(const Call& call, Index capacity, Scratch& scratch) {
+    // Parts of the same queries share what they keep for each block of keys: `first` has it.
+    Tile(const Call& call, Index capacity, Scratch& scratch, const Tile* first = nullptr) {
         const Problem& problem = call.problem;
         const Seen& seen = call.seen;
         head = scratch.take<std::int32_t>(capacity);
@@ -84,8 +85,9 @@ struct Tile {
         const Index listed = seen.top ? groups_of(seen.top) * kGroup : 0;
         best = scratch.take<float>(capacity * listed);
         best_keys = scratch.take<std::int32_t>(capacity * listed);
-        reference = scratch.take<float>(seen.map ? capacity * call.blocks : 0);
-        column_sums = scratch.take<float>(seen.map ? capacity * call.columns.slots() : 0);
+        const Index kept = seen.map && !first ? capacity : 0;
+        reference = first ? first->reference : scratch.take<float>(kept * call.blocks);
+        column_sums = first ? first->column_sums : scratch.take<float>(kept * call.columns.slots());
         extra = scratch.take<float>(call.extras ? kBlock : 0);
         found = scratch.take<Candidates>(seen.top ? 1 : 0);
         if (call.extras) {
@@ -234,7 +236,7 @@ inline void soften_row(const Call& call, Tile& tile, Index r, const BadKeys& bad
             tile.away[r] * rescale + weighted_distance(row, count, start + wide_first, p);
     }
     if (seen.map) {
-        tile.reference[r * call.blocks + block] = reference;
+        tile.reference[r * call.blocks + block] = now;
         sum_columns(call.columns, block, scores, start, start + first, start + last,
                     tile.column_sums + r * call.columns.slots());
     }

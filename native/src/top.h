@@ -20,13 +20,6 @@ struct Candidates {
     Index count = 0;
 };
 
-inline void clear_top(float* scores, std::int32_t* keys, Index groups) {
-    for (Index n = 0; n < groups * kGroup; ++n) {
-        scores[n] = -__builtin_inff();
-        keys[n] = -1;
-    }
-}
-
 // Put one key into its place in a group: what is smaller moves down by one, and the last falls out.
 // `above` is the last element of the group above, which is what moves in if that one moved, too.
 inline void insert(Eight& scores, EightKeys& keys, Eight score, EightKeys key, float above,
