@@ -193,9 +193,9 @@ def _check_scale(call: str, scale: object) -> float:
 
 def _check_softcap(call: str, softcap: object) -> float:
     number = _number(call, "softcap", softcap)
-    if not 0.0 < number < math.inf:
+    if not 1e-30 <= number <= 1e30:  # what a float32 can be divided by, and holds
         raise ValueError(
-            f"{call}: softcap must be a finite number greater than 0; got {softcap}. "
+            f"{call}: softcap must be a number greater than 0, from 1e-30 to 1e30; got {softcap}. "
             "None leaves the scores as they are."
         )
     return number

@@ -79,6 +79,8 @@ def _why_not_native(problem: Problem, dropout: float) -> str:
         return f"tensors on the CPU; got q on {problem.q.device}"
     if problem.q.dtype != torch.float32:
         return f"float32; got q in {problem.q.dtype}"
+    if max(problem.scores_shape[2:]) > native.MOST:
+        return f"less than 2³¹ queries and keys; got {problem.scores_shape[2:]}"
     if dropout:
         return f"a dropout of 0; got {dropout}"
     return ""

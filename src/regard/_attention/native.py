@@ -23,7 +23,9 @@ else:
     except ImportError as error:
         missing = f"regard._native cannot be imported: {error}"
 
-__all__ = ["attend", "kernel", "missing", "plain_attention", "pooled", "weights"]
+__all__ = ["MOST", "attend", "kernel", "missing", "plain_attention", "pooled", "weights"]
+
+MOST = 2**31 - 1  # queries, and keys: the kernel counts them in 32 bits
 
 # Looked up once: the smallest call is measured in microseconds.
 _float32 = torch.float32
@@ -92,15 +94,18 @@ def plain_attention(
         return None
     row = heads * value_width
     out_steps = (rows * row, value_width, row, 1)
-    out = _empty_strided((batch, heads, rows, value_width), out_steps)
+    q_data, k_data, v_data = q.data_ptr(), k.data_ptr(), v.data_ptr()
+    if not (q_data and k_data and v_data) or n_keys > MOST or rows > MOST:
+        return None
+    out = _empty_strided((batch, heads, rows, value_width), out_steps, dtype=_float32, device="cpu")
     _native.attention(
-        q.data_ptr(),
+        q_data,
         q_shape,
         q_steps,
-        k.data_ptr(),
+        k_data,
         k_shape,
         k_steps,
-        v.data_ptr(),
+        v_data,
         v_shape,
         v_steps,
         out.data_ptr(),
@@ -154,7 +159,8 @@ def _wanted(seen: Observation, see: See) -> dict[str, Any]:
 def weights(problem: Problem, lse: Tensor, tile: Tile) -> Tensor:
     """The weights of a tile, (B, H, rows, keys), from the lse of the whole rows."""
     batch, heads, _, _ = problem.scores_shape
-    out = torch.empty((batch, heads, tile.row_end - tile.row, tile.key_end - tile.key))
+    shape = (batch, heads, tile.row_end - tile.row, tile.key_end - tile.key)
+    out = torch.empty(shape, dtype=_float32, device="cpu")
     q, k, options = _rows(problem.q), _rows(problem.k), _Options(problem)
     _native.weights(
         *_tensor(q),
@@ -175,7 +181,7 @@ def pooled(
 ) -> Tensor:
     """A picture of a tile, (B, H, *shape), from the lse of the whole rows."""
     batch, heads, _, _ = problem.scores_shape
-    out = torch.empty((batch, heads, *shape))
+    out = torch.empty((batch, heads, *shape), dtype=_float32, device="cpu")
     q, k, options = _rows(problem.q), _rows(problem.k), _Options(problem)
     _native.pooled(
         *_tensor(q),
@@ -235,4 +241,6 @@ def _rectangle(tile: Tile) -> tuple[int, int, int, int]:
 def _rows(x: Tensor) -> Tensor:
     """x with a contiguous last axis, and the numbers that it shows in memory."""
     x = x.resolve_neg()
+    if not x.data_ptr() and x.numel():
+        x = x.clone()  # numbers without memory: zeros that were never written down
     return x if x.stride(3) == 1 or x.shape[3] <= 1 else x.contiguous()

@@ -85,7 +85,7 @@ def attend(
         distance=distance if see.distance else None,
         n_keys=problem.k.shape[2],
         position=problem.offset,
-        sinks=None if problem.sinks is None else problem.sinks.detach(),
+        sinks=None if problem.sinks is None else problem.sinks.detach().clone(),
     )
 
 

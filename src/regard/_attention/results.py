@@ -41,5 +41,5 @@ def new_observation(problem: Problem, see: See) -> Observation:
         distance=new(n_queries) if see.distance else None,
         n_keys=n_keys,
         position=problem.offset,
-        sinks=None if problem.sinks is None else problem.sinks.detach(),
+        sinks=None if problem.sinks is None else problem.sinks.detach().clone(),
     )

@@ -69,7 +69,7 @@ def score(
     values = multiply(queries, problem.k[:, :, keys].transpose(-1, -2))
     values = values.view(batch, heads, tile.row_end - tile.row, tile.key_end - tile.key)
     if not all_finite(values):
-        values.masked_fill_(~torch.isfinite(values), torch.nan)
+        _spoil(values, queries, problem.k[:, :, keys])
     capped = None
     if problem.softcap is not None:
         values.div_(problem.softcap).tanh_().mul_(problem.softcap)
@@ -82,6 +82,17 @@ def score(
     scores = Scores(values, barred, queries, capped)
     scores.bar(values, _NEGATIVE)
     return scores
+
+
+def _spoil(values: Tensor, queries: Tensor, k: Tensor) -> None:
+    """Make NaN of every score that something not finite had a part in, or that became too large.
+
+    What merely became too small is the smallest number: its weight is 0 beside any other.
+    """
+    spoilt = ~torch.isfinite(queries).all(-1)[..., None] | ~torch.isfinite(k).all(-1)[:, :, None]
+    values.masked_fill_(values == _NEGATIVE, torch.finfo(values.dtype).min)
+    values.masked_fill_(~torch.isfinite(values), torch.nan)
+    values.view(spoilt.shape).masked_fill_(spoilt, torch.nan)
 
 
 def _barred(problem: Problem, tile: Tile) -> list[Tensor]:

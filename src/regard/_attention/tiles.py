@@ -155,6 +155,11 @@ def _prepare(
         lse = check_lse(call, lse, problem)[:, :, row:row_end].contiguous()
     chosen = choose(call, backend, problem)
     if chosen == "native" and not may_go_direct(problem.tensors):
+        if backend == "native":
+            raise ValueError(
+                f"{call}: backend 'native' needs plain tensors that want no gradient, outside of "
+                "torch.compile; got others. backend=None takes 'torch' for them."
+            )
         chosen = "torch"
 
     def of_rows(x: Tensor | None) -> Tensor | None:
