@@ -70,7 +70,7 @@ def test_scores_that_fall_below_the_floats_weigh_nothing_and_hide_nothing(backen
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_zeros_without_memory_are_zeros(backend: str) -> None:
     q, v = torch.randn(1, 2, 5, 7), torch.randn(1, 2, 11, 3)
-    k = torch._efficientzerotensor((1, 2, 11, 7))
+    k = torch._efficientzerotensor((1, 2, 11, 7))  # pyright: ignore[reportPrivateImportUsage]
     out = regard.attention(q, k, v, backend=backend)
     torch.testing.assert_close(out, v.mean(-2, keepdim=True).expand_as(out))
 
