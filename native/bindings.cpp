@@ -91,14 +91,29 @@ void set_options(regard::Problem& problem, Index position, const Window& window,
     problem.sinks = pointer<const float>(sinks);
 }
 
+// Runs a call of the core without the interpreter's lock. Ctrl-C ends it.
+template <typename Work>
+void run(Work work) {
+    try {
+        const nb::gil_scoped_release release;
+        work();
+    } catch (const regard::Interrupted&) {
+        throw nb::python_error();  // set by PyErr_CheckSignals
+    }
+}
+
+bool interrupted() {
+    const nb::gil_scoped_acquire acquire;
+    return PyErr_CheckSignals() != 0;
+}
+
 void attention(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::handle k_shape,
                nb::handle k_steps, Address v, nb::handle v_shape, nb::handle v_steps, Address out,
                nb::handle out_steps, double scale, bool causal, int threads) {
     regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
     set_values(problem, v, v_shape, v_steps);
     const Integers<4> out_step(out_steps);
-    const nb::gil_scoped_release release;
-    regard::attention(problem, pointer<float>(out), out_step.at, {}, threads);
+    run([&] { regard::attention(problem, pointer<float>(out), out_step.at, {}, threads); });
 }
 
 void attention_with(Address q, nb::handle q_shape, nb::handle q_steps, Address k,
@@ -135,8 +150,7 @@ void attention_with(Address q, nb::handle q_shape, nb::handle q_steps, Address k
         seen.counted_step[1] = step.at[1];
     }
     const Integers<4> out_step(out_steps);
-    const nb::gil_scoped_release release;
-    regard::attention(problem, pointer<float>(out), out_step.at, seen, threads);
+    run([&] { regard::attention(problem, pointer<float>(out), out_step.at, seen, threads); });
 }
 
 using Box = std::tuple<Index, Index, Index, Index>;
@@ -151,9 +165,10 @@ void weights(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::h
              const Given& bias, Address lengths, double softcap) {
     regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
     set_options(problem, position, window, mask, bias, lengths, softcap, 0);
-    const nb::gil_scoped_release release;
-    regard::weights(problem, pointer<const float>(lse), rectangle_of(rectangle),
-                    pointer<float>(out), threads);
+    run([&] {
+        regard::weights(problem, pointer<const float>(lse), rectangle_of(rectangle),
+                        pointer<float>(out), threads);
+    });
 }
 
 void pooled(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::handle k_shape,
@@ -163,10 +178,12 @@ void pooled(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::ha
             Address lengths, double softcap) {
     regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
     set_options(problem, position, window, mask, bias, lengths, softcap, 0);
-    const nb::gil_scoped_release release;
-    regard::pooled(problem, pointer<const float>(lse), rectangle_of(rectangle), std::get<0>(shape),
-                   std::get<1>(shape), maximum ? regard::Reduce::maximum : regard::Reduce::mean,
-                   pointer<float>(out), threads);
+    run([&] {
+        regard::pooled(problem, pointer<const float>(lse), rectangle_of(rectangle),
+                       std::get<0>(shape), std::get<1>(shape),
+                       maximum ? regard::Reduce::maximum : regard::Reduce::mean,
+                       pointer<float>(out), threads);
+    });
 }
 
 void use_kernel(const std::optional<std::string>& name) {
@@ -180,6 +197,8 @@ void use_kernel(const std::optional<std::string>& name) {
 NB_MODULE(_native, module) {
     module.doc() =
         "The native part of regard. Arguments are trusted: regard._attention checks them.";
+
+    regard::set_interrupt_check(&interrupted);
 
     module.def("version", &regard::version,
                "The version of the package that the native part was built for.");

@@ -110,6 +110,7 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
     const Index b = tile.b;
     const float* k = problem.k.data + b * problem.k.step[0] + kv_head * problem.k.step[1];
     const float* v = problem.v.data + b * problem.v.step[0] + kv_head * problem.v.step[1];
+    check_interrupt();
     auto* clean_k = scratch.take<float>(kBlock * problem.width);
     auto* clean_v = scratch.take<float>(kBlock * problem.value_width);
     auto* sums = scratch.take<float>(problem.value_width);

@@ -4,6 +4,7 @@
 
 #include "kernel.h"
 #include "regard/cpu.h"
+#include "threads.h"
 
 namespace regard {
 namespace {
@@ -55,17 +56,20 @@ bool use_kernel(const char* name) noexcept {
 
 void attention(const Problem& problem, float* output, const std::int64_t output_step[3],
                const Seen& seen, int threads) {
+    const Calling calling;
     kernel().attention(problem, output, output_step, seen, threads);
 }
 
 void weights(const Problem& problem, const float* lse, const Rectangle& rectangle, float* out,
              int threads) {
+    const Calling calling;
     kernel().weights(problem, lse, rectangle, out, threads);
 }
 
 void pooled(const Problem& problem, const float* lse, const Rectangle& rectangle,
             std::int64_t pixel_rows, std::int64_t pixel_columns, Reduce reduce, float* out,
             int threads) {
+    const Calling calling;
     kernel().pooled(problem, lse, rectangle, pixel_rows, pixel_columns, reduce, out, threads);
 }
 

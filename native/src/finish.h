@@ -145,7 +145,10 @@ inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
             const float shift = own == 1.0f ? 0.0f : tile.maximum[r] - maximum;
             const float moment = tile.moment[r] + (shift != 0 ? shift * tile.total[r] : 0.0f);
             const float entropy = factor * (tile.total[r] * log_total - kLn2 * moment);
-            seen.entropy[at] = none ? 0.0f : is_nan(entropy) ? entropy : larger(entropy, 0.0f);
+            // With all weight on a sink there is none left to be spread.
+            seen.entropy[at] = none || (own == 0 && !is_nan(total)) ? 0.0f
+                               : is_nan(entropy)                    ? entropy
+                                                                    : larger(entropy, 0.0f);
         }
         if (seen.distance) seen.distance[at] = none ? 0.0f : tile.away[r] * factor;
         if (seen.top) write_top(call, tile, r, maximum, inverse, at);

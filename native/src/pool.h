@@ -44,8 +44,10 @@ struct Scales {
         // In base 2 the lse has more digits than a float: the rest goes into the factor.
         const double exact = static_cast<double>(lse[at]) * 1.44269504088896340736;
         const float maximum = static_cast<float>(exact);
-        if (maximum - maximum != 0) return {maximum, 1.0f};
-        return {maximum, exp2(static_cast<float>(static_cast<double>(maximum) - exact))};
+        const double rest = static_cast<double>(maximum) - exact;
+        // Beyond 2^24 the rest is as large as the scores' own rounding, and means nothing.
+        if (!(rest < 0.5 && rest > -0.5)) return {maximum, 1.0f};
+        return {maximum, exp2(static_cast<float>(rest))};
     }
 };
 
@@ -71,7 +73,7 @@ inline void weigh_row(const Call& call, Tile& tile, Index r, const PackedKeys& p
     for (Index n = wide_first; n < wide_last; n += kLanes) {
         // No weight is above 1, however the lse of very large scores was rounded.
         const Vector t = smaller(Vector{}, load(scores + n) - maximum);
-        use(n, exp2(t) * inverse);
+        use(n, smaller(all(1.0f), exp2(t) * inverse));
     }
 }
 
@@ -141,6 +143,7 @@ inline void run_picture(const Call& call, const Picture& picture, const PackedKe
     for (Index n = 0; n < (bottom - top) * wide; ++n) pixels[n] = 0.0;
 
     for (Index row = first_row; row < last_row; row += kTile) {
+        check_interrupt();
         tile.rows = 0;
         add_queries(call, tile, b, h, box.row + row, smaller(kTile, last_row - row));
         for (Index r = 0; r < tile.rows; ++r) {
@@ -198,6 +201,7 @@ inline void run_weights(const Call& call, const Rectangle& box, const Scales& sc
                         const PackedKeys& packed, Index b, Index h, Index first, Index rows,
                         float* out, Scratch& scratch) {
     const Problem& problem = call.problem;
+    check_interrupt();
     Tile tile(call, rows, scratch);
     tile.rows = 0;
     add_queries(call, tile, b, h, box.row + first, rows);

@@ -2,8 +2,11 @@
 #include "threads.h"
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <mutex>
+
+#include "regard/attention.h"
 
 #if defined(REGARD_OPENMP)
 #include <omp.h>
@@ -27,6 +30,12 @@ std::atomic<bool> forked{false};
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { forked = true; });
 #endif
 
+struct Loop;
+thread_local const Loop* current = nullptr;  // what this thread works for
+thread_local int calls = 0;                  // how many calls came from this thread, one in another
+thread_local unsigned pieces = 0;
+std::atomic<bool (*)()> interrupt_check{nullptr};
+
 struct Loop {
     std::int64_t tasks;
     void (*work)(void*, std::int64_t);
@@ -37,6 +46,12 @@ struct Loop {
     std::exception_ptr error;
 
     void run() noexcept {
+        current = this;
+        work_through();
+        current = nullptr;
+    }
+
+    void work_through() noexcept {
         while (!failed.load(std::memory_order_relaxed)) {
             const std::int64_t task = next.fetch_add(1, std::memory_order_relaxed);
             if (task >= tasks) return;
@@ -51,6 +66,22 @@ struct Loop {
 };
 
 }  // namespace
+
+void set_interrupt_check(bool (*check)()) noexcept { interrupt_check = check; }
+
+Calling::Calling() noexcept { ++calls; }
+Calling::~Calling() { --calls; }
+
+void check_interrupt() {
+    if (current != nullptr && current->failed.load(std::memory_order_relaxed)) throw Interrupted{};
+    if (calls == 0 || ++pieces % 16 != 0) return;
+    static thread_local std::chrono::steady_clock::time_point last;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last < std::chrono::milliseconds(50)) return;
+    last = now;
+    bool (*check)() = interrupt_check.load(std::memory_order_relaxed);
+    if (check != nullptr && check()) throw Interrupted{};
+}
 
 void parallel_for(std::int64_t tasks, int threads, void (*work)(void* context, std::int64_t task),
                   void* context) {

@@ -12,4 +12,17 @@ namespace regard {
 void parallel_for(std::int64_t tasks, int threads, void (*work)(void* context, std::int64_t task),
                   void* context);
 
+// Marks the thread that a call came from, as long as it lives.
+class Calling {
+  public:
+    Calling() noexcept;
+    ~Calling();
+    Calling(const Calling&) = delete;
+    Calling& operator=(const Calling&) = delete;
+};
+
+// To be called between pieces of work of some microseconds or more: throws Interrupted if the call
+// shall end, because it was interrupted or because another of its tasks has failed.
+void check_interrupt();
+
 }  // namespace regard

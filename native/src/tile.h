@@ -5,6 +5,7 @@
 #include "bins.h"
 #include "rows.h"
 #include "scratch.h"
+#include "threads.h"
 #include "top.h"
 
 namespace regard::REGARD_KERNEL {
@@ -294,6 +295,7 @@ inline Interval all_visible(const Call& call, const Tile& tile) {
 // Through the keys, block by block.
 inline void attend(const Call& call, Tile& tile, const Packed& packed) {
     const Problem& problem = call.problem;
+    check_interrupt();
     clear_state(call, tile);
     const Interval keys = all_visible(call, tile);
     for (Index block = keys.lo / kBlock; block * kBlock < keys.hi; ++block) {

@@ -93,6 +93,13 @@ void pooled(const Problem& problem, const float* lse, const Rectangle& rectangle
             std::int64_t pixel_rows, std::int64_t pixel_columns, Reduce reduce, float* out,
             int threads);
 
+// What a call throws when it was interrupted; its results are then not complete.
+struct Interrupted {};
+
+// From now on a call asks this a few times a second, in the thread that made it, whether it shall
+// end early. Null: never.
+void set_interrupt_check(bool (*check)()) noexcept;
+
 // Floating-point operations a second of one thread doing nothing but fused multiply-adds, for about
 // `seconds`: what the kernel's speed is measured against.
 double measure_peak(double seconds);
