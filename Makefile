@@ -1,6 +1,6 @@
 # The door to everything: `make help` lists what there is. Each target sets up .venv when it has to.
 # `make test JOBS=8` runs more test processes, `make PYTHON=python3.12 test` sets up with another
-# interpreter.
+# interpreter, `make bench ROUNDS=1` is a short slice of the bench.
 PYTHON ?= python3
 JOBS ?= 2
 ROUNDS ?= 10
@@ -8,8 +8,9 @@ ROUNDS ?= 10
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-native lint format bench pictures native clean
+.PHONY: help demo test test-native sanitize lint format bench bench-record pictures native clean
 
+comma := ,
 BIN := .venv/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq
 NATIVE := CMakeLists.txt $(shell find native -type f)
@@ -17,6 +18,14 @@ CPP := $(shell find native -name '*.h' -o -name '*.cpp')
 
 # The requirements that stand under a key of pyproject.toml, one a line.
 requirements = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))$(1), sep="\n")'
+
+# Build the core and its tests in build/$(1), without Python, with the options $(2) of CMake; run them
+# with the options $(3) of CTest.
+define test_core
+@mkdir -p build
+@export PATH="$$PWD/$(BIN):$$PATH"; { cmake -S . -B build/$(1) -G Ninja -DREGARD_BINDINGS=OFF -DREGARD_TESTS=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON $(2) && cmake --build build/$(1); } >build/$(1).log 2>&1 || { cat build/$(1).log; exit 1; }
+@$(if $(SLICE),REGARD_TEST_PROBLEMS=40) $(BIN)/ctest --test-dir build/$(1) --output-on-failure --no-tests=error $(3)
+endef
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target what; do printf '  make %-12s %s\n' "$$target" "$$what"; done
@@ -28,9 +37,12 @@ test: .venv/dev.stamp test-native ## all tests: of the C++ core, of the package,
 	@$(BIN)/python -m pytest -n $(JOBS)
 
 test-native: .venv/build.stamp ## the tests of the C++ core alone, built without Python
-	@mkdir -p build
-	@export PATH="$$PWD/$(BIN):$$PATH"; { cmake -S . -B build/tests -G Ninja -DREGARD_BINDINGS=OFF -DREGARD_TESTS=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON && cmake --build build/tests; } >build/tests.log 2>&1 || { cat build/tests.log; exit 1; }
-	@$(BIN)/ctest --test-dir build/tests --output-on-failure --no-tests=error
+	$(call test_core,tests,,)
+
+# gcc's thread sanitizer does not know OpenMP: for it the core starts threads of its own.
+sanitize: .venv/build.stamp ## the tests of the C++ core under the sanitizers; SLICE=1: fewer of them
+	$(call test_core,asan,-DREGARD_SANITIZE='address$(comma)undefined',)
+	$(call test_core,tsan,-DREGARD_SANITIZE=thread -DREGARD_OPENMP=OFF,-R 'threads|attention_bits')
 
 lint: .venv/dev.stamp ## style, types and the order of imports; changes nothing
 	@$(BIN)/ruff check
@@ -44,8 +56,13 @@ format: .venv/dev.stamp ## put the Python and C++ sources into shape
 	@$(BIN)/ruff format
 	@$(BIN)/clang-format -i $(CPP)
 
-bench: .venv/runtime.stamp ## how long the commands take to start, beside a bare Python
+bench: .venv/runtime.stamp ## how fast it is: starting the commands, attention beside PyTorch's
 	@$(BIN)/python bench/start.py $(ROUNDS)
+	@echo
+	@$(BIN)/regard bench $(if $(filter 1,$(ROUNDS)),--quick --rounds 1)
+
+bench-record: .venv/runtime.stamp ## measure attention for docs/bench.json and the README
+	@$(BIN)/regard bench --json docs/bench.json --svg docs/pictures/bench.svg --markdown README.md
 
 pictures: .venv/runtime.stamp ## make the README's pictures again
 	@sed -n '/^```sh$$/{n;s/^regard //p;n;n;n;s/.*](\(docs[^)]*\))/\1/p}' README.md | while read -r command && read -r picture; do \

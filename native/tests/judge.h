@@ -1,222 +1,37 @@
 // Judges what the kernel returned by what the same problem gives by hand.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <functional>
-#include <limits>
-#include <set>
 #include <string>
-#include <vector>
 
 #include "by_hand.h"
-#include "check.h"
+#include "cases.h"
+#include "exact.h"
 #include "run.h"
 
 namespace judge {
-inline std::string at(std::size_t n, double found, double expected, double bound) {
-    char text[160];
-    std::snprintf(text, sizeof text, "[%zu] is %.9g; by hand %.9g, allowed error %.3g", n, found,
-                  expected, bound);
-    return text;
-}
 
-// An error of at most twice that of eager float, plus `floor`; and not finite where, and only
-// where, the numbers by hand are not.
-inline void must_be_near(const std::string& what, const float* found,
-                         const std::vector<double>& by_hand, const std::vector<float>& eager,
-                         double floor) {
-    double eager_error = 0;
-    for (std::size_t n = 0; n < by_hand.size(); ++n)
-        if (std::isfinite(by_hand[n]) && std::isfinite(eager[n]))
-            eager_error = std::max(eager_error, std::abs(eager[n] - by_hand[n]));
-    const double bound = 2 * eager_error + floor;
-    for (std::size_t n = 0; n < by_hand.size(); ++n) {
-        const bool fits = std::isfinite(by_hand[n])
-                              ? std::abs(double{found[n]} - by_hand[n]) <= bound
-                              : !std::isfinite(found[n]);
-        if (!fits) return check::failed(what + at(n, found[n], by_hand[n], bound));
-    }
-}
-
-inline double largest(const std::vector<double>& numbers) {
-    double out = 0;
-    for (const double x : numbers)
-        if (std::isfinite(x)) out = std::max(out, std::abs(x));
-    return out;
-}
-
-// The same problem in double and in float, and what is judged by them.
+// A case in double and in float. An error may be twice that of eager float, plus a floor of a few
+// units in the last place; not finite is what, and only what, is not finite by hand.
 class Judge {
   public:
-    Judge(const cases::Case& c, const std::string& name)
-        : case_(c),
-          name_(name),
-          exact_(by_hand::attend<double>(c.problem)),
-          eager_(by_hand::attend<float>(c.problem)),
-          // Scores below 1 do not make the rounding of what is added up any smaller.
-          unit_(4 * 0x1p-24 * std::max(1.0, exact_.largest_score)),
-          // Made from an lse in float, whose own rounding counts.
-          unit_from_lse_(4 * 0x1p-24 * std::max({1.0, exact_.largest_score, largest(exact_.lse)})) {
-    }
+    explicit Judge(const cases::Case& c);
 
-    void judge(const run::Result& r, const std::string& when) const {
-        const regard::Problem& p = case_.problem;
-        const std::string prefix = name_ + ", " + when + ": ";
-        judge_output(r, prefix);
-        if (r.seen.lse != nullptr) judge_lse(r, prefix);
-        const auto near = [&](const char* what, const float* found, const auto& in_double,
-                              const auto& in_float, double least) {
-            must_be_near(prefix + what, found, in_double, in_float,
-                         unit_ * std::max(least, largest(in_double)));
-        };
-        if (r.seen.entropy != nullptr)
-            near("entropy", r.seen.entropy, by_hand::entropy(p, exact_),
-                 by_hand::entropy(p, eager_), 1);
-        if (r.seen.distance != nullptr)
-            near("distance", r.seen.distance, by_hand::distance(p, exact_),
-                 by_hand::distance(p, eager_), 0);
-        if (r.seen.map != nullptr)
-            near("map", r.seen.map, by_hand::map(p, exact_, r.seen),
-                 by_hand::map(p, eager_, r.seen), 0);
-        if (r.seen.received != nullptr)
-            near("received", r.seen.received, by_hand::received(p, exact_, r.seen),
-                 by_hand::received(p, eager_, r.seen), 0);
-        judge_top(r, prefix);
-        judge_queries_without_keys(r, prefix);
-    }
-
-    void judge_weights(const exact::Array<float>& found, const std::string& when) const {
-        const std::vector<double> expected =
-            by_hand::weights(case_.problem, exact_, case_.rectangle);
-        must_be_near(name_ + ", " + when + ": weights", found.data(), expected,
-                     by_hand::weights(case_.problem, eager_, case_.rectangle),
-                     unit_from_lse_ * largest(expected));
-        const regard::Rectangle& r = case_.rectangle;
-        std::int64_t cell = 0;
-        by_hand::for_each_query(case_.problem, [&](by_hand::Query q, std::int64_t n) {
-            if (q.i < r.row || q.i >= r.row + r.rows) return;
-            for (std::int64_t j = r.key; j < r.key + r.keys; ++j, ++cell)
-                if (!exact_.allowed[n * case_.problem.keys + j] && found[cell] != 0)
-                    check::failed(name_ + ", " + when + ": a weight is not 0 but masked");
-        });
-    }
-
+    // `when` is said when something does not hold.
+    void judge(const run::Result& r, const std::string& when) const;
+    void judge_weights(const exact::Array<float>& found, const std::string& when) const;
     void judge_pooled(const exact::Array<float>& found, regard::Reduce reduce,
-                      const std::string& when) const {
-        const auto expected = [&](const auto& attended) {
-            return by_hand::pooled(case_.problem, attended, case_.rectangle, case_.pixel_rows,
-                                   case_.pixel_columns, reduce);
-        };
-        const char* what = reduce == regard::Reduce::mean ? ": pooled mean" : ": pooled maximum";
-        const std::vector<double> in_double = expected(exact_);
-        must_be_near(name_ + ", " + when + what, found.data(), in_double, expected(eager_),
-                     unit_from_lse_ * largest(in_double));
-    }
+                      const std::string& when) const;
 
   private:
-    void judge_output(const run::Result& r, const std::string& prefix) const {
-        const std::vector<float> found = r.output.flat();
-        must_be_near(prefix + "output", found.data(), exact_.output, eager_.output,
-                     unit_ * exact_.largest_value);
-        if (!r.output.gaps_are_unset()) check::failed(prefix + "wrote between the rows of output");
-        if (!case_.unit_variance) return;
-        for (std::size_t n = 0; n < found.size(); ++n) {
-            const double expected = exact_.output[n], bound = 1e-5 + 5e-6 * std::abs(expected);
-            if (std::isfinite(expected) && !(std::abs(found[n] - expected) <= bound))
-                return check::failed(prefix + "output" + at(n, found[n], expected, bound));
-        }
-    }
-
-    void judge_lse(const run::Result& r, const std::string& prefix) const {
-        must_be_near(prefix + "lse", r.seen.lse, exact_.lse, eager_.lse, unit_);
-        const double minus_infinity = -std::numeric_limits<double>::infinity();
-        for (std::size_t n = 0; n < exact_.lse.size(); ++n)
-            if ((r.lse[n] == minus_infinity) != (exact_.lse[n] == minus_infinity))
-                return check::failed(prefix + "lse" + at(n, r.lse[n], exact_.lse[n], 0));
-    }
-
-    // Sorted, as strong as the strongest by hand, and the weights of the keys they name. Equal
-    // weights may come in any order.
-    void judge_top(const run::Result& r, const std::string& prefix) const {
-        const regard::Problem& p = case_.problem;
-        const std::int64_t top = r.seen.top;
-        if (r.seen.top_keys == nullptr && r.seen.top_weights == nullptr) return;
-        double eager_error = 0;
-        for (std::size_t n = 0; n < exact_.weights.size(); ++n)
-            if (std::isfinite(exact_.weights[n]) && std::isfinite(eager_.weights[n]))
-                eager_error =
-                    std::max(eager_error, std::abs(eager_.weights[n] - exact_.weights[n]));
-        const double bound = 2 * eager_error + unit_ * largest(exact_.weights);
-
-        bool right = true;
-        by_hand::for_each_query(p, [&](by_hand::Query, std::int64_t n) {
-            const double* weights = exact_.weights.data() + n * p.keys;
-            const std::uint8_t* allowed = exact_.allowed.data() + n * p.keys;
-            const std::int64_t number = std::min(top, by_hand::allowed_keys(allowed, p.keys));
-            std::vector<double> strongest(weights, weights + p.keys);
-            const bool spoilt = std::isnan(exact_.lse[n]);
-            if (!spoilt) std::sort(strongest.begin(), strongest.end(), std::greater<double>());
-            std::set<std::int64_t> seen;
-            for (std::int64_t t = 0; t < top && right; ++t) {
-                bool fits = true;
-                if (r.seen.top_keys != nullptr) {
-                    const std::int64_t key = r.top_keys[n * top + t];
-                    if (t >= number)
-                        fits = key == -1;
-                    else
-                        fits = key >= 0 && key < p.keys && allowed[key] &&
-                               seen.insert(key).second &&
-                               (spoilt || std::abs(weights[key] - strongest[t]) <= bound);
-                }
-                if (r.seen.top_weights != nullptr) {
-                    const float weight = r.top_weights[n * top + t];
-                    if (t >= number)
-                        fits = fits && weight == 0;
-                    else if (spoilt)
-                        fits = fits && !std::isfinite(weight);
-                    else
-                        fits = fits && std::abs(weight - strongest[t]) <= bound &&
-                               (t == 0 || weight <= r.top_weights[n * top + t - 1]);
-                }
-                if (fits) continue;
-                right = false;
-                const double key = r.seen.top_keys != nullptr ? r.top_keys[n * top + t] : -2;
-                const double weight =
-                    r.seen.top_weights != nullptr ? r.top_weights[n * top + t] : std::nan("");
-                char text[200];
-                std::snprintf(text, sizeof text,
-                              "top of query %lld, place %lld of %lld: key %g, weight %.9g; by hand "
-                              "%.9g, allowed error %.3g",
-                              static_cast<long long>(n), static_cast<long long>(t),
-                              static_cast<long long>(number), key, weight,
-                              t < p.keys ? strongest[t] : 0, bound);
-                check::failed(prefix + text);
-            }
-        });
-    }
-
-    void judge_queries_without_keys(const run::Result& r, const std::string& prefix) const {
-        const regard::Problem& p = case_.problem;
-        const std::vector<float> output = r.output.flat();
-        by_hand::for_each_query(p, [&](by_hand::Query, std::int64_t n) {
-            if (by_hand::allowed_keys(exact_.allowed.data() + n * p.keys, p.keys) > 0) return;
-            bool zero = true;
-            for (std::int64_t e = 0; e < p.value_width; ++e)
-                zero = zero && output[n * p.value_width + e] == 0;
-            if (r.seen.entropy != nullptr) zero = zero && r.entropy[n] == 0;
-            if (r.seen.distance != nullptr) zero = zero && r.distance[n] == 0;
-            if (!zero) check::failed(prefix + "a query without keys is not 0");
-        });
-    }
+    void judge_output(const run::Result& r, const std::string& prefix) const;
+    void judge_lse(const run::Result& r, const std::string& prefix) const;
+    void judge_top(const run::Result& r, const std::string& prefix) const;
+    void judge_queries_without_keys(const run::Result& r, const std::string& prefix) const;
 
     const cases::Case& case_;
-    std::string name_;
     by_hand::Attended<double> exact_;
     by_hand::Attended<float> eager_;
-    double unit_, unit_from_lse_;  // the floor of an error, of what is about 1
+    double unit_, unit_again_;  // the floor, of numbers about 1
 };
 
 }  // namespace judge

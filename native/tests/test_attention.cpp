@@ -24,7 +24,7 @@ std::vector<float> numbers_of(const cases::Case& c) {
 
 void a_problem_is_as_by_hand(std::uint64_t number) {
     const cases::Case c = cases::make(number);
-    const judge::Judge judge(c, c.name);
+    const judge::Judge judge(c);
     const std::vector<float> before = numbers_of(c);
     const int threads = 1 + static_cast<int>(number % 3);
     cases::Wanted only_lse;
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
         a_problem_is_as_by_hand(std::strtoull(argv[1], nullptr, 10));
         return check::result();
     }
-    const std::uint64_t problems = run::number_of_problems(420);
+    const std::uint64_t problems = run::number_of_problems(run::kProblems);
     for (std::uint64_t number = 0; number < problems; ++number) a_problem_is_as_by_hand(number);
     return check::result();
 }

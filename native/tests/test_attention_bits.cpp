@@ -1,5 +1,6 @@
 // The bits of a result do not depend on threads, on what else is in the batch or in memory, on what
-// is observed, on the order of the queries, or on chance. REGARD_TEST_PROBLEMS=n tries fewer.
+// is observed, on the order of the queries, on calls before, or on chance. REGARD_TEST_PROBLEMS=n
+// tries fewer.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,7 +69,7 @@ void a_head_alone_is_the_same(const Case& c, const std::string& name) {
     const std::vector<float> output = whole.result.output.flat();
     for (std::int64_t b = 0; b < c.problem.batch; ++b) {
         for (std::int64_t h = 0; h < c.problem.heads; ++h) {
-            const All one = all_of(cases::part_of(c, b, 1, h, 1), 1);
+            const All one = all_of(cases::head_alone(c, b, h), 1);
             const auto same = [&](const auto& all, const auto& part) {
                 const std::int64_t size = part.size();
                 const std::int64_t first = (b * c.problem.heads + h) * size;
@@ -214,6 +215,26 @@ void calls_at_the_same_time_do_not_mix(const std::string& kernel) {
                 problems[(n + repeat) % 4].name + ", " + kernel + ", at the same time");
 }
 
+void an_interrupted_call_leaves_no_trace(const std::string& kernel) {
+    const Case c = cases::plain(17, cases::sizes(1, 2, 1, 4001, 67, 8, 8));
+    const All before = all_of(c, 2);
+    for (const int threads : {1, 2, 4}) {
+        bool interrupted = false;
+        regard::set_interrupt_check([] { return true; });
+        // A call asks only now and then, and only if its own thread comes to work.
+        for (int attempt = 0; attempt < 200 && !interrupted; ++attempt) {
+            try {
+                all_of(c, threads);
+            } catch (const regard::Interrupted&) {
+                interrupted = true;
+            }
+        }
+        regard::set_interrupt_check(nullptr);
+        CHECK(interrupted);
+        must_be_the_same(before, all_of(c, threads), c.name + ", " + kernel + ", interrupted");
+    }
+}
+
 // As data loaders do: the child of a process that has used threads has none of them.
 void a_forked_process_gets_the_same(const std::string& kernel) {
 #if !defined(__SANITIZE_THREAD__)
@@ -252,6 +273,7 @@ int main() {
         repeating_makes_no_difference(kernel, run::number_of_problems(250));
         threads_make_no_difference_to_large_problems(kernel);
         calls_at_the_same_time_do_not_mix(kernel);
+        an_interrupted_call_leaves_no_trace(kernel);
         a_forked_process_gets_the_same(kernel);
     });
     return check::result();

@@ -17,7 +17,7 @@ using cases::Case;
 
 // Everything that can be computed of it is as by hand.
 void must_be_as_by_hand(const Case& c, const std::string& kernel) {
-    const judge::Judge judge(c, c.name);
+    const judge::Judge judge(c);
     const run::Result result = run::attend(c, 2);
     judge.judge(result, kernel);
     judge.judge_weights(run::weights(c, result.lse, 2), kernel);
@@ -219,8 +219,8 @@ int main() {
         scores_of_tens_of_thousands_stay_finite(kernel);
         a_softcap_costs_no_digits(kernel);
         a_sink_may_outweigh_all_keys_or_none(kernel);
+        const double peak = regard::measure_peak(0.001);
+        CHECK(std::isfinite(peak) && peak > 0);
     });
-    const double peak = regard::measure_peak(0.001);
-    CHECK(std::isfinite(peak) && peak > 0);
     return check::result();
 }

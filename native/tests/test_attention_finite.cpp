@@ -140,7 +140,7 @@ void what_is_seen_is_not_hidden(const Case& c, std::uint64_t number, const std::
         rows_must_be_the_same(
             filled, before, after, [&](Query q) { return !is_touched(c, filled, q); }, when);
         if (with == kHuge) continue;  // float overflows where double does not
-        const judge::Judge judge(filled, c.name);
+        const judge::Judge judge(filled);
         judge.judge(after, when);
         judge.judge_weights(run::weights(filled, after.lse, 2), when);
         for (const regard::Reduce reduce : {regard::Reduce::mean, regard::Reduce::maximum})
@@ -158,7 +158,7 @@ void a_sink_that_is_not_finite_is_not_hidden(const std::string& kernel) {
             c.sinks = exact::Array<float>(3);
             for (std::int64_t h = 0; h < 3; ++h) c.sinks[h] = h == 1 ? sink : 0.5F;
             c.point();
-            const judge::Judge judge(c, c.name);
+            const judge::Judge judge(c);
             judge.judge(run::attend(c, 2), kernel + ", a sink of " + std::to_string(sink));
         }
     }
