@@ -158,3 +158,16 @@ def test_maps_whose_columns_are_other_keys_are_refused() -> None:
     parts = [regard.attention(q, k[:, :, :n], v[:, :, :n], see=See(map=(4, 5))) for n in (11, NK)]
     with pytest.raises(ValueError, match=r"11 keys in 5 columns, 17 keys.*regard\.pooled"):
         merge(parts)
+
+
+def test_what_to_see_is_compared_with_its_queries() -> None:
+    some, none = torch.tensor([[True, False]]), torch.tensor([[False, False]])
+    see = See(received=True, queries=some)
+    assert see == See(received=True, queries=some.clone())
+    assert see != See(received=True, queries=none)
+    assert see != See(received=True, queries=some[:, :1])
+    assert see != See(received=True)
+    assert See(received=True) != see
+    assert see != See(received=True, queries=some.to("meta"))
+    assert see != "see"
+    assert len({see, See(received=True, queries=some.clone()), See(top=3), See(top=3)}) == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -12,18 +12,36 @@ from torch import Tensor
 
 __all__ = ["Observation", "See", "merge"]
 
+# What int(…), float(…) and their like raise for what they cannot convert.
+NOT_A_NUMBER = (TypeError, ValueError, RuntimeError, OverflowError)
 
-@dataclass(frozen=True)
+MOST_CELLS = 2**31  # of a picture
+_MOST_TOP = 2**20
+_LAST_START = 2**40
+
+
+def shown(value: object) -> str:
+    """A value as messages show it: on one line, and not too long."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # a number with thousands of digits
+        text = f"a very large {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:60]} … {text[-20:]}"
+
+
+@dataclass(frozen=True, eq=False)
 class See:
     """What attention is to report. The log-sum-exp always comes with it.
 
     - `entropy`: of each query's weights
-    - `top`: how many of the strongest keys of each query
-    - `map`: (rows, columns) of a picture of all weights
+    - `top`: how many of the strongest keys of each query, at most 2**20
+    - `map`: (rows, columns) of a picture of all weights, with at most 2**31 cells
     - `received`: the weight that each key received from all queries; costs a second pass
     - `distance`: how far from its own position each query looks, on average
     - `queries`: (B, Nq) bool, which queries count in `map` and `received`; the output and all else
       are unaffected. Padding should not count.
+
+    Two are equal if they ask for the same, of queries that are equal one by one.
 
     >>> See(entropy=True, top=8, map=(128, 128))
     See(entropy=True, top=8, map=(128, 128), received=False, distance=False, queries=None)
@@ -40,21 +58,24 @@ class See:
         for name in ("entropy", "received", "distance"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(
-                    f"See(): {name} must be True or False; got {getattr(self, name)!r}. "
+                    f"See(): {name} must be True or False; got {shown(getattr(self, name))}. "
                     "bool(…) makes it one of them."
                 )
-        if not _is_count(self.top, least=0):
+        if not _is_count(self.top, least=0) or self.top > _MOST_TOP:
             raise ValueError(
-                f"See(): top must be a whole number, 0 or more; got {self.top!r}. "
+                f"See(): top must be a whole number from 0 to 2**20; got {shown(self.top)}. "
                 "It is how many of the strongest keys of each query are named."
             )
         shape, queries = cast("object", self.map), cast("object", self.queries)
         if shape is not None and not (
-            isinstance(shape, tuple) and len(shape) == 2 and all(_is_count(n, 1) for n in shape)
+            isinstance(shape, tuple)
+            and len(shape) == 2
+            and all(_is_count(n, 1) for n in shape)
+            and shape[0] * shape[1] <= MOST_CELLS
         ):
             raise ValueError(
-                f"See(): map must be (rows, columns), each 1 or more, or None; got {shape!r}. "
-                "It is the size of the picture."
+                "See(): map must be (rows, columns), each 1 or more, with at most 2**31 cells, or "
+                f"None; got {shown(shape)}. It is the size of the picture."
             )
         if queries is not None:
             if not isinstance(queries, Tensor) or queries.dtype != torch.bool:
@@ -63,11 +84,37 @@ class See:
                     f"See(): queries must be a boolean tensor; got {found}. "
                     "It is True for each query that counts in map and received."
                 )
+            if queries.is_nested or queries.layout != torch.strided:
+                found = "a nested one" if queries.is_nested else str(queries.layout)
+                raise TypeError(
+                    f"See(): queries must be a dense (strided) tensor; got {found}. "
+                    "queries.to_dense() makes one of a sparse one."
+                )
             if queries.dim() != 2:
                 raise ValueError(
                     f"See(): queries must be (B, Nq); got {tuple(queries.shape)}. "
                     "A query counts for all heads, or for none."
                 )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, See):
+            return NotImplemented
+        return self._flags == other._flags and _are_equal(self.queries, other.queries)
+
+    def __hash__(self) -> int:
+        return hash(self._flags)
+
+    @property
+    def _flags(self) -> tuple[object, ...]:
+        """All but the queries, which may change."""
+        return self.entropy, self.top, self.map, self.received, self.distance
+
+
+def _are_equal(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None or one is other:
+        return one is other
+    # On the meta device there is nothing to compare.
+    return one.device == other.device and not one.is_meta and torch.equal(one, other)
 
 
 def _is_count(value: object, least: int) -> bool:
@@ -139,12 +186,12 @@ def merge(
     >>> torch.allclose(out, regard.attention(q, k, k), atol=1e-6)
     True
     """
-    parts = list(parts)
     if over not in ("queries", "keys"):
         raise ValueError(
-            f"merge(): over must be 'queries' or 'keys'; got {over!r}. "
+            f"merge(): over must be 'queries' or 'keys'; got {shown(over)}. "
             "It is what the parts have different ones of."
         )
+    parts = _check_parts(parts)
     if not parts:
         raise ValueError(
             "merge(): parts must hold at least one pair (output, Observation); got none. "
@@ -181,13 +228,113 @@ def merge(
 def _starts(starts: Sequence[int] | None, lengths: list[int], over: str) -> list[int]:
     if starts is None:
         return [sum(lengths[:part]) for part in range(len(lengths))]
-    starts = [operator.index(start) for start in starts]
-    if len(starts) != len(lengths) or min(starts) < 0:
+    try:
+        found = [operator.index(start) for start in starts]
+    except NOT_A_NUMBER:
+        found = []
+    if len(found) != len(lengths) or not 0 <= min(found) <= max(found) <= _LAST_START:
         raise ValueError(
-            f"merge(): starts must be {len(lengths)} numbers of 0 or more; got {starts}. "
-            f"Each says which of the {over} is the first of its part."
+            f"merge(): starts must be {len(lengths)} whole numbers from 0 to 2**40; "
+            f"got {shown(starts)}. Each says which of the {over} is the first of its part."
         )
-    return starts
+    return found
+
+
+# ── are these parts? ──────────────────────────────────────────────────────────────────────────
+
+
+def _check_parts(parts: object) -> list[Part]:
+    """The parts, each of which is in order, all in the same types and on the same device."""
+    if isinstance(parts, Tensor | Observation) or not isinstance(parts, Iterable):
+        raise TypeError(
+            "merge(): parts must be a list of pairs (output, Observation); got "
+            f"{type(parts).__name__}. regard.attention(…, see=…) returns such a pair."
+        )
+    checked = [_check_part(n, part) for n, part in enumerate(parts)]
+    for name in ("output", *_FIELDS):
+        tensors = [
+            x
+            for out, seen in checked
+            if (x := out if name == "output" else getattr(seen, name)) is not None
+        ]
+        kinds = [(x.dtype, x.device) for x in tensors]
+        if any(kind != kinds[0] for kind in kinds):
+            raise TypeError(
+                f"merge(): {name} must have the same type and device in all parts; got "
+                f"{', '.join(f'{dtype} on {device}' for dtype, device in kinds)}. "
+                "They are parts of one attention: .to(…) converts what is not."
+            )
+    return checked
+
+
+# The axes that each field of an Observation shares with the output (B, H, Nq, Dv), and how many
+# others follow.
+_FIELDS = {
+    "lse": (3, 0),
+    "entropy": (3, 0),
+    "distance": (3, 0),
+    "top_keys": (3, 1),
+    "top_weights": (3, 1),
+    "map": (2, 2),
+    "received": (2, 1),
+}
+
+
+def _check_part(n: int, part: object) -> Part:
+    if not isinstance(part, tuple | list) or len(part) != 2:
+        raise TypeError(
+            "merge(): each of parts must be a pair (output, Observation); got "
+            f"{type(part).__name__} for part {n}. A single part is merge([part])."
+        )
+    out, seen = part
+    if not isinstance(out, Tensor) or not isinstance(seen, Observation):
+        raise TypeError(
+            "merge(): each of parts must be a pair (output, Observation); got "
+            f"({type(out).__name__}, {type(seen).__name__}) for part {n}. "
+            "regard.attention(…, see=…) returns such a pair."
+        )
+    if out.is_nested or out.layout != torch.strided or out.dim() != 4:
+        found = f"{out.dim()} axes, {out.layout}{', nested' if out.is_nested else ''}"
+        raise ValueError(
+            f"merge(): outputs must be (B, H, Nq, Dv), four axes, dense; got {found} for part {n}. "
+            "It is what regard.attention(…, see=…) returns."
+        )
+    for name, (shared, more) in _FIELDS.items():
+        _check_field(n, name, getattr(seen, name), out, shared, more)
+    sizes = [None if x is None else tuple(x.shape) for x in (seen.top_keys, seen.top_weights)]
+    if sizes[0] != sizes[1]:
+        raise ValueError(
+            f"merge(): top_keys and top_weights must have the same shape; got {sizes[0]} and "
+            f"{sizes[1]} for part {n}. See(top=…) asks for both."
+        )
+    if seen.sinks is not None and tuple(seen.sinks.shape) != (out.shape[1],):
+        raise ValueError(
+            f"merge(): sinks must be (H,) = ({out.shape[1]},); got {tuple(seen.sinks.shape)} for "
+            f"part {n}. They are what was given to regard.attention(…, sinks=…)."
+        )
+    return out, seen
+
+
+def _check_field(n: int, name: str, x: object, out: Tensor, shared: int, more: int) -> None:
+    if x is None and name != "lse":
+        return
+    expected = (*(str(size) for size in out.shape[:shared]), *("·" for _ in range(more)))
+    shown_shape = f"({', '.join(expected)})"
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"merge(): {name} must be a torch.Tensor {shown_shape}; got {type(x).__name__} for "
+            f"part {n}. It is what regard.attention(…, see=…) reports."
+        )
+    if x.dim() != shared + more or x.shape[:shared] != out.shape[:shared]:
+        raise ValueError(
+            f"merge(): {name} must be {shown_shape}, as its output {tuple(out.shape)} is; got "
+            f"{tuple(x.shape)} for part {n}. Output and Observation must be of one call."
+        )
+    if x.device != out.device:
+        raise ValueError(
+            f"merge(): {name} must be on its output's device {out.device}; got {x.device} for part "
+            f"{n}. {name}.to(…) moves it."
+        )
 
 
 # ── over queries ──────────────────────────────────────────────────────────────────────────────

@@ -14,6 +14,7 @@ from attention_problems import (
     Problem,
     assert_right,
     assert_same,
+    floor,
     largest,
     on_each_backend,
     on_each_backend_and_dtype,
@@ -28,11 +29,11 @@ from torch import Tensor
 
 import regard
 
-GRADIENT_SIZES = SMALL * 6 + (16, 17, 33, 95, 97, 257)
+GRADIENT_SIZES = SMALL * 9 + (16, 17, 33, 95, 97, 257)
 
 
 def of_eager(problem: Problem, dtype: torch.dtype, flowing: Tensor) -> dict[str, Tensor]:
-    """The gradients of q, k, v and of the bias through the eager computation, in `dtype`."""
+    """The gradients of q, k, v, bias and sinks through the eager computation, in `dtype`."""
     inputs = {
         name: getattr(problem, name).detach().to(dtype).requires_grad_() for name in ("q", "k", "v")
     }
@@ -40,8 +41,9 @@ def of_eager(problem: Problem, dtype: torch.dtype, flowing: Tensor) -> dict[str,
         name: given.to(dtype) if isinstance(given, Tensor) and given.is_floating_point() else given
         for name, given in problem.options.items()
     }
-    if "bias" in options:
-        inputs["bias"] = options["bias"] = options["bias"].detach().requires_grad_()
+    for name in ("bias", "sinks"):
+        if name in options:
+            inputs[name] = options[name] = options[name].detach().requires_grad_()
     copied = Problem(inputs["q"], inputs["k"], inputs["v"], options, problem.random)
     output = copied.eager.output
     found = torch.autograd.grad(output, list(inputs.values()), flowing.to(dtype))
@@ -52,10 +54,11 @@ def of_backend(
     problem: Problem, backend: str, flowing: Tensor, see: regard.See | None = None
 ) -> dict[str, Tensor]:
     inputs = {name: getattr(problem, name).detach() for name in ("q", "k", "v")}
-    if "bias" in problem.options:
-        inputs["bias"] = problem.options["bias"].detach()
+    for name in ("bias", "sinks"):
+        if name in problem.options:
+            inputs[name] = problem.options[name].detach()
     inputs = {name: x.requires_grad_() for name, x in inputs.items()}
-    changed = {name: inputs[name] for name in inputs if name == "bias"}
+    changed = {name: x for name, x in inputs.items() if name in problem.options}
     copied = Problem(inputs["q"], inputs["k"], inputs["v"], problem.options, problem.random)
     if see is None:
         output = copied.attend(backend, **changed)
@@ -79,13 +82,13 @@ def test_gradients_are_as_right_as_those_of_the_eager_computation(
     see = data.draw(st.none() | sights(problem).map(lambda sight: sight.see))
     found = of_backend(problem, backend, flowing, see)
     truth, peer = (of_eager(problem, precision, flowing) for precision in (torch.float64, dtype))
-    size = 4 * unit(dtype) * score_size(problem, problem.truth())
+    size = unit(dtype) * floor(problem)
     for name, gradient in found.items():
         expected = truth[name].numpy()
         assert gradient.dtype == dtype
         assert gradient.shape == expected.shape
-        floor = size * largest(expected) * largest(flowing)
-        assert_right(f"d{name}", gradient, expected, peer[name], floor, factor=3)
+        allowance = size * largest(expected) * largest(flowing)
+        assert_right(f"d{name}", gradient, expected, peer[name], allowance, factor=3)
 
 
 @on_each_backend

@@ -17,11 +17,11 @@ from attention_problems import (
     assert_same,
     assert_same_bits,
     exponent_size,
+    floor,
     largest,
     on_each_backend,
     parts,
     problems,
-    score_size,
     sights,
     unit,
 )
@@ -107,6 +107,8 @@ def test_logits_of_ten_thousand_and_more_stay_finite(
         output, seen = problem.observe(backend, sight.see, scale=signed, softcap=None)
         for name, found in parts(output, seen).items():
             assert found.isfinite().all(), name
+        weights = whole_weights(problem.with_options(scale=signed, softcap=None), backend)
+        assert weights.isfinite().all()
 
 
 # ── values ────────────────────────────────────────────────────────────────────────────────────
@@ -576,6 +578,5 @@ def test_lse_is_the_logarithm_of_the_sum_of_exponentials_in_float64(
 ) -> None:
     problem = data.draw(problems(magnitudes=(1.0, 6.0, 1e3)))
     _, seen = problem.observe(backend, regard.See())
-    step = problem.truth()
-    floor = 4 * unit(torch.float32) * score_size(problem, step)
-    assert_right("lse", seen.lse, step.lse, problem.eager.lse, floor)
+    allowance = unit(torch.float32) * floor(problem)
+    assert_right("lse", seen.lse, problem.truth().lse, problem.eager.lse, allowance)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-N_QUERIES, N_KEYS = 4096, 16384  # whose scores would take 256 MiB
+N_QUERIES, N_KEYS = 3072, 12288  # whose scores would take 144 MiB
 
 # Prints for each way by how many bytes the peak of memory grew over what was in use before.
 SCRIPT = """
@@ -56,8 +56,8 @@ for what in ("pooled", "forward", "backward"):
     ("backend", "limits"),
     [
         # The native backward pass is in chunks of PyTorch operations.
-        ("native", {"pooled": 24, "forward": 24, "backward": 144}),
-        ("torch", {"pooled": 144, "forward": 144, "backward": 144}),
+        ("native", {"pooled": 24, "forward": 24, "backward": 96}),
+        ("torch", {"pooled": 96, "forward": 96, "backward": 96}),
     ],
     ids=["native", "torch"],
 )

@@ -1,15 +1,18 @@
-"""What surrounds a call must not change it: default types, masks made of the lowest float, zeros
-that were never written down."""
+"""What surrounds a call must not change it: default types, autocast, a compiler, masks made of the
+lowest float, zeros that were never written down."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 import regard
+from regard import reference
 
 BACKENDS = ("native", "torch")
 
@@ -90,3 +93,164 @@ def test_a_named_backend_is_used_or_refused_for_tiles_too() -> None:
     q = torch.randn(1, 1, 5, 7).as_subclass(Other)
     with pytest.raises(ValueError, match="native"):
         regard.weights(q, q, backend="native")
+
+
+# ── autocast ──────────────────────────────────────────────────────────────────────────────────
+
+
+def qkv(requires_grad: bool = False, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    random = torch.Generator().manual_seed(0)
+    return [
+        torch.randn(2, 3, n, 11, generator=random).to(dtype).requires_grad_(requires_grad)
+        for n in (5, 7, 7)
+    ]
+
+
+def output(backend: str) -> list[Tensor]:
+    return [regard.attention(*qkv(), causal=True, backend=backend)]
+
+
+def observed(backend: str) -> list[Tensor]:
+    see = regard.See(entropy=True, map=(2, 3), received=True)
+    out, seen = regard.attention(*qkv(), see=see, backend=backend)
+    assert seen.entropy is not None
+    assert seen.map is not None
+    assert seen.received is not None
+    return [out, seen.lse, seen.entropy, seen.map, seen.received]
+
+
+def gradients(backend: str) -> list[Tensor]:
+    tensors = qkv(requires_grad=True)
+    out = regard.attention(*tensors, softcap=20.0, backend=backend)
+    return [out, *torch.autograd.grad(out.square().sum(), tensors)]
+
+
+def tiles(backend: str) -> list[Tensor]:
+    q, k, _ = qkv()
+    return [regard.weights(q, k, backend=backend), regard.weights(q, k, rows=(1, 3), keys=(2, 5))]
+
+
+def pictures(backend: str) -> list[Tensor]:
+    q, k, _ = qkv()
+    _, seen = regard.attention(q, k, k, see=regard.See(), backend=backend)
+    return [
+        regard.pooled(q, k, shape=(2, 3), backend=backend),
+        regard.pooled(q, k, shape=(2, 3), lse=seen.lse, reduce="max", backend=backend),
+    ]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("compute", [output, observed, gradients, tiles, pictures])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_autocast_changes_no_bit(
+    backend: str, compute: Callable[[str], list[Tensor]], dtype: torch.dtype
+) -> None:
+    expected = compute(backend)
+    with torch.autocast("cpu", dtype):
+        found = compute(backend)
+        assert (qkv()[0] @ qkv()[0].mT).dtype == dtype  # it is at work, and still is
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == torch.float32
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize("kind", [None, torch.bool, torch.float32], ids=str)
+def test_autocast_is_applied_to_pytorchs_signature(
+    dtype: torch.dtype, kind: torch.dtype | None
+) -> None:
+    q, k, v = qkv(dtype=dtype)
+    mask = None if kind is None else torch.eye(5, 7).to(kind)
+    with torch.autocast("cpu", torch.bfloat16):
+        if dtype == torch.float64 and kind == torch.float32:  # the mask is cast alone, and refused
+            with pytest.raises(RuntimeError):
+                functional.scaled_dot_product_attention(q, k, v, mask)
+            with pytest.raises(TypeError, match="attn_mask"):
+                regard.scaled_dot_product_attention(q, k, v, mask)
+            return
+        theirs = functional.scaled_dot_product_attention(q, k, v, mask)
+        ours = regard.scaled_dot_product_attention(q, k, v, mask)
+        mixed = regard.scaled_dot_product_attention(q.float(), k.bfloat16(), v.float(), mask)
+    torch.testing.assert_close(ours, theirs, atol=0.02, rtol=0.02)
+    kept = ours.dtype
+    assert torch.equal(
+        ours, regard.scaled_dot_product_attention(q.to(kept), k.to(kept), v.to(kept), mask)
+    )
+    assert mixed.dtype == torch.bfloat16
+
+
+# ── a compiler ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_sizes_that_are_not_known_yet_fit_the_mask_that_fits_them() -> None:
+    def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
+        out, seen = regard.attention(
+            q,
+            k,
+            v,
+            causal=True,
+            mask=mask,
+            window=(q.shape[2], 0),
+            position=k.shape[2] - q.shape[2],
+            see=regard.See(entropy=True),
+        )
+        return out, seen.entropy
+
+    torch._dynamo.reset()
+    graphs = 0
+
+    def count(graph: torch.fx.GraphModule, _: list[Any]) -> Callable[..., Any]:
+        nonlocal graphs
+        graphs += 1
+        return graph.forward
+
+    compiled = torch.compile(attend, dynamic=True, fullgraph=True, backend=count)
+    for n_queries, n_keys in ((5, 7), (6, 11), (13, 17)):
+        q, k, v = (torch.randn(1, 2, n, 4) for n in (n_queries, n_keys, n_keys))
+        mask = torch.rand(n_queries, n_keys) < 0.7
+        for one, other in zip(compiled(q, k, v, mask), attend(q, k, v, mask), strict=True):
+            assert one is not None
+            assert other is not None
+            assert torch.equal(one, other)
+    assert graphs == 1  # the sizes did not become constants
+
+
+def test_pytorchs_signature_compiles_with_sizes_that_are_not_known_yet() -> None:
+    def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        causal = regard.scaled_dot_product_attention(q, k, v, is_causal=q.shape[2] > 1)
+        return causal, regard.scaled_dot_product_attention(q, k, v, mask, scale=q.shape[2] ** -0.5)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(attend, dynamic=True, fullgraph=True, backend="eager")
+    for autocast in (False, True, False):
+        for n_queries, n_keys in ((5, 7), (6, 11)):
+            q, k, v = (torch.randn(1, 2, n, 4) for n in (n_queries, n_keys, n_keys))
+            mask = torch.rand(n_queries, n_keys) < 0.7
+            with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+                for one, other in zip(compiled(q, k, v, mask), attend(q, k, v, mask), strict=True):
+                    assert one.dtype == (torch.bfloat16 if autocast else torch.float32)
+                    torch.testing.assert_close(one, other)
+
+
+# ── far away ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("position", [-(2**40), -3, 0, 2**40 - 3, 2**40])
+@pytest.mark.parametrize(
+    "window",
+    [(2**50, 2), (2**50, 2**50), (2, 2**50), (2**70, 2**70), (None, 2**50), (2**40, 2**40)],
+    ids=str,
+)
+def test_windows_are_as_wide_as_they_are_said_to_be(
+    backend: str, position: int, window: tuple[int | None, int | None]
+) -> None:
+    q, k, v = qkv()
+    # NumPy's integers end at 2**63.
+    left, right = (None if side is None else min(side, 2**60) for side in window)
+    allowed = reference.allowed_keys(5, 7, window=(left, right), position=position)
+    expected = regard.attention(q, k, v, mask=torch.from_numpy(allowed), backend=backend)
+    found = regard.attention(q, k, v, position=position, window=window, backend=backend)
+    torch.testing.assert_close(found, expected)
+    tile = regard.weights(q, k, position=position, window=window, backend=backend)
+    assert torch.equal(tile[0, 0] > 0, torch.from_numpy(allowed))

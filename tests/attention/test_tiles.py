@@ -89,8 +89,8 @@ def test_any_tile_of_the_weights_is_right(
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     assert found.dtype == wide
     # The whole of eager's error is the measure: a tile may be a single number.
-    floor = 4 * unit(wide) * exponent_size(problem) + 2 * error(peer, step.weights)
-    assert_right("tile", found, step.weights[..., rows, keys], peer[..., rows, keys], floor)
+    allowance = 4 * unit(wide) * exponent_size(problem) + 2 * error(peer, step.weights)
+    assert_right("tile", found, step.weights[..., rows, keys], peer[..., rows, keys], allowance)
     assert not found[torch.from_numpy(~step.allowed[..., rows, keys])].any()
 
 

@@ -4,6 +4,7 @@
 - `tiles.py`: `weights` and `pooled`, any part of the weights, any time later
 - `checks.py`, `tensors.py`: what can be wrong with arguments; `problem.py`: they, if nothing is
 - `native.py`: to the C++ kernel; `eager.py`: when it may be called without the operator
+- `autocast.py`: that torch.autocast changes nothing but what it should
 - `scores.py`, `chunks.py`, `observe.py`, `bins.py`, `backward.py`: the torch backend
 - `operator.py`: as operators of torch.library; `results.py`: new tensors for results
 - `dispatch.py`: what each backend can do, and which one takes a call

@@ -82,7 +82,8 @@ def attention(
     Which keys, all of them together:
 
     - `mask`: bool, **True = may attend**, broadcasts to (B, H, Nq, Nk) and is never expanded
-    - `lengths` (B,): how many keys of each sequence are real, from the left
+    - `lengths` (B,): how many keys of each sequence are real, from the left; less than 0 is 0, and
+      more than Nk is Nk
     - `causal`: query i stands at p = i + Nk − Nq, the last query beside the last key, and key j at
       j; only j ≤ p. `position` puts query i at i + position instead; 0 aligns the first ones.
     - `window=(left, right)`: only p − left ≤ j ≤ p + right; None is unbounded
@@ -95,9 +96,10 @@ def attention(
     - `sinks` (H,): one more logit a head, which takes weight and gives no value
     - `dropout`: each weight is dropped with this chance, the others grow; always on if not 0
 
-    Scores and softmax are computed in float32 at least, in float64 for float64. A query without a
-    key gets output 0 and gradient 0. A NaN or an infinity that a query may attend to makes its
-    output not finite; one that it may not attend to has no effect, on outputs or gradients.
+    Scores and softmax are computed in float32 at least, in float64 for float64; torch.autocast
+    changes neither that nor the type of the output, which is q's. A query without a key gets output
+    0 and gradient 0. A NaN or an infinity that a query may attend to makes its output not finite;
+    one that it may not attend to has no effect, on outputs or gradients.
 
     Gradients flow to q, k, v, bias and sinks, once; what was seen carries none. Memory beside
     inputs and results is O(N · D) and some tiles: no path holds Nq × Nk.
@@ -121,6 +123,7 @@ def attention(
         and softcap is None
         and sinks is None
         and position is None
+        and type(dropout) is float  # what else may be 0, or have no ==, goes the long way
         and dropout == 0.0
         and (backend is None or backend == "native")
     ):

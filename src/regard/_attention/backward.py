@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from regard._attention.autocast import without_autocast
 from regard._attention.chunks import Dropper
 from regard._attention.problem import Problem, Tile
 from regard._attention.scores import Scores, all_finite, grouped, score, soften
@@ -48,6 +49,13 @@ def pull_back(
     seed: Tensor | None = None,
 ) -> Gradients:
     """The gradients of q, k, v, bias and sinks from that of the output, (B, H, Nq, Dv)."""
+    with without_autocast(problem.q.device):
+        return _pull_back(problem, grad, wanted, dropout, seed)
+
+
+def _pull_back(
+    problem: Problem, grad: Tensor, wanted: Sequence[bool], dropout: float, seed: Tensor | None
+) -> Gradients:
     gradients = new_gradients(problem, wanted, problem.dtype)
     if problem.has_keys and seed is None and grad.device.type == "cpu":
         # The bits of a batched product depend on the batch, and on where its matrices begin in

@@ -7,17 +7,20 @@ import operator
 from collections.abc import Sequence
 from typing import SupportsFloat
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard._attention.problem import Problem
 from regard._attention.tensors import FLOATS, check_dense, check_device, check_shapes, check_types
-from regard.observation import See
+from regard.observation import NOT_A_NUMBER, See, shown
 
 __all__ = ["Window", "check", "check_dropout", "check_lse", "check_see"]
 
 Window = tuple[int | None, int | None]
-_FURTHEST = 2**40  # so that positions and windows cannot overflow
+_FURTHEST = 2**40  # so that positions cannot overflow
+_WIDEST = 2**42  # a window so wide reaches every key from every position
+_LONGEST = 2**62  # what lengths are counted with
 
 
 def check(
@@ -66,7 +69,8 @@ def check(
 def _check_causal(call: str, causal: object) -> bool:
     if not isinstance(causal, bool):
         raise TypeError(
-            f"{call}: causal must be True or False; got {causal!r}. bool(…) makes it one of them."
+            f"{call}: causal must be True or False; got {shown(causal)}. "
+            "bool(…) makes it one of them."
         )
     return causal
 
@@ -76,7 +80,7 @@ def _check_window(call: str, window: object) -> Window:
         return None, None
     if not isinstance(window, tuple | list) or len(window) != 2:
         raise ValueError(
-            f"{call}: window must be (left, right); got {window!r}. "
+            f"{call}: window must be (left, right); got {shown(window)}. "
             "Each is a number of keys, or None for all on that side."
         )
     left, right = (
@@ -85,12 +89,12 @@ def _check_window(call: str, window: object) -> Window:
     )
     if (left is not None and left < 0) or (right is not None and right < 0):
         raise ValueError(
-            f"{call}: window must be (left, right), each 0 or more; got {tuple(window)}. "
+            f"{call}: window must be (left, right), each 0 or more; got {shown(tuple(window))}. "
             "(0, 0) is the query's own position alone; None is unbounded."
         )
     return (
-        None if left is None else min(left, _FURTHEST),
-        None if right is None else min(right, _FURTHEST),
+        None if left is None else min(left, _WIDEST),
+        None if right is None else min(right, _WIDEST),
     )
 
 
@@ -100,19 +104,23 @@ def _check_position(call: str, position: object) -> int | None:
     position = _whole(call, "position", position)
     if abs(position) > _FURTHEST:
         raise ValueError(
-            f"{call}: position must be within ±2**40; got {position}. "
+            f"{call}: position must be within ±2**40; got {shown(position)}. "
             "Query i stands at i + position, key j at j."
         )
     return position
 
 
 def _whole(call: str, name: str, value: object) -> int:
+    if type(value) is int:
+        return value  # as it is: to torch.compile it may be the size of something
     try:
         if not isinstance(value, bool):
             return operator.index(value)  # pyright: ignore[reportArgumentType]
-    except TypeError:
+    except NOT_A_NUMBER:
         pass
-    raise TypeError(f"{call}: {name} must be a whole number; got {value!r}. int(…) makes it one.")
+    raise TypeError(
+        f"{call}: {name} must be a whole number; got {shown(value)}. int(…) makes it one."
+    )
 
 
 def _check_mask(call: str, mask: object, q: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -143,7 +151,8 @@ def _four_axes(call: str, name: str, x: Tensor, shape: tuple[int, ...]) -> Tenso
     """x with axes of length 1 in front, if it broadcasts to the scores without growing them."""
     found = tuple(x.shape)
     full = (1,) * (4 - len(found)) + found
-    if len(full) > 4 or any(n not in (1, size) for n, size in zip(full, shape, strict=True)):
+    # Not `n in (1, size)`: torch.compile says no where one of two equal sizes became a constant.
+    if len(full) > 4 or any(n != 1 and n != size for n, size in zip(full, shape, strict=True)):
         raise ValueError(
             f"{call}: {name} must broadcast to (B, H, Nq, Nk) = {tuple(shape)}; got {found}. "
             "Each axis, from the last, must be of that length or 1."
@@ -160,7 +169,13 @@ def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
                 f"got {type(lengths).__name__}. Give one for each sequence of the batch."
             )
         whole = [_whole(call, "each of lengths", length) for length in lengths]
+        if any(abs(length) > _LONGEST for length in whole):
+            raise ValueError(
+                f"{call}: each of lengths must be within ±2**62; got {shown(lengths)}. "
+                "None leaves all keys in place."
+            )
         lengths = torch.tensor(whole, dtype=torch.int64, device=q.device)
+    check_dense(call, "lengths", lengths)
     if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
         raise TypeError(
             f"{call}: lengths must be whole numbers; got {lengths.dtype}. "
@@ -179,15 +194,26 @@ def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
 
 
 def _number(call: str, name: str, value: object) -> float:
-    if isinstance(value, bool | str) or not isinstance(value, SupportsFloat):
-        raise TypeError(f"{call}: {name} must be a number; got {value!r}. float(…) makes it one.")
-    return float(value)
+    try:
+        is_list = isinstance(value, np.ndarray) and value.ndim  # which float() takes, and regrets
+        if isinstance(value, SupportsFloat) and not isinstance(value, bool | str) and not is_list:
+            return float(value)
+    except OverflowError:
+        raise ValueError(
+            f"{call}: {name} must be a number that a float can hold; got {shown(value)}. "
+            "float(…) must make it one."
+        ) from None
+    except NOT_A_NUMBER:
+        pass
+    raise TypeError(f"{call}: {name} must be a number; got {shown(value)}. float(…) makes it one.")
 
 
 def _check_scale(call: str, scale: object) -> float:
     number = _number(call, "scale", scale)
     if not -math.inf < number < math.inf:
-        raise ValueError(f"{call}: scale must be a finite number; got {scale}. None is 1/√D.")
+        raise ValueError(
+            f"{call}: scale must be a finite number; got {shown(scale)}. None is 1/√D."
+        )
     return number
 
 
@@ -195,7 +221,8 @@ def _check_softcap(call: str, softcap: object) -> float:
     number = _number(call, "softcap", softcap)
     if not 1e-30 <= number <= 1e30:  # what a float32 can be divided by, and holds
         raise ValueError(
-            f"{call}: softcap must be a number greater than 0, from 1e-30 to 1e30; got {softcap}. "
+            f"{call}: softcap must be a number greater than 0, from 1e-30 to 1e30; "
+            f"got {shown(softcap)}. "
             "None leaves the scores as they are."
         )
     return number
@@ -221,14 +248,16 @@ def _check_sinks(call: str, sinks: object, q: Tensor) -> Tensor:
 def check_dropout(call: str, dropout: object) -> float:
     number = _number(call, "dropout", dropout)
     if not 0.0 <= number < 1.0:
-        raise ValueError(f"{call}: dropout must be in [0, 1); got {dropout}. 0 drops nothing.")
+        raise ValueError(
+            f"{call}: dropout must be in [0, 1); got {shown(dropout)}. 0 drops nothing."
+        )
     return number
 
 
 def check_see(call: str, see: object, q: Tensor) -> None:
     if not isinstance(see, See):
         raise TypeError(
-            f"{call}: see must be a regard.See, or None; got {see!r}. "
+            f"{call}: see must be a regard.See, or None; got {shown(see)}. "
             "regard.See(entropy=True, top=8) is one."
         )
     if see.queries is not None:

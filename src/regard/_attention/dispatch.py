@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard._attention import chunks, native
+from regard._attention.autocast import without_autocast
 from regard._attention.problem import Problem
 from regard.observation import Observation, See
 
@@ -92,4 +93,5 @@ def run(
     """The output, and what was asked for in `see`."""
     if backend == "native" and problem.has_keys and problem.q.shape[3]:
         return native.attend(problem, see)
-    return chunks.attend(problem, see, dropout, seed)
+    with without_autocast(problem.q.device):
+        return chunks.attend(problem, see, dropout, seed)

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from regard._attention import native
 from regard._attention.attend import attend
+from regard._attention.autocast import cast, is_any_enabled
+from regard._attention.tensors import check_dense
+from regard.observation import shown
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -28,43 +31,68 @@ def scaled_dot_product_attention(
     `query` (…, H, Nq, D), `key` (…, H, Nk, D), `value` (…, H, Nk, Dv) with leading axes that
     broadcast, or none; with `enable_gqa`, key and value may have fewer heads, which divide H.
     `is_causal` is aligned to the **start**: query i attends to keys up to i. `attn_mask` is
-    boolean, True = attend, or a float that is added to the scores; it and `is_causal` exclude each
-    other, as PyTorch's documentation says (its fused CPU kernel lets both pass).
+    boolean, True = attend, or a float that is added to the scores. A query that is masked from
+    every key gets 0. Under torch.autocast, query, key, value and a float mask are cast to its type,
+    unless they are float64. All this is as in PyTorch.
 
-    A query that is masked from every key gets 0, as in PyTorch. Unlike PyTorch's, a NaN in a key or
-    value that is masked has no effect, and a `dropout_p` of 1 or less than 0 is refused.
+    Unlike PyTorch's:
+
+    - scores and softmax are computed in float32 at least, also under torch.autocast
+    - a NaN or an infinity in a key or value that is masked has no effect
+    - `attn_mask` and `is_causal` exclude each other, as PyTorch's documentation says: its fused
+      kernel for the CPU lets both pass
+    - a `dropout_p` of 1, or less than 0, is refused, and so are fewer values than keys
+    - there are gradients, once: double backward (create_graph=True), torch.func.grad and its
+      relatives, and forward-mode derivatives are refused
+    - nested tensors are refused
 
     >>> x = torch.randn(2, 3, 5, 7)
     >>> expected = torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
     >>> torch.allclose(scaled_dot_product_attention(x, x, x, is_causal=True), expected, atol=1e-5)
     True
     """
+    if (
+        attn_mask is None
+        and type(dropout_p) is float
+        and dropout_p == 0.0
+        and (enable_gqa is False or enable_gqa is True)
+        and not is_any_enabled()
+        and _are_alike(query, key, is_causal)
+    ):
+        out = native.plain_attention(query, key, value, is_causal, scale)
+        if out is not None:
+            return out
     call = "scaled_dot_product_attention()"
     given: dict[str, object] = {"query": query, "key": key, "value": value}
     for name, tensor in given.items():
-        if not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"{call}: {name} must be a torch.Tensor; got {type(tensor).__name__}. "
-                f"torch.as_tensor({name}) makes one of numbers."
-            )
+        check_dense(call, name, tensor)
+        assert isinstance(tensor, Tensor)
         if tensor.dim() < 2:
             raise ValueError(
                 f"{call}: {name} must be (…, N, D), two axes or more; got {tuple(tensor.shape)}. "
                 f"{name}[None] adds an axis in front."
+            )
+    flags: dict[str, object] = {"is_causal": is_causal, "enable_gqa": enable_gqa}
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise TypeError(
+                f"{call}: {name} must be True or False; got {shown(flag)}. "
+                "bool(…) makes it one of them."
             )
     if attn_mask is not None and is_causal:
         raise ValueError(
             f"{call}: attn_mask must be None with is_causal=True; got both. "
             "regard.attention takes both: mask=… and causal=True."
         )
+    query, key, value, attn_mask = cast(query, key, value, attn_mask)
     position = 0 if is_causal and query.shape[-2] != key.shape[-2] else None
-    if attn_mask is None and position is None and dropout_p == 0.0 and _alike(query, key):
-        out = native.plain_attention(query, key, value, is_causal, scale)
-        if out is not None:
-            return out
     heads, key, value = _heads(call, query, key, value, enable_gqa)
     batch = _batch(call, query, key, value)
-    mask, bias = _mask_or_bias(call, attn_mask, query.dtype, batch)
+    has_heads = max(query.dim(), key.dim(), value.dim()) > 2
+    mask, bias = None, None
+    if attn_mask is not None:
+        scores = (*batch, *([heads] if has_heads else []), query.shape[-2], key.shape[-2])
+        mask, bias = _mask_or_bias(call, attn_mask, query.dtype, batch, scores)
     out = attend(
         call,
         _four_axes(query, batch, heads),
@@ -78,13 +106,21 @@ def scaled_dot_product_attention(
         position=position,
     )
     assert isinstance(out, Tensor)
-    has_heads = max(query.dim(), key.dim(), value.dim()) > 2
     return out.reshape(*batch, *([heads] if has_heads else []), *out.shape[2:])
 
 
-def _alike(query: Tensor, key: Tensor) -> bool:
-    """Have they four axes and the same heads, so that nothing is to be broadcast or grouped?"""
-    return query.dim() == 4 and query.shape[:2] == key.shape[:2]
+def _are_alike(query: object, key: object, is_causal: bool) -> bool:
+    """Have they four axes and the same heads, so that nothing is to be broadcast or grouped?
+
+    And do both ways to align them, to the start and to the end, mean the same?
+    """
+    if not isinstance(query, Tensor) or not isinstance(key, Tensor):
+        return False
+    if query.is_nested or key.is_nested or query.dim() != 4 or key.dim() != 4:
+        return False
+    return query.shape[:2] == key.shape[:2] and (
+        is_causal is False or (is_causal is True and query.shape[2] == key.shape[2])
+    )
 
 
 def _heads(
@@ -109,7 +145,7 @@ def _heads(
             key, value = (x.repeat_interleave(heads // x.shape[-3], dim=-3) for x in (key, value))
         return heads, key, value
     heads = next((size for size in sizes if size != 1), 1)
-    if any(size not in (1, heads) for size in sizes):
+    if any(size != 1 and size != heads for size in sizes):
         raise ValueError(
             f"{call}: query, key and value must have the same number of heads, or 1; {got}"
             "enable_gqa=True allows fewer for key and value."
@@ -138,19 +174,27 @@ def _four_axes(x: Tensor, batch: tuple[int, ...], heads: int | None = None) -> T
 
 
 def _mask_or_bias(
-    call: str, attn_mask: object, dtype: torch.dtype, batch: tuple[int, ...]
+    call: str,
+    attn_mask: object,
+    dtype: torch.dtype,
+    batch: tuple[int, ...],
+    scores: tuple[int, ...],
 ) -> tuple[Tensor | None, Tensor | None]:
-    if attn_mask is None:
-        return None, None
-    if not isinstance(attn_mask, Tensor):
-        raise TypeError(
-            f"{call}: attn_mask must be a torch.Tensor; got {type(attn_mask).__name__}. "
-            "torch.as_tensor(attn_mask) makes one of numbers."
-        )
+    """attn_mask as mask or as bias, if it broadcasts to the shape of the scores."""
+    check_dense(call, "attn_mask", attn_mask)
+    assert isinstance(attn_mask, Tensor)
     if attn_mask.dtype not in (torch.bool, torch.float32, dtype):
         raise TypeError(
             f"{call}: attn_mask must be boolean, float32 or of query's type {dtype}; "
             f"got {attn_mask.dtype}. attn_mask.bool() or .to(query.dtype) makes it so."
+        )
+    found = tuple(attn_mask.shape)
+    if len(found) > len(scores) or any(
+        n != 1 and n != size for n, size in zip(reversed(found), reversed(scores), strict=False)
+    ):
+        raise ValueError(
+            f"{call}: attn_mask must broadcast to (…, H, Nq, Nk) = {scores}; got {found}. "
+            "Each axis, from the last, must be of that length or 1."
         )
     if len(batch) > 1 and attn_mask.dim() > 3:
         attn_mask = _four_axes(attn_mask, batch)

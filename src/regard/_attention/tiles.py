@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from regard._attention import native
+from regard._attention.autocast import without_autocast
 from regard._attention.bins import bin_of, new_picture, pour
 from regard._attention.checks import Window, check, check_lse
 from regard._attention.dispatch import choose, run
 from regard._attention.eager import may_go_direct
 from regard._attention.problem import Problem, Tile
 from regard._attention.scores import score, weigh
-from regard.observation import See
+from regard.observation import MOST_CELLS, NOT_A_NUMBER, See, shown
 
 __all__ = ["pooled", "weights"]
 
@@ -72,11 +73,8 @@ def weights(
     chosen, problem, lse, tile = _prepare("weights()", problem, rows, keys, lse, backend)
     if chosen == "native":
         return native.weights(problem, lse, tile)
-    out = lse.new_zeros(*lse.shape, tile.key_end - tile.key)
-    for part, values in _parts(problem, lse, tile):
-        first, last = part.key - tile.key, part.key_end - tile.key
-        out[:, :, part.row : part.row_end, first:last] = values
-    return out
+    with without_autocast(q.device):
+        return _weights(problem, lse, tile)
 
 
 @torch.no_grad()
@@ -113,17 +111,17 @@ def pooled(
     call = "pooled()"
     if reduce not in ("mean", "max"):
         raise ValueError(
-            f"{call}: reduce must be 'mean' or 'max'; got {reduce!r}. "
+            f"{call}: reduce must be 'mean' or 'max'; got {shown(reduce)}. "
             "Each pixel is that of the weights in it."
         )
     try:
         height, width = (operator.index(size) for size in shape)
-    except (TypeError, ValueError):
+    except NOT_A_NUMBER:
         height = width = 0
-    if height < 1 or width < 1:
+    if height < 1 or width < 1 or height * width > MOST_CELLS:
         raise ValueError(
-            f"{call}: shape must be (rows, columns), whole numbers of 1 or more; got {shape!r}. "
-            "It is the size of the picture in pixels."
+            f"{call}: shape must be (rows, columns), whole numbers of 1 or more, with at most "
+            f"2**31 pixels; got {shown(shape)}. It is the size of the picture."
         )
     problem = check(
         call,
@@ -141,7 +139,8 @@ def pooled(
     chosen, problem, lse, tile = _prepare(call, problem, rows, keys, lse, backend)
     if chosen == "native":
         return native.pooled(problem, lse, tile, (height, width), reduce == "max")
-    return _pooled(problem, lse, tile, (height, width), reduce)
+    with without_autocast(q.device):
+        return _pooled(problem, lse, tile, (height, width), reduce)
 
 
 def _prepare(
@@ -185,17 +184,20 @@ def _span(call: str, name: str, span: object, size: int) -> tuple[int, int]:
     """Start and stop of a slice, a range or a pair."""
     refused = ValueError(
         f"{call}: {name} must be a slice, a range or (start, stop), of step 1, within 0 … {size}; "
-        f"got {span!r}. All that are wanted must be next to one another."
+        f"got {shown(span)}. All that are wanted must be next to one another."
     )
     if isinstance(span, slice):
-        start, stop, step = span.indices(size)
+        try:
+            start, stop, step = span.indices(size)
+        except NOT_A_NUMBER:
+            raise refused from None
         stop = max(start, stop)
     elif isinstance(span, range):
         start, stop, step = span.start, max(span.start, span.stop), span.step
     elif isinstance(span, tuple) and len(span) == 2:
         try:
             start, stop, step = operator.index(span[0]), operator.index(span[1]), 1
-        except TypeError:
+        except NOT_A_NUMBER:
             raise refused from None
     else:
         raise refused
@@ -211,6 +213,14 @@ def _parts(problem: Problem, lse: Tensor, tile: Tile) -> Iterator[tuple[Tile, Te
     problem = problem.promoted()
     for part in problem.tiles((tile.row, tile.row_end), (tile.key, tile.key_end)):
         yield part, weigh(score(problem, part), lse[:, :, part.row : part.row_end])
+
+
+def _weights(problem: Problem, lse: Tensor, tile: Tile) -> Tensor:
+    out = lse.new_zeros(*lse.shape, tile.key_end - tile.key)
+    for part, values in _parts(problem, lse, tile):
+        first, last = part.key - tile.key, part.key_end - tile.key
+        out[:, :, part.row : part.row_end, first:last] = values
+    return out
 
 
 def _pooled(
