@@ -194,6 +194,8 @@ def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
 
 
 def _number(call: str, name: str, value: object) -> float:
+    if type(value) is float:  # by far the most common, and SupportsFloat takes its time
+        return value
     try:
         is_list = isinstance(value, np.ndarray) and value.ndim  # which float() takes, and regrets
         if isinstance(value, SupportsFloat) and not isinstance(value, bool | str) and not is_list:
