@@ -45,7 +45,7 @@ def test_the_python_gives_what_its_comments_say() -> None:
         names: dict[str, object] = {}
         for line in code.splitlines():
             statement, _, comment = line.partition("  # ")
-            if re.match(r"\s*(import|from|\w+ =)", statement) or not statement.strip():
+            if re.match(r"\s*(import|from|[\w, ]+ = )", statement) or not statement.strip():
                 exec(statement, names)
                 continue
             value = repr(eval(statement, names))

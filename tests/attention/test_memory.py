@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-N_QUERIES, N_KEYS = 3072, 12288  # whose scores would take 144 MiB
+N_QUERIES, N_KEYS = 6144, 24576  # whose scores would take 576 MiB
 
 # Prints for each way by how many bytes the peak of memory grew over what was in use before.
 SCRIPT = """
@@ -55,9 +55,10 @@ for what in ("pooled", "forward", "backward"):
 @pytest.mark.parametrize(
     ("backend", "limits"),
     [
-        # The native backward pass is in chunks of PyTorch operations.
-        ("native", {"pooled": 24, "forward": 24, "backward": 96}),
-        ("torch", {"pooled": 96, "forward": 96, "backward": 96}),
+        # In MiB. Chunks of PyTorch operations hold a few times 16 MiB, in
+        # pieces that the allocator may keep; the native backward pass is made of them, too.
+        ("native", {"pooled": 24, "forward": 24, "backward": 128}),
+        ("torch", {"pooled": 128, "forward": 128, "backward": 128}),
     ],
     ids=["native", "torch"],
 )

@@ -107,7 +107,7 @@ class _Pass:
         rows, keys = slice(tile.row, tile.row_end), slice(tile.key, tile.key_end)
         scores = score(problem, tile, multiply=_multiply, keep_capped=True)
         weights = soften(scores, problem.sinks)
-        values = weights.values
+        values, sink = weights.values, weights.sink
         kept = None if dropper is None else dropper.next(values)
         if self.wanted[2]:
             self._add_dv(rows, keys, scores, values if kept is None else values * kept)
@@ -118,13 +118,17 @@ class _Pass:
         if kept is not None:
             d_weights.mul_(kept)
         delta = (values * d_weights).sum(-1, keepdim=True)
-        if self.wanted[4] and weights.sink is not None:
-            self.dsinks -= (weights.sink * delta[..., 0]).sum((0, 2))
+        if self.wanted[4] and sink is not None:
+            self.dsinks -= (sink * delta[..., 0]).sum((0, 2))
         d_scores = d_weights.sub_(delta).mul_(values)
         if not all_finite(d_scores):
             scores.bar(d_scores)
-        if self.wanted[3]:
+        if self.wanted[3] and self.dbias.shape[3] > 1:
             self._add_dbias(rows, keys, d_scores)
+        elif self.wanted[3]:
+            # What is added to all keys alike takes weight from the sink alone: Σⱼ dSⱼ = δ · its
+            # weight, which is exactly 0 where there is none.
+            self._add_dbias(rows, keys, delta * (0.0 if sink is None else sink[..., None]))
         if (
             scores.capped is not None and problem.softcap is not None
         ):  # the derivative of c · tanh(s / c) is 1 − tanh²
@@ -149,7 +153,7 @@ class _Pass:
             self.dv[:, :, keys].masked_fill_(reached, torch.nan)
 
     def _add_dbias(self, rows: slice, keys: slice, d_scores: Tensor) -> None:
-        """The sum of dS over the axes along which the bias is the same for all."""
+        """The sum of dS, or of its row sums, over the axes where the bias is the same for all."""
         dbias = self.dbias
         alike = [axis for axis in range(4) if dbias.shape[axis] == 1]
         dbias = dbias[:, :, rows] if dbias.shape[2] > 1 else dbias
