@@ -266,19 +266,12 @@ def test_float64_passes_gradcheck(options: dict[str, Any]) -> None:
 
 
 @on_each_backend
-def test_double_backward_works_or_is_refused_in_words(backend: str) -> None:
+def test_double_backward_is_refused_in_words(backend: str) -> None:
     q, k, v = (torch.randn(1, 2, n, 3, requires_grad=True) for n in (5, 7, 7))
     output = regard.attention(q, k, v, backend=backend)
     (first,) = torch.autograd.grad(output.square().sum(), q, create_graph=True)
-    try:
-        (second,) = torch.autograd.grad(first.square().sum(), q)
-    except RuntimeError as refused:
-        assert "attention" in str(refused) or "twice" in str(refused)  # noqa: PT017
-        return
-    weights = (q @ k.transpose(-1, -2) / math.sqrt(3)).softmax(dim=-1)
-    (first,) = torch.autograd.grad((weights @ v).square().sum(), q, create_graph=True)
-    (expected,) = torch.autograd.grad(first.square().sum(), q)
-    torch.testing.assert_close(second, expected, rtol=1e-4, atol=1e-4)
+    with pytest.raises(RuntimeError, match=r"attention\(\): the gradient of its gradient"):
+        torch.autograd.grad(first.square().sum(), q)
 
 
 @on_each_backend

@@ -226,24 +226,14 @@ def test_a_query_without_a_key_in_some_parts_or_in_all_has_no_nan(backend: str) 
 
 
 @on_each_backend
-def test_merging_over_keys_has_the_right_gradient_or_is_refused(backend: str) -> None:
+def test_merging_over_keys_outputs_that_want_gradients_is_refused(backend: str) -> None:
     q, k, v = (torch.randn(1, 2, n, 3, requires_grad=True) for n in (5, 7, 7))
-    see = regard.See()
     parts = [
-        regard.attention(q, k[:, :, part], v[:, :, part], see=see, backend=backend)
+        regard.attention(q, k[:, :, part], v[:, :, part], see=regard.See(), backend=backend)
         for part in (slice(0, 4), slice(4, 7))
     ]
-    try:
-        output, _ = regard.merge(parts, over="keys")
-    except ValueError as refused:
-        assert "gradient" in str(refused)  # noqa: PT017
-        return
-    if not output.requires_grad:
-        return
-    found = torch.autograd.grad(output.square().sum(), (q, k, v))
-    whole = regard.attention(q, k, v, backend=backend)
-    for one, other in zip(found, torch.autograd.grad(whole.square().sum(), (q, k, v)), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="gradient"):
+        regard.merge(parts, over="keys")
 
 
 def part(
