@@ -32,8 +32,9 @@ if TYPE_CHECKING:
         scaled_dot_product_attention,
         weights,
     )
+    from regard._merge import merge
     from regard._trace import Projections, Trace, trace
-    from regard.observation import Observation, See, merge
+    from regard.observation import Observation, See
 
     __version__: str
 
@@ -61,7 +62,8 @@ __all__ = [
 _HOME = {
     "Explanation": "regard._arithmetic",
     **dict.fromkeys(("Projections", "Trace", "trace"), "regard._trace"),
-    **dict.fromkeys(("Observation", "See", "merge"), "regard.observation"),
+    "merge": "regard._merge",
+    **dict.fromkeys(("Observation", "See"), "regard.observation"),
     **dict.fromkeys(("Backend", "attention", "backends"), "regard._attention"),
     **dict.fromkeys(("pooled", "scaled_dot_product_attention", "weights"), "regard._attention"),
 }
