@@ -83,22 +83,41 @@ inline void sum_eight(const Columns& map, const float* weights, Index start, Ind
     sum_each(partial, to);
 }
 
-// The same for columns of two keys, and of four, from `weights` on.
-inline Vector sum_pairs(const float* weights) {
-    const __m256 pairs = _mm256_hadd_ps(load(weights), load(weights + 8));
-    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(pairs), 0xd8));
+// The same where all columns have two keys, or four, or a multiple of eight: for `count` columns,
+// a multiple of eight, from `weights` on.
+inline void sum_pairs(const float* weights, Index count, float* to) {
+    for (Index c = 0; c < count; c += 8, weights += 16) {
+        const __m256 pairs = _mm256_hadd_ps(load(weights), load(weights + 8));
+        store(to + c, _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(pairs), 0xd8)));
+    }
 }
 
-inline Vector sum_fours(const float* weights) {
-    const __m256 fours = _mm256_hadd_ps(_mm256_hadd_ps(load(weights), load(weights + 8)),
-                                        _mm256_hadd_ps(load(weights + 16), load(weights + 24)));
-    return _mm256_permutevar8x32_ps(fours, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+inline void sum_fours(const float* weights, Index count, float* to) {
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    for (Index c = 0; c < count; c += 8, weights += 32) {
+        const __m256 fours = _mm256_hadd_ps(_mm256_hadd_ps(load(weights), load(weights + 8)),
+                                            _mm256_hadd_ps(load(weights + 16), load(weights + 24)));
+        store(to + c, _mm256_permutevar8x32_ps(fours, order));
+    }
+}
+
+inline void sum_wide(const float* weights, Index wide, Index count, float* to) {
+    for (Index c = 0; c < count; c += 8, weights += 8 * wide) {
+        Vector partial[8];
+#pragma GCC unroll 8
+        for (int n = 0; n < 8; ++n) partial[n] = load(weights + n * wide);
+        for (Index m = 8; m < wide; m += 8) {
+#pragma GCC unroll 8
+            for (int n = 0; n < 8; ++n) partial[n] += load(weights + n * wide + m);
+        }
+        sum_each(partial, to + c);
+    }
 }
 #endif
 
 // Sum the weights of keys [first, last) of a block by column into `kept`. `weights` is the block's
 // row, which starts at key `start`; up to kLanes numbers behind `last` may be read.
-inline void sum_columns(const Columns& map, Index block, const float* weights, Index start,
+__attribute__((noinline)) void sum_columns(const Columns& map, Index block, const float* weights, Index start,
                         Index first, Index last, float* kept) {
     if (map.one_key_each()) {
         __builtin_memcpy(kept + first, weights + first - start,
@@ -120,17 +139,19 @@ inline void sum_columns(const Columns& map, Index block, const float* weights, I
     };
     if (map.starts[c] < first) sum_one();
 #if defined(__AVX2__)
-    const bool same = map.narrowest == map.widest;
-    const Index whole = map.starts[end] <= last ? end : end - 1;
-    for (; c + 8 <= whole; c += 8) {
-        if (same && map.widest == 2) {
-            store(to + c, sum_pairs(weights + (map.starts[c] - start)));
-        } else if (same && map.widest == 4) {
-            store(to + c, sum_fours(weights + (map.starts[c] - start)));
-        } else {
-            sum_eight(map, weights, start, c, to + c);
-        }
+    const Index wide = map.widest, whole = (map.starts[end] <= last ? end : end - 1) - c;
+    const Index count = whole > 0 ? whole / 8 * 8 : 0;
+    const float* from = weights + (map.starts[c] - start);
+    if (map.narrowest != wide || (wide != 2 && wide != 4 && wide % 8 != 0)) {
+        for (Index n = 0; n < count; n += 8) sum_eight(map, weights, start, c + n, to + c + n);
+    } else if (wide == 2) {
+        sum_pairs(from, count, to + c);
+    } else if (wide == 4) {
+        sum_fours(from, count, to + c);
+    } else {
+        sum_wide(from, wide, count, to + c);
     }
+    c += count;
 #endif
     while (c < end) sum_one();
 }

@@ -136,7 +136,10 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
                 score();
             }
         }
-        soften_strip(call, tile, 0, tile.rows, key_rows.bad, block, end, reach);
+        for (Index row = 0; row < tile.rows; row += kStrip) {
+            soften_strip(call, tile, row, smaller(kStrip, tile.rows - row), key_rows.bad, block,
+                         end, reach);
+        }
         BlockRows value_rows(v, problem.v.step[2], problem.value_width, start, reach, clean_v);
         for (Index r = 0; r < tile.rows; ++r) {
             const auto sum = [&] {

@@ -19,11 +19,10 @@ struct PackedKeys {
 inline void score_block(const Call& call, Tile& tile, const PackedKeys& packed, Index start,
                         Index end) {
     const Index width = call.problem.width;
-    Reach reach[kStrips];
-    const Reach whole = reaches(tile, start, end, reach);
-    for (Index n = whole.first / kPanel * kPanel; n < whole.last; n += kPanel) {
-        const float* panel = packed.panels + (start - packed.first + n) * width;
-        score_panel(tile, reach, n, panel, width);
+    const float* panels = packed.panels + (start - packed.first) * width;
+    for (Index row = 0; row < tile.rows; row += kStrip) {
+        const Index rows = smaller(kStrip, tile.rows - row);
+        score_rows(tile, row, rows, reach_of(tile, row, rows, start, end), panels, width);
     }
 }
 

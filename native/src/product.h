@@ -17,21 +17,28 @@ template <int kRows>
 inline void score_tile(const float* q, Index q_step, const float* panel, Index width,
                        float* scores) {
     Vector sums[kRows][kPanelVectors];
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
         for (int c = 0; c < kPanelVectors; ++c) sums[r][c] = Vector{};
     }
 #pragma GCC unroll 4
     for (Index d = 0; d < width; ++d) {
         Vector columns[kPanelVectors];
+#pragma GCC unroll 8
         for (int c = 0; c < kPanelVectors; ++c) columns[c] = load(panel + d * kPanel + c * kLanes);
+#pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
             const Vector factor = all(q[r * q_step + d]);
+#pragma GCC unroll 8
             for (int c = 0; c < kPanelVectors; ++c) {
                 sums[r][c] = multiply_add(factor, columns[c], sums[r][c]);
             }
         }
     }
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
         for (int c = 0; c < kPanelVectors; ++c) {
             store(scores + r * kScoreStep + c * kLanes, sums[r][c]);
         }
@@ -44,21 +51,28 @@ template <int kRows>
 inline void output_tile(const float* weights, const float* panel, Index keys, const float* factor,
                         float* output, Index output_step) {
     Vector sums[kRows][kPanelVectors];
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
         for (int c = 0; c < kPanelVectors; ++c) sums[r][c] = Vector{};
     }
 #pragma GCC unroll 4
     for (Index j = 0; j < keys; ++j) {
         Vector columns[kPanelVectors];
+#pragma GCC unroll 8
         for (int c = 0; c < kPanelVectors; ++c) columns[c] = load(panel + j * kPanel + c * kLanes);
+#pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
             const Vector weight = all(weights[r * kScoreStep + j]);
+#pragma GCC unroll 8
             for (int c = 0; c < kPanelVectors; ++c) {
                 sums[r][c] = multiply_add(weight, columns[c], sums[r][c]);
             }
         }
     }
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
         for (int c = 0; c < kPanelVectors; ++c) {
             float* cell = output + r * output_step + c * kLanes;
             store(cell, multiply_add(all(factor[r]), load(cell), sums[r][c]));

@@ -11,7 +11,7 @@
 namespace regard::REGARD_KERNEL {
 namespace {
 
-constexpr Index kTile = 96;  // rows at most: 16 strips of 6; the scores of a block stay in the L2
+constexpr Index kTile = 96;  // rows at most: 16 strips of 6, which share what they read of K and V
 
 // What a call asks for, worked out once.
 struct Call {
@@ -145,26 +145,23 @@ inline Reach reach_of(const Tile& tile, Index row, Index rows, Index start, Inde
     return {reach.first - start, reach.last - start};
 }
 
-constexpr Index kStrips = (kTile + kStrip - 1) / kStrip;
-
-// The reach of every strip, and of all together.
-inline Reach reaches(const Tile& tile, Index start, Index end, Reach* reach) {
-    Reach whole{kBlock, 0};
-    for (Index s = 0; s * kStrip < tile.rows; ++s) {
-        reach[s] = reach_of(tile, s * kStrip, smaller(kStrip, tile.rows - s * kStrip), start, end);
-        if (reach[s].first >= reach[s].last) continue;
-        whole = {smaller(whole.first, reach[s].first), larger(whole.last, reach[s].last)};
+// Scores of a strip, from row `row` on, for the keys of its reach; `panels` begin with the block.
+inline void score_rows(Tile& tile, Index row, Index rows, Reach reach, const float* panels,
+                       Index width) {
+    for (Index n = reach.first / kPanel * kPanel; n < reach.last; n += kPanel) {
+        score_strip(rows, tile.q + row * width, width, panels + n * width, width,
+                    tile.scores + row * kScoreStep + n);
     }
-    return whole;
 }
 
-// Scores of the tile for the 16 keys of a panel, which are keys [n, n + 16) of the block.
-inline void score_panel(Tile& tile, const Reach* reach, Index n, const float* panel, Index width) {
-    for (Index s = 0; s * kStrip < tile.rows; ++s) {
-        if (n + kPanel <= reach[s].first || n >= reach[s].last) continue;
-        const Index row = s * kStrip;
-        score_strip(smaller(kStrip, tile.rows - row), tile.q + row * width, width, panel, width,
-                    tile.scores + row * kScoreStep + n);
+// What the weights of a strip give its output.
+inline void output_rows(const Call& call, Tile& tile, Index row, Index rows, Reach reach,
+                        const float* values, Index start) {
+    for (Index d = 0; d < call.padded_width; d += kPanel) {
+        output_strip(rows, tile.scores + row * kScoreStep + reach.first,
+                     values + d * call.padded_keys + (start + reach.first) * kPanel,
+                     reach.last - reach.first, tile.rescale + row,
+                     tile.output + row * call.padded_width + d, call.padded_width);
     }
 }
 
@@ -196,34 +193,54 @@ inline void finish_scores(const Call& call, Tile& tile, Index r, const BadKeys& 
     }
 }
 
+// The part of a row that lies in a block: keys [first, last) of it, and the same widened to whole
+// vectors.
+struct Part {
+    Index first, last, wide_first, wide_last;
+    LaneMaxima maxima;
+    float highest;
+    Passing passing;
+
+    bool empty() const { return first >= last; }
+    Index count() const { return wide_last - wide_first; }
+};
+
+// The strongest keys of the rows of a strip.
+__attribute__((noinline)) void see_top(const Call& call, Tile& tile, Index row, Index rows,
+                                       Index start, Part* parts) {
+    const Index top = call.seen.top, listed = groups_of(top) * kGroup;
+    for (Index n = 0; n < rows; ++n) {
+        Part& part = parts[n];
+        const float* scores = tile.scores + (row + n) * kScoreStep + part.wide_first;
+        if (part.empty()) continue;
+        find_strongest(tile.best + (row + n) * listed, top, scores, part.count(), part.maxima,
+                       part.highest, part.passing);
+    }
+    for (Index n = 0; n < rows; ++n) {
+        const Part& part = parts[n];
+        if (part.empty() || !part.passing.some) continue;
+        take_strongest(tile.best + (row + n) * listed, tile.best_keys + (row + n) * listed, top,
+                       tile.scores + (row + n) * kScoreStep + part.wide_first,
+                       static_cast<std::int32_t>(start + part.wide_first), part.passing,
+                       *tile.found);
+    }
+}
+
 // The online softmax of one row in one block: scores become weights relative to the new maximum.
-inline void soften_row(const Call& call, Tile& tile, Index r, const BadKeys& bad, Index block,
-                       Index first, Index last) {
+inline void soften_row(const Call& call, Tile& tile, Index r, const Part& part, Index block) {
     const Seen& seen = call.seen;
     const Index start = block * kBlock;
-    const Index wide_first = first / kLanes * kLanes, wide_last = round_up(last, kLanes);
-    const Index count = wide_last - wide_first;
     float* scores = tile.scores + r * kScoreStep;
-    finish_scores(call, tile, r, bad, start, first, last, wide_first, wide_last, scores);
-
-    float* row = scores + wide_first;
-    const LaneMaxima maxima = lane_maxima(row, count);
-    const float highest = maximum(maxima.lanes());
-    if (seen.top) {
-        const Index listed = groups_of(seen.top) * kGroup;
-        update_top(tile.best + r * listed, tile.best_keys + r * listed, seen.top, row, count,
-                   static_cast<std::int32_t>(start + wide_first), maxima, highest, *tile.found);
-    }
-
+    float* row = scores + part.wide_first;
     const float before = tile.maximum[r];
-    const float now = highest > before ? highest : before;
+    const float now = part.highest > before ? part.highest : before;
     const float reference = now == -infinity() ? 0.0f : now;
     const float rescale = now == before           ? 1.0f
                           : before == -infinity() ? 0.0f
                                                   : exp2(before - reference);
     float moment = 0;
-    const float total = seen.entropy ? exponentials<true>(row, count, reference, moment)
-                                     : exponentials<false>(row, count, reference, moment);
+    const float total = seen.entropy ? exponentials<true>(row, part.count(), reference, moment)
+                                     : exponentials<false>(row, part.count(), reference, moment);
     if (seen.entropy && tile.total[r] != 0) {
         moment += rescale * (tile.moment[r] + tile.total[r] * (before - now));
     }
@@ -233,12 +250,12 @@ inline void soften_row(const Call& call, Tile& tile, Index r, const BadKeys& bad
     tile.rescale[r] = rescale;
     if (seen.distance) {
         const Index p = tile.query[r] + call.problem.position;
-        tile.away[r] =
-            tile.away[r] * rescale + weighted_distance(row, count, start + wide_first, p);
+        tile.away[r] = tile.away[r] * rescale +
+                       weighted_distance(row, part.count(), start + part.wide_first, p);
     }
     if (seen.map) {
         tile.reference[r * call.blocks + block] = now;
-        sum_columns(call.columns, block, scores, start, start + first, start + last,
+        sum_columns(call.columns, block, scores, start, start + part.first, start + part.last,
                     tile.column_sums + r * call.columns.slots());
     }
 }
@@ -247,18 +264,34 @@ inline void soften_row(const Call& call, Tile& tile, Index r, const BadKeys& bad
 inline void soften_strip(const Call& call, Tile& tile, Index row, Index rows, const BadKeys& bad,
                          Index block, Index end, Reach reach) {
     const Index start = block * kBlock;
-    for (Index r = row; r < row + rows; ++r) {
+    Part parts[kStrip];
+    for (Index n = 0; n < rows; ++n) {
+        Part& part = parts[n];
+        const Index r = row + n;
+        part.first = larger(tile.keys[r].lo, start) - start;
+        part.last = smaller(tile.keys[r].hi, end) - start;
+        if (part.empty()) continue;
+        part.wide_first = part.first / kLanes * kLanes;
+        part.wide_last = round_up(part.last, kLanes);
         float* scores = tile.scores + r * kScoreStep;
-        const Index first = larger(tile.keys[r].lo, start) - start;
-        const Index last = smaller(tile.keys[r].hi, end) - start;
-        if (first >= last) {
-            for (Index n = reach.first; n < reach.last; ++n) scores[n] = 0.0f;
+        finish_scores(call, tile, r, bad, start, part.first, part.last, part.wide_first,
+                      part.wide_last, scores);
+        part.maxima = lane_maxima(scores + part.wide_first, part.count());
+        part.highest = maximum(part.maxima.lanes());
+    }
+    if (call.seen.top) see_top(call, tile, row, rows, start, parts);
+    for (Index n = 0; n < rows; ++n) {
+        const Part& part = parts[n];
+        const Index r = row + n;
+        float* scores = tile.scores + r * kScoreStep;
+        if (part.empty()) {
+            for (Index m = reach.first; m < reach.last; ++m) scores[m] = 0.0f;
             tile.rescale[r] = 1.0f;
             continue;
         }
-        soften_row(call, tile, r, bad, block, first, last);
-        for (Index n = reach.first; n < first; ++n) scores[n] = 0.0f;
-        for (Index n = last; n < reach.last; ++n) scores[n] = 0.0f;
+        soften_row(call, tile, r, part, block);
+        for (Index m = reach.first; m < part.first; ++m) scores[m] = 0.0f;
+        for (Index m = part.last; m < reach.last; ++m) scores[m] = 0.0f;
     }
 }
 
@@ -292,7 +325,8 @@ inline Interval all_visible(const Call& call, const Tile& tile) {
     return keys;
 }
 
-// Through the keys, block by block.
+// Through the keys, block by block; in a block strip by strip, whose scores stay in the L1 from
+// one step to the next while the block's K and V stay in the L2.
 inline void attend(const Call& call, Tile& tile, const Packed& packed) {
     const Problem& problem = call.problem;
     check_interrupt();
@@ -300,27 +334,13 @@ inline void attend(const Call& call, Tile& tile, const Packed& packed) {
     const Interval keys = all_visible(call, tile);
     for (Index block = keys.lo / kBlock; block * kBlock < keys.hi; ++block) {
         const Index start = block * kBlock, end = smaller(start + kBlock, problem.keys);
-        Reach reach[kStrips];
-        const Reach whole = reaches(tile, start, end, reach);
-        for (Index n = whole.first / kPanel * kPanel; n < whole.last; n += kPanel) {
-            score_panel(tile, reach, n, packed.k + (start + n) * problem.width, problem.width);
-        }
-        for (Index s = 0; s * kStrip < tile.rows; ++s) {
-            if (reach[s].first >= reach[s].last) continue;
-            soften_strip(call, tile, s * kStrip, smaller(kStrip, tile.rows - s * kStrip),
-                         packed.bad_k, block, end, reach[s]);
-        }
-        for (Index d = 0; d < call.padded_width; d += kPanel) {
-            const float* panel = packed.v + d * call.padded_keys;
-            for (Index s = 0; s * kStrip < tile.rows; ++s) {
-                if (reach[s].first >= reach[s].last) continue;
-                const Index row = s * kStrip;
-                output_strip(smaller(kStrip, tile.rows - row),
-                             tile.scores + row * kScoreStep + reach[s].first,
-                             panel + (start + reach[s].first) * kPanel,
-                             reach[s].last - reach[s].first, tile.rescale + row,
-                             tile.output + row * call.padded_width + d, call.padded_width);
-            }
+        for (Index row = 0; row < tile.rows; row += kStrip) {
+            const Index rows = smaller(kStrip, tile.rows - row);
+            const Reach reach = reach_of(tile, row, rows, start, end);
+            if (reach.first >= reach.last) continue;
+            score_rows(tile, row, rows, reach, packed.k + start * problem.width, problem.width);
+            soften_strip(call, tile, row, rows, packed.bad_k, block, end, reach);
+            output_rows(call, tile, row, rows, reach, packed.v, start);
         }
         if (packed.bad_v.count) add_bad_values(call, tile, packed, start, end);
     }
