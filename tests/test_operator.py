@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 
 import regard
+from regard import Observation, See
 from regard._attention import native, problem
 
 BACKENDS = ("native", "torch")  # both: that one is missing shall not go unseen
@@ -102,15 +104,40 @@ def test_no_path_gives_other_bits(backend: str) -> None:
 
 def test_the_short_way_is_taken_only_where_nothing_is_missed() -> None:
     q, k, v = inputs()
-    assert native.plain_attention(q, k, v, True, None) is not None
+    assert native.short_attention(q, k, v, True, None) is not None
     with torch.no_grad():
-        assert native.plain_attention(q.clone().requires_grad_(), k, v, False, 0.5) is not None
-    assert native.plain_attention(q.clone().requires_grad_(), k, v, False, None) is None
-    assert native.plain_attention(q.double(), k.double(), v.double(), False, None) is None
-    assert native.plain_attention(q, k, v[:, :, :6], False, None) is None
-    assert native.plain_attention(q, k, v, False, float("nan")) is None
+        assert native.short_attention(q.clone().requires_grad_(), k, v, False, 0.5) is not None
+    assert native.short_attention(q.clone().requires_grad_(), k, v, False, None) is None
+    assert native.short_attention(q.double(), k.double(), v.double(), False, None) is None
+    assert native.short_attention(q, k, v[:, :, :6], False, None) is None
+    assert native.short_attention(q, k, v, False, float("nan")) is None
+    counted = See(queries=torch.ones(q.shape[0], q.shape[2], dtype=torch.bool))
+    assert native.short_attention(q, k, v, False, None, counted) is None
     with torch.device("cpu"):
-        assert native.plain_attention(q, k, v, False, None) is None
+        assert native.short_attention(q, k, v, False, None) is None
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_short_way_sees_what_the_long_one_sees(causal: bool) -> None:
+    q, k, v = inputs()
+    for see in (
+        See(),
+        See(entropy=True, distance=True),
+        See(top=3, map=(3, 2)),
+        See(True, 5, (2, 3), received=True, distance=True),
+    ):
+        done = native.short_attention(q, k, v, causal, None, see)
+        assert done is not None
+        out, short = done
+        n_keys = k.shape[2]
+        long_out, long = regard.attention(  # a length for every sequence takes the long way
+            q, k, v, causal=causal, lengths=[n_keys] * q.shape[0], see=see, backend="native"
+        )
+        assert torch.equal(out, long_out)
+        assert short is not None
+        for field in dataclasses.fields(Observation):
+            a, b = getattr(short, field.name), getattr(long, field.name)
+            assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b, field.name
 
 
 @on_each_backend

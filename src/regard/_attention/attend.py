@@ -115,8 +115,7 @@ def attention(
     [0.0, 0.0, 0.0]
     """
     if (
-        see is None
-        and mask is None
+        mask is None
         and bias is None
         and window is None
         and lengths is None
@@ -127,9 +126,9 @@ def attention(
         and dropout == 0.0
         and (backend is None or backend == "native")
     ):
-        out = native.plain_attention(q, k, v, causal, scale)
-        if out is not None:
-            return out
+        done = native.short_attention(q, k, v, causal, scale, see)
+        if done is not None:
+            return done[0] if see is None else done  # pyright: ignore[reportReturnType]
     return attend(
         "attention()",
         q,

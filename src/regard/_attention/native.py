@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard._attention.eager import PLAIN, is_eager
 from regard._attention.problem import Problem, Tile
-from regard._attention.results import new_observation, new_output
+from regard._attention.results import new_observation, new_output, observation_of
 from regard.observation import Observation, See
 
 missing = ""  # why there is no native backend
@@ -23,7 +23,7 @@ else:
     except ImportError as error:
         missing = f"regard._native cannot be imported: {error}"
 
-__all__ = ["MOST", "attend", "kernel", "missing", "plain_attention", "pooled", "weights"]
+__all__ = ["MOST", "attend", "kernel", "missing", "pooled", "short_attention", "weights"]
 
 MOST = 2**31 - 1  # queries, and keys: the kernel counts them in 32 bits
 
@@ -40,9 +40,9 @@ def kernel() -> str | None:
     return None if missing else _native.kernel()
 
 
-def plain_attention(
-    q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None
-) -> Tensor | None:
+def short_attention(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, see: See | None = None
+) -> tuple[Tensor, Observation | None] | None:
     """Attention without options, the short way; None if these arguments need the long one.
 
     The long way checks all over again, and says what is wrong. So here every doubt is a None.
@@ -64,6 +64,7 @@ def plain_attention(
         or k.is_nested
         or v.is_nested
         or (causal is not True and causal is not False)
+        or (see is not None and (type(see) is not See or see.queries is not None))
     ):
         return None
     q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
@@ -98,7 +99,7 @@ def plain_attention(
     if not (q_data and k_data and v_data) or n_keys > MOST or rows > MOST:
         return None
     out = _empty_strided((batch, heads, rows, value_width), out_steps, dtype=_float32, device="cpu")
-    _native.attention(
+    arguments = (
         q_data,
         q_shape,
         q_steps,
@@ -114,7 +115,13 @@ def plain_attention(
         causal,
         _get_num_threads(),
     )
-    return out
+    if see is None:
+        _native.attention(*arguments)
+        return out, None
+    position = n_keys - rows
+    seen = observation_of(see, (batch, heads, rows, n_keys), _float32, "cpu", position)
+    _native.attention_with(*arguments, position=position, **_wanted(seen, see))
+    return out, seen
 
 
 def attend(problem: Problem, see: See | None) -> tuple[Tensor, Observation | None]:

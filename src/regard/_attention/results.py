@@ -8,7 +8,9 @@ from torch import Tensor
 from regard._attention.problem import Problem
 from regard.observation import Observation, See
 
-__all__ = ["new_observation", "new_output"]
+__all__ = ["new_observation", "new_output", "observation_of"]
+
+_empty = torch.empty  # looked up once: small calls are measured in microseconds
 
 
 def new_output(q: Tensor, v: Tensor) -> Tensor:
@@ -25,21 +27,38 @@ def new_output(q: Tensor, v: Tensor) -> Tensor:
 
 def new_observation(problem: Problem, see: See) -> Observation:
     """What is asked for in `see`, not yet filled in."""
-    batch, heads, n_queries, n_keys = problem.scores_shape
-    device, dtype = problem.q.device, problem.dtype
+    return observation_of(
+        see,
+        problem.scores_shape,
+        problem.dtype,
+        problem.q.device,
+        problem.offset,
+        None if problem.sinks is None else problem.sinks.detach().clone(),
+    )
 
-    def new(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
-        return torch.empty((batch, heads, *shape), dtype=dtype, device=device)
 
+def observation_of(
+    see: See,
+    scores_shape: tuple[int, int, int, int],
+    dtype: torch.dtype,
+    device: torch.device | str,
+    position: int,
+    sinks: Tensor | None = None,
+) -> Observation:
+    """The same for scores of this shape; position and sinks go in as they are."""
+    batch, heads, n_queries, n_keys = scores_shape
+    row, listed = (batch, heads, n_queries), (batch, heads, n_queries, see.top)
     return Observation(
-        lse=new(n_queries),
-        entropy=new(n_queries) if see.entropy else None,
-        top_keys=new(n_queries, see.top, dtype=torch.int64) if see.top else None,
-        top_weights=new(n_queries, see.top) if see.top else None,
-        map=None if see.map is None else new(*see.map),
-        received=new(n_keys) if see.received else None,
-        distance=new(n_queries) if see.distance else None,
+        lse=_empty(row, dtype=dtype, device=device),
+        entropy=_empty(row, dtype=dtype, device=device) if see.entropy else None,
+        top_keys=_empty(listed, dtype=torch.int64, device=device) if see.top else None,
+        top_weights=_empty(listed, dtype=dtype, device=device) if see.top else None,
+        map=_empty((batch, heads, *see.map), dtype=dtype, device=device) if see.map else None,
+        received=_empty((batch, heads, n_keys), dtype=dtype, device=device)
+        if see.received
+        else None,
+        distance=_empty(row, dtype=dtype, device=device) if see.distance else None,
         n_keys=n_keys,
-        position=problem.offset,
-        sinks=None if problem.sinks is None else problem.sinks.detach().clone(),
+        position=position,
+        sinks=sinks,
     )

@@ -59,9 +59,9 @@ def scaled_dot_product_attention(
         and not is_any_enabled()
         and _are_alike(query, key, is_causal)
     ):
-        out = native.plain_attention(query, key, value, is_causal, scale)
-        if out is not None:
-            return out
+        done = native.short_attention(query, key, value, is_causal, scale)
+        if done is not None:
+            return done[0]
     call = "scaled_dot_product_attention()"
     given: dict[str, object] = {"query": query, "key": key, "value": value}
     for name, tensor in given.items():
