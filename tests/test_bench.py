@@ -143,7 +143,7 @@ def test_ratios_are_averaged_geometrically() -> None:
 
 def test_every_target_is_judged_on_the_full_plan_with_one_and_two_threads() -> None:
     judged = targets(made_up())
-    assert len(judged) == 16
+    assert len(judged) == 20
     assert all(target.met is not None for target in judged)
     assert judged[0].reached == pytest.approx(1.5)
     assert judged[0].of == 60

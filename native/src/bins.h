@@ -21,6 +21,7 @@ struct Columns {
     Index narrowest = 0, widest = 0;       // in keys
     const std::int32_t* of = nullptr;      // (keys): the column of each key
     const std::int32_t* starts = nullptr;  // (columns + 1): the first key of each column
+    const std::int32_t* tails = nullptr;   // (columns): which lanes of its last vector count
 
     Columns() = default;
     Columns(Index all_keys, Index all_columns, Scratch& scratch)
@@ -30,6 +31,7 @@ struct Columns {
           widest((all_keys + all_columns - 1) / all_columns) {
         auto* column_of = scratch.take<std::int32_t>(keys);
         auto* first_of = scratch.take<std::int32_t>(columns + 1);
+        auto* tail_of = scratch.take<std::int32_t>(columns);
         for (Index c = 0; c <= columns; ++c) {
             first_of[c] = static_cast<std::int32_t>(first_key(c, keys, columns));
         }
@@ -37,9 +39,12 @@ struct Columns {
             for (Index j = first_of[c]; j < first_of[c + 1]; ++j) {
                 column_of[j] = static_cast<std::int32_t>(c);
             }
+            tail_of[c] =
+                static_cast<std::int32_t>(8 - (first_of[c + 1] - first_of[c]) + narrowest / 8 * 8);
         }
         of = column_of;
         starts = first_of;
+        tails = tail_of;
     }
 
     bool one_key_each() const { return columns >= keys; }
@@ -55,32 +60,34 @@ alignas(64) constexpr std::int32_t kFirstLanes[16] = {-1, -1, -1, -1, -1, -1, -1
 #endif
 
 #if defined(__AVX2__)
-// The sums of eight whole columns from c on; `weights` starts at key `start`. Columns differ by one
-// key at most, so that all have as many whole vectors, and some a part of one or two more.
-inline void sum_eight(const Columns& map, const float* weights, Index start, Index c, float* to) {
-    const float* from[8];
-    Vector partial[8];
-#pragma GCC unroll 8
-    for (int n = 0; n < 8; ++n) {
-        from[n] = weights + (map.starts[c + n] - start);
-        partial[n] = Vector{};
-    }
+// The sums of `count` whole columns from c on, at most kCount of them; `weights` starts at key
+// `start`. All have as many whole vectors, and one of which only some lanes count.
+template <int kCount>
+inline void sum_some(const Columns& map, const float* weights, Index start, Index c, Index count,
+                     float* to) {
     const Index whole = map.narrowest / 8 * 8;
+    const float* from[kCount];
+    Vector partial[8]{};
+#pragma GCC unroll 8
+    for (int n = 0; n < kCount; ++n) {
+        const Index column = c + smaller(n, count - 1);
+        from[n] = weights + (map.starts[column] - start);
+        Integers mask;
+        __builtin_memcpy(&mask, kFirstLanes + map.tails[column], sizeof mask);
+        partial[n] =
+            reinterpret_cast<Vector>(reinterpret_cast<Integers>(load(from[n] + whole)) & mask);
+    }
     for (Index m = 0; m < whole; m += 8) {
 #pragma GCC unroll 8
-        for (int n = 0; n < 8; ++n) partial[n] += load(from[n] + m);
+        for (int n = 0; n < kCount; ++n) partial[n] += load(from[n] + m);
     }
-    for (Index m = whole; m < map.widest; m += 8) {
-#pragma GCC unroll 8
-        for (int n = 0; n < 8; ++n) {
-            const Index count = map.starts[c + n + 1] - map.starts[c + n] - m;
-            Integers mask;
-            __builtin_memcpy(&mask, kFirstLanes + 8 - smaller(8, larger(0, count)), sizeof mask);
-            partial[n] +=
-                reinterpret_cast<Vector>(reinterpret_cast<Integers>(load(from[n] + m)) & mask);
-        }
+    if (count == 8) {
+        sum_each(partial, to);
+        return;
     }
-    sum_each(partial, to);
+    float sums[8];
+    sum_each(partial, sums);
+    for (Index n = 0; n < count; ++n) to[n] = sums[n];
 }
 
 // The same where all columns have two keys, or four, or a multiple of eight: for `count` columns,
@@ -117,8 +124,8 @@ inline void sum_wide(const float* weights, Index wide, Index count, float* to) {
 
 // Sum the weights of keys [first, last) of a block by column into `kept`. `weights` is the block's
 // row, which starts at key `start`; up to kLanes numbers behind `last` may be read.
-__attribute__((noinline)) void sum_columns(const Columns& map, Index block, const float* weights, Index start,
-                        Index first, Index last, float* kept) {
+__attribute__((noinline)) void sum_columns(const Columns& map, Index block, const float* weights,
+                                           Index start, Index first, Index last, float* kept) {
     if (map.one_key_each()) {
         __builtin_memcpy(kept + first, weights + first - start,
                          sizeof(float) * static_cast<std::size_t>(last - first));
@@ -139,19 +146,28 @@ __attribute__((noinline)) void sum_columns(const Columns& map, Index block, cons
     };
     if (map.starts[c] < first) sum_one();
 #if defined(__AVX2__)
-    const Index wide = map.widest, whole = (map.starts[end] <= last ? end : end - 1) - c;
-    const Index count = whole > 0 ? whole / 8 * 8 : 0;
-    const float* from = weights + (map.starts[c] - start);
-    if (map.narrowest != wide || (wide != 2 && wide != 4 && wide % 8 != 0)) {
-        for (Index n = 0; n < count; n += 8) sum_eight(map, weights, start, c + n, to + c + n);
-    } else if (wide == 2) {
-        sum_pairs(from, count, to + c);
-    } else if (wide == 4) {
-        sum_fours(from, count, to + c);
-    } else {
-        sum_wide(from, wide, count, to + c);
+    const Index wide = map.widest, whole = map.starts[end] <= last ? end : end - 1;
+    const bool same = map.narrowest == wide;
+    if (same && (wide == 2 || wide == 4 || wide % 8 == 0) && whole - c >= 8) {
+        const Index count = (whole - c) / 8 * 8;
+        const float* from = weights + (map.starts[c] - start);
+        if (wide == 2) {
+            sum_pairs(from, count, to + c);
+        } else if (wide == 4) {
+            sum_fours(from, count, to + c);
+        } else {
+            sum_wide(from, wide, count, to + c);
+        }
+        c += count;
     }
-    c += count;
+    for (; c + 8 <= whole; c += 8) sum_some<8>(map, weights, start, c, 8, to + c);
+    if (c + 4 < whole) {
+        sum_some<8>(map, weights, start, c, whole - c, to + c);
+        c = whole;
+    } else if (c < whole) {
+        sum_some<4>(map, weights, start, c, whole - c, to + c);
+        c = whole;
+    }
 #endif
     while (c < end) sum_one();
 }

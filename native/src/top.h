@@ -88,7 +88,8 @@ inline void insert_all(float* scores, std::int32_t* keys, Candidates& found) {
     found.scores[found.count] = -infinity();
     for (Index n = 0; n < found.count; n += 2) {
         const Eight a = found.scores[n] - Eight{}, b = found.scores[n + 1] - Eight{};
-        const EightKeys a_key = found.keys[n] - EightKeys{}, b_key = found.keys[n + 1] - EightKeys{};
+        const EightKeys a_key = found.keys[n] - EightKeys{},
+                        b_key = found.keys[n + 1] - EightKeys{};
         insert_two(best, best_keys, b > a ? b : a, b > a ? b_key : a_key, b > a ? a : b,
                    b > a ? a_key : b_key);
     }
@@ -220,8 +221,8 @@ inline float floor_of(const LaneMaxima& maxima, Index top) {
 }
 
 // Find out which of `count` scores (a multiple of kLanes), the largest of which is `highest`, may
-// be among the strongest. Nothing here waits for a branch that is hard to foretell, so that the rows
-// of a strip, one after another, overlap.
+// be among the strongest. Nothing here waits for a branch that is hard to foretell, so that the
+// rows of a strip, one after another, overlap.
 inline void find_strongest(const float* best, Index top, const float* scores, Index count,
                            const LaneMaxima& maxima, float highest, Passing& passing) {
     const float worst = best[top - 1];

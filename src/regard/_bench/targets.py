@@ -80,21 +80,31 @@ def _forward(results: Results) -> Iterator[Target]:
 
 
 def _observed(results: Results) -> Iterator[Target]:
-    for what, bound, low, high in (
-        ("observed, multiple of plain, N ≥ 4,096", 1.08, 4096, 1 << 62),
-        ("observed, multiple of plain, N 1,024–2,048", 1.15, 1024, 2048),
-        ("observed, multiple of plain, N 128–512", 1.4, 128, 512),
-    ):
+    for causal, name in ((False, "observed"), (True, "the same, causal")):
+        for what, bound, low, high in (
+            ("N ≥ 4,096", 1.08, 4096, 1 << 62),
+            ("N 1,024–2,048", 1.15, 1024, 2048),
+            ("N 128–512", 1.4, 128, 512),
+        ):
+            cells, of = _select(
+                results,
+                "observed",
+                lambda cell, low=low, high=high, causal=causal: (
+                    low <= cell.n <= high and cell.causal == causal
+                ),
+            )
+            what = f"{name}, multiple of plain, {what}"
+            yield _worst(what, bound, cells, of, "observed", "plain")
         cells, of = _select(
-            results, "observed", lambda cell, low=low, high=high: low <= cell.n <= high
+            results,
+            "observed",
+            lambda cell, causal=causal: cell.n >= 512 and cell.causal == causal,
         )
-        yield _worst(what, bound, cells, of, "observed", "plain")
+        what = f"{name}, beside SDPA, N ≥ 512, mean"
+        yield _mean(what, 1.1, cells, of, "sdpa", "observed")
     cells, of = _select(results, "rising")
     what = "observed, rising scores, multiple of plain"
     yield _worst(what, 1.3, cells, of, "observed", "plain")
-    cells, of = _select(results, "observed", lambda cell: cell.n >= 512 and not cell.causal)
-    what = "observed beside SDPA, N ≥ 512, geometric mean"
-    yield _mean(what, 1.1, cells, of, "sdpa", "observed")
     cells, of = _select(results, "eager")
     what = "observed beside eager PyTorch, N = 4,096"
     yield _mean(what, 9.0, cells, of, "eager", "observed")
