@@ -17,7 +17,7 @@ Laps = dict[str, list[float]]
 _ONCE_IS_ENOUGH = 0.12  # seconds: a call this long is measured on its own, and not tried again
 _TRIES = 3  # a call that the system interrupts must not pass for a long one
 _FEWEST, _MOST = 3, 200  # repeats in a round, where one pass over the contestants is short
-_SHORT_PASS = 1.0  # seconds
+_SHORT_PASS = 15.0  # seconds, of so many repeats
 
 
 @dataclass(frozen=True)
