@@ -64,7 +64,7 @@ def test_a_round_keeps_the_best_of_each_contestant() -> None:
 
 def test_the_contestants_take_turns_and_each_is_first_as_often() -> None:
     clock = Clock()
-    contestants = {name: clock.work(name, [1.0]) for name in "abc"}
+    contestants = {name: clock.work(name, [2.0]) for name in "abc"}
     race(contestants, Pace(rounds=3, seconds=0, long=99), clock=clock)
     assert "".join(clock.calls) == "abc" + "abc" + "bca" + "cab"
 
@@ -90,12 +90,14 @@ def test_a_round_of_short_calls_takes_as_long_as_it_may() -> None:
     assert clock.calls == ["short"] * (1 + 3 + 5 * 30)
 
 
-def test_long_calls_have_fewer_rounds_and_one_call_in_each() -> None:
-    clock = Clock()
-    laps = race({"long": clock.work("long", [5.0])}, Pace(), clock=clock)
-    assert laps == {"long": [5.0] * 3}
-    assert len(clock.calls) == 1 + 3
-    assert len(race({"long": clock.work("long", [5.0])}, Pace(rounds=1), clock=clock)["long"]) == 1
+def test_long_calls_have_fewer_rounds_and_very_long_ones_one_call_in_each() -> None:
+    for seconds, calls in ((5.0, 3), (6.0, 1)):
+        clock = Clock()
+        laps = race({"long": clock.work("long", [seconds])}, Pace(), clock=clock)
+        assert laps == {"long": [seconds] * 3}
+        assert len(clock.calls) == 1 + 3 * calls
+        once = race({"long": clock.work("long", [seconds])}, Pace(rounds=1), clock=clock)
+        assert len(once["long"]) == 1
 
 
 def test_the_answer_is_checked_before_any_time_is_taken() -> None:
