@@ -97,7 +97,7 @@ clean: ## remove everything that was built or installed
 
 .venv/runtime.stamp: pyproject.toml $(NATIVE) .venv/build.stamp
 	@echo "make: building and installing regard"
-	@$(PIP) --no-build-isolation -e .
+	@$(PIP) --no-build-isolation -e '.[models,runs]'
 	@touch $@
 
 .venv/dev.stamp: pyproject.toml | .venv/runtime.stamp

@@ -8,6 +8,9 @@ The rooms, in the order data walks through them:
 - `regard.weights`, `regard.pooled`: any part of the weights, any time later
 - `regard.backends`: who computes here, and why
 - `regard.text`: text to tokens, each with its span
+- `regard.models`: a name or a folder to a model and its tokenizer
+- `regard.watch`: any PyTorch model, and where every head of it looked
+- `regard.Run`, `regard.load`: what was seen of a model, kept on disk; edges, SQL, exact tiles
 - `regard.trace`, `regard.Trace`: every step of one pass, named, and how each cell came about
 - `regard.worked`: worked examples as data, and `check`, which finds the wrong cells of one
 - `regard.view`: a trace in the terminal
@@ -22,7 +25,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard import reference, text, view, worked
+    from regard import models, reference, run, text, view, worked
     from regard._arithmetic import Explanation
     from regard._attention import (
         Backend,
@@ -34,27 +37,36 @@ if TYPE_CHECKING:
     )
     from regard._merge import merge
     from regard._trace import Projections, Trace, trace
+    from regard._watch import watch
     from regard.observation import Observation, See
+    from regard.run import Head, Layer, Run, load
 
     __version__: str
 
 __all__ = [
     "Backend",
     "Explanation",
+    "Head",
+    "Layer",
     "Observation",
     "Projections",
+    "Run",
     "See",
     "Trace",
     "__version__",
     "attention",
     "backends",
+    "load",
     "merge",
+    "models",
     "pooled",
     "reference",
+    "run",
     "scaled_dot_product_attention",
     "text",
     "trace",
     "view",
+    "watch",
     "weights",
     "worked",
 ]
@@ -63,6 +75,8 @@ _HOME = {
     "Explanation": "regard._arithmetic",
     **dict.fromkeys(("Projections", "Trace", "trace"), "regard._trace"),
     "merge": "regard._merge",
+    "watch": "regard._watch",
+    **dict.fromkeys(("Head", "Layer", "Run", "load"), "regard.run"),
     **dict.fromkeys(("Observation", "See"), "regard.observation"),
     **dict.fromkeys(("Backend", "attention", "backends"), "regard._attention"),
     **dict.fromkeys(("pooled", "scaled_dot_product_attention", "weights"), "regard._attention"),

@@ -1,0 +1,169 @@
+"""`Call`: one attention that a watched model computes, as `regard.attention` takes it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from regard._attention import attention
+from regard._merge import merge
+from regard.observation import Observation, See
+from regard.run import Options
+
+__all__ = ["Call", "weights_at"]
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """q (B, H, Nq, D), k and v (B, Hkv, Nk, D), and how they are to be computed.
+
+    `queries` (B, Nq) and `keys` (B, Nk) say which are real tokens, None: all. `start` is the
+    position of the first key in the text, which is not 0 where a cache forgets.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    options: Options = field(default_factory=Options)
+    dropout: float = 0.0
+    cross: bool = False
+    queries: Tensor | None = None
+    keys: Tensor | None = None
+    start: int = 0
+
+    @property
+    def position(self) -> int:
+        """Query i stands at i + position, as key j at j."""
+        given = self.options.position
+        return self.k.shape[2] - self.q.shape[2] if given is None else given
+
+    def compute(self, see: See | None) -> tuple[Tensor, Observation | None]:
+        """The output, and what was seen of it."""
+        arguments = self.options.arguments()
+        arguments["dropout"] = self.dropout
+        if see is None:
+            return attention(self.q, self.k, self.v, **arguments), None
+        if self.queries is not None and (see.map is not None or see.received):
+            see = replace(see, queries=self.queries)
+        if self.cross and see.distance:
+            see = replace(see, distance=False)  # between two sequences it means nothing
+        return attention(self.q, self.k, self.v, see=see, **arguments)
+
+    def without_links(
+        self, see: See, links: dict[int, list[tuple[int, int]]]
+    ) -> tuple[Tensor, Observation]:
+        """The same with links masked: {query: [(head, key), …]}.
+
+        The queries with a link less are computed one by one, and those between them in one piece
+        each, so that no mask of all queries by all keys is made.
+        """
+        parts: list[tuple[Tensor, Observation]] = []
+        n_queries = self.q.shape[2]
+        rows = sorted(links)
+        at = 0
+        pieces: list[tuple[int, int]] = []
+        for row in rows:
+            if at < row:
+                pieces.append((at, row))
+            pieces.append((row, row + 1))
+            at = row + 1
+        if at < n_queries:
+            pieces.append((at, n_queries))
+        plain = replace(see, map=None, received=False)
+        for start, stop in pieces:
+            part = self._rows(start, stop)
+            if start in links:
+                part = part._mask_keys(links[start])
+            out, seen = part.compute(plain)
+            assert seen is not None
+            parts.append((out, seen))
+        out, seen = merge(parts)
+        return out, replace(seen, position=self.position)
+
+    def _rows(self, start: int, stop: int) -> Call:
+        """Queries [start, stop) alone, at their positions."""
+        options = self.options
+        changes: dict[str, object] = {"position": self.position + start}
+        for name in ("mask", "bias"):
+            x = getattr(options, name)
+            if x is not None and x.dim() >= 2 and x.shape[-2] > 1:
+                changes[name] = x[..., start:stop, :]
+        return replace(
+            self,
+            q=self.q[:, :, start:stop],
+            queries=None if self.queries is None else self.queries[:, start:stop],
+            options=replace(options, **changes),
+        )
+
+    def _mask_keys(self, links: list[tuple[int, int]]) -> Call:
+        heads, n_keys = self.q.shape[1], self.k.shape[2]
+        allowed = torch.ones((1, heads, 1, n_keys), dtype=torch.bool, device=self.q.device)
+        for head, key in links:
+            allowed[0, head, 0, key] = False
+        mask = self.options.mask
+        mask = allowed if mask is None else mask & allowed
+        return replace(self, options=replace(self.options, mask=mask))
+
+
+@torch.no_grad()
+def weights_at(call: Call, lse: Tensor, index: Tensor) -> Tensor:
+    """The weight of each query on one key of its own, `index` (B or 1, Nq): (B, H, Nq).
+
+    Costs N · D. NaN where the index is not a key; 0 where it may not be attended to.
+    """
+    options = call.options
+    batch, heads, n_queries, width = call.q.shape
+    kv_heads, n_keys = call.k.shape[1], call.k.shape[2]
+    exists = (index >= 0) & (index < n_keys)
+    at = index.clamp(0, max(n_keys - 1, 0))
+    keys = call.k.detach()
+    if index.shape[0] == 1:
+        chosen = keys[:, :, at[0]]
+    else:
+        chosen = keys.gather(2, at[:, None, :, None].expand(-1, kv_heads, -1, width))
+    q = call.q.detach().view(batch, kv_heads, heads // max(kv_heads, 1), n_queries, width)
+    scores = (q * chosen[:, :, None]).sum(-1, dtype=lse.dtype).view(batch, heads, n_queries)
+    scores = scores * (1 / math.sqrt(max(width, 1)) if options.scale is None else options.scale)
+    if options.softcap is not None:
+        scores = options.softcap * (scores / options.softcap).tanh()
+    if options.bias is not None:
+        scores = scores + _cells(options.bias, at, call).to(lse.dtype)
+    weights = (scores - lse).exp().clamp(max=1.0)
+    allowed = exists
+    p = torch.arange(n_queries, device=at.device) + call.position
+    left, right = options.window or (None, None)
+    if options.causal:
+        allowed = allowed & (at <= p)
+    if left is not None:
+        allowed = allowed & (at >= p - left)
+    if right is not None:
+        allowed = allowed & (at <= p + right)
+    if options.lengths is not None:
+        allowed = allowed & (at < options.lengths[:, None])
+    allowed = allowed[:, None, :]
+    if options.mask is not None:
+        allowed = allowed & _cells(options.mask, at, call)
+    weights = torch.where(allowed & (lse > -math.inf), weights, 0.0)
+    return torch.where(exists[:, None, :], weights, math.nan)
+
+
+def _cells(x: Tensor, index: Tensor, call: Call) -> Tensor:
+    """x, which broadcasts to (B, H, Nq, Nk), at key `index` of each query: (B, H, Nq) or 1s."""
+    x = x.detach()
+    while x.dim() < 4:
+        x = x[None]
+    n_keys = call.k.shape[2]
+    if x.shape[3] != n_keys:  # one for all keys
+        return x[..., 0]
+    if x.shape[2] == 1:
+        rows = x[:, :, 0]  # (B, H, Nk)
+        if index.shape[0] == 1:
+            return rows[:, :, index[0]]
+        rows = rows.expand(index.shape[0], -1, -1)
+        return rows.gather(2, index[:, None, :].expand(-1, rows.shape[1], -1))
+    at = index[:, None, :, None].expand(-1, x.shape[1], -1, -1)
+    x = x.expand(max(x.shape[0], index.shape[0]), -1, -1, -1)
+    return x.gather(3, at.expand(x.shape[0], -1, -1, -1))[..., 0]

@@ -1,0 +1,322 @@
+"""Hugging Face models: their attention goes to the watch, and their masks stay small."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard._attention import weights
+from regard._watch.call import Call
+from regard.run import Options
+
+__all__ = ["HuggingFace", "Pattern"]
+
+NAME = "regard"
+
+# Arguments that have no part in what attention computes.
+_HARMLESS = frozenset(
+    (
+        "position_ids", "use_cache", "output_router_logits", "encoder_hidden_states",
+        "encoder_attention_mask", "output_attentions", "output_hidden_states", "return_dict",
+        "cache_position", "past_key_values", "past_key_value", "position_embeddings",
+        "num_items_in_batch", "logits_to_keep", "layer_idx", "deterministic",
+    )
+)  # fmt: skip
+Attend = Callable[[nn.Module, Call], Tensor | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Which keys a query may attend to, said by position and padding instead of N × N."""
+
+    causal: bool
+    window: tuple[int | None, int | None] | None
+    position: int  # query i stands at i + position, as key j at j
+    start: int  # the position of the first key in the text
+    keys: Tensor | None  # (B, Nk), True where there is a real token
+    queries: Tensor | None  # (B, Nq)
+    mask: Tensor | None = None  # (B, 1, Nq, Nk), for a pattern that has no such name
+    dtype: torch.dtype = torch.bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the mask that it stands for, as far as it is known."""
+        return () if self.mask is None else tuple(self.mask.shape)
+
+    @property
+    def ndim(self) -> int:
+        return 4
+
+    def dim(self) -> int:
+        return 4
+
+    def to(self, *_: object, **__: object) -> Pattern:
+        return self
+
+
+class HuggingFace:
+    """The models of transformers inside a model, set to our attention while it is entered."""
+
+    _lock = threading.Lock()
+    _active: list[HuggingFace] = []  # noqa: RUF012
+
+    def __init__(self, model: nn.Module, attend: Attend) -> None:
+        from transformers import PreTrainedModel
+
+        self._attend = attend
+        self._models = [m for m in model.modules() if isinstance(m, PreTrainedModel)]
+        self._before: list[tuple[Any, Any]] = []
+        self.refused: list[str] = []  # the classes that keep an attention of their own
+
+    @staticmethod
+    def is_needed(model: nn.Module) -> bool:
+        """Has the model a part of transformers?"""
+        return any(
+            base.__module__ == "transformers.modeling_utils" and base.__name__ == "PreTrainedModel"
+            for module in model.modules()
+            for base in type(module).__mro__
+        )
+
+    def enter(self) -> None:
+        from transformers import AttentionInterface, AttentionMaskInterface
+
+        with self._lock:
+            if not self._active:
+                AttentionInterface.register(NAME, _attention)
+                AttentionMaskInterface.register(NAME, _mask)
+            self._active.append(self)
+        configs: dict[int, Any] = {}
+        for model in self._models:
+            _gather_configs(model.config, configs)
+        self._before = [
+            (config, getattr(config, "_attn_implementation_internal", None))
+            for config in configs.values()
+        ]
+        for model in self._models:
+            if model._can_set_attn_implementation():
+                _gather_and_set(model.config)
+            else:
+                self.refused.append(type(model).__name__)
+
+    def leave(self) -> None:
+        from transformers import AttentionInterface, AttentionMaskInterface
+
+        for config, implementation in self._before:
+            config._attn_implementation_internal = implementation
+        self._before.clear()
+        with self._lock:
+            if self in self._active:
+                self._active.remove(self)
+            if not self._active:
+                AttentionInterface._global_mapping.pop(NAME, None)
+                AttentionMaskInterface._global_mapping.pop(NAME, None)
+
+
+def _gather_configs(config: Any, found: dict[int, Any]) -> None:
+    if config is None or id(config) in found:
+        return
+    found[id(config)] = config
+    for name in getattr(config, "sub_configs", None) or {}:
+        _gather_configs(getattr(config, name, None), found)
+
+
+def _gather_and_set(config: Any) -> None:
+    config._attn_implementation_internal = NAME
+
+
+# ── the functions that transformers calls ─────────────────────────────────────────────────────
+
+
+def _attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Pattern | Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    is_causal: bool | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    position_bias: Tensor | None = None,
+    **others: Any,
+) -> tuple[Tensor, Tensor | None]:
+    unknown = [
+        name
+        for name, value in others.items()
+        if name not in _HARMLESS and value is not None and value is not False
+    ]
+    if unknown:
+        raise ValueError(
+            f"watch(): attention of {type(module).__name__} must have arguments that are known; "
+            f"got {', '.join(sorted(unknown))}. Nothing is left out silently: please report it; "
+            'model.set_attn_implementation("eager") runs without being watched.'
+        )
+    options, queries, keys, start = _options(
+        module, query, key, attention_mask, is_causal, sliding_window
+    )
+    bias = position_bias if options.bias is None else options.bias
+    if position_bias is not None and options.bias is not None:
+        bias = options.bias + position_bias
+    if bias is not None and bias.shape[-1] != key.shape[2]:
+        bias = bias[..., : key.shape[2]]
+    sinks = None if s_aux is None else s_aux.to(query.dtype)
+    options = replace(options, scale=scaling, softcap=softcap, bias=bias, sinks=sinks)
+    call = Call(query, key, value, options, dropout, False, queries, keys, start)
+    out = None
+    for active in reversed(HuggingFace._active):
+        out = active._attend(module, call)
+        if out is not None:
+            break
+    if out is None:  # a model that nobody watches, which shares its config with one that is
+        out, _ = call.compute(None)
+    found = None
+    if _wants_weights(others):
+        found = weights(query, key, **options.arguments()).to(query.dtype)
+    return out.transpose(1, 2).contiguous(), found
+
+
+def _options(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    mask: Pattern | Tensor | None,
+    is_causal: bool | None,
+    sliding_window: int | None,
+) -> tuple[Options, Tensor | None, Tensor | None, int]:
+    if isinstance(mask, Pattern):
+        if mask.mask is not None:
+            chosen = mask.mask[..., : key.shape[2]]
+            return Options(mask=chosen, position=mask.position), mask.queries, None, mask.start
+        keys = mask.keys
+        if keys is not None and keys.shape[1] != key.shape[2]:
+            keys = keys[:, : key.shape[2]]
+        options = Options(causal=mask.causal, window=mask.window, position=mask.position)
+        if keys is not None:
+            options = replace(options, mask=keys[:, None, None, :])
+        return options, mask.queries, keys, mask.start
+    if isinstance(mask, Tensor):
+        mask = mask[..., : key.shape[2]]
+        if mask.dtype == torch.bool:
+            return Options(mask=mask), None, None, 0
+        return Options(bias=mask), None, None, 0
+    # Without a mask the module says what it is, as for PyTorch's SDPA, aligned to the first key.
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    causal = bool(causal) and query.shape[2] > 1
+    if not causal:
+        return Options(), None, None, 0
+    window = None if sliding_window is None else (sliding_window - 1, None)
+    return Options(causal=True, window=window, position=0), None, None, 0
+
+
+def _wants_weights(others: dict[str, Any]) -> bool:
+    if others.get("output_attentions"):
+        return True
+    try:
+        from transformers.utils.output_capturing import _active_collector
+    except ImportError:
+        return False
+    collected = _active_collector.get()
+    return collected is not None and any("attentions" in name for name in collected)
+
+
+def _mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int | Tensor = 0,
+    kv_offset: int | Tensor = 0,
+    mask_function: Callable[..., Any] | None = None,
+    attention_mask: Tensor | None = None,
+    use_vmap: bool = False,
+    device: torch.device | str = "cpu",
+    **others: Any,
+) -> Pattern:
+    """What transformers asks for a mask with; what it gets is a pattern."""
+    from transformers.masking_utils import causal_mask_function, sdpa_mask
+
+    function = causal_mask_function if mask_function is None else mask_function
+    q_offset, kv_offset = int(q_offset), int(kv_offset)
+    keys = queries = None
+    if attention_mask is not None:
+        padding = attention_mask.to(device=device, dtype=torch.bool)
+        missing = kv_offset + kv_length - padding.shape[-1]
+        if missing > 0:
+            padding = torch.nn.functional.pad(padding, (0, missing))
+        keys = padding[:, kv_offset : kv_offset + kv_length]
+        queries = padding[:, q_offset : q_offset + q_length]
+        if bool(keys.all()):
+            keys = queries = None
+        elif queries.shape[1] != q_length:
+            queries = None
+    position = q_offset - kv_offset
+    shape = _recognise(function)
+    if shape is not None and not use_vmap:
+        causal, window = shape
+        # Queries of another sequence than the keys' have a padding of their own.
+        if not causal and q_length != kv_length:
+            queries = None
+        return Pattern(causal, window, position, kv_offset, keys, queries)
+    whole = sdpa_mask(
+        batch_size,
+        q_length,
+        kv_length,
+        q_offset,
+        kv_offset,
+        function,
+        attention_mask,
+        allow_is_causal_skip=False,
+        use_vmap=use_vmap,
+        device=device,
+    )
+    return Pattern(False, None, position, kv_offset, keys, queries, whole)
+
+
+def _recognise(
+    function: Callable[..., Any],
+) -> tuple[bool, tuple[int | None, int | None] | None] | None:
+    """(causal, window) of a mask function of transformers; None for any other."""
+    from transformers import masking_utils
+
+    if function is masking_utils.causal_mask_function:
+        return True, None
+    if function is masking_utils.bidirectional_mask_function:
+        return False, None
+    cells = inspect_closure(function)
+    kind = getattr(function, "__qualname__", "")
+    if getattr(function, "__module__", "") != masking_utils.__name__:
+        return None
+    if kind.startswith("sliding_window_overlay."):
+        return False, (int(cells["sliding_window"]) - 1, None)
+    if kind.startswith("sliding_window_bidirectional_overlay."):
+        width = int(cells["sliding_window"])
+        return False, (width, width)
+    if kind.startswith("and_masks."):
+        causal, left, right = False, None, None
+        for part in cells["mask_functions"]:
+            found = _recognise(part)
+            if found is None:
+                return None
+            causal = causal or found[0]
+            if found[1] is not None:
+                left, right = _narrower(left, found[1][0]), _narrower(right, found[1][1])
+        return causal, None if left is None and right is None else (left, right)
+    return None
+
+
+def _narrower(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else min(a, b)
+
+
+def inspect_closure(function: Callable[..., Any]) -> dict[str, Any]:
+    """The variables that a function carries with it."""
+    code = getattr(function, "__code__", None)
+    closure = getattr(function, "__closure__", None) or ()
+    names = code.co_freevars if code is not None else ()
+    return {name: cell.cell_contents for name, cell in zip(names, closure, strict=True)}

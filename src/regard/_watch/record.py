@@ -1,0 +1,286 @@
+"""`Record`: the calls of one attention module that belong together, on their way to a `Layer`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from regard._attention import attention
+from regard._watch.call import Call, weights_at
+from regard.observation import Observation, See
+from regard.run import Layer, Options
+
+__all__ = ["Keep", "Record"]
+
+Keep = frozenset[str]  # of "q", "k", "v", "output"
+
+
+@dataclass
+class _Piece:
+    seen: Observation
+    shares: dict[str, Tensor]
+    queries: Tensor | None
+    q: Tensor | None = None
+    output: Tensor | None = None
+
+
+@dataclass
+class Record:
+    """One text that one module looked at: a pass, or a prompt and what was generated from it."""
+
+    name: str
+    cross: bool
+    see: See
+    keep: Keep = frozenset()
+    pieces: list[_Piece] = field(default_factory=list[_Piece])
+    options: Options = field(default_factory=Options)
+    keys: Tensor | None = None
+    k: Tensor | None = None
+    v: Tensor | None = None
+    kv_heads: int = 0
+    end: int = 0  # the position behind the last key
+    start: int = 0  # and of the first one that is still there
+    notes: list[str] = field(default_factory=list[str])
+    _first: Tensor | None = None  # the key vectors at `start` and before `end`
+    _last: Tensor | None = None
+    _first_real: Tensor | None = None  # (B or 1, 1): where the first real token stands
+    # Of a cache that forgets: all keys, and which are real, as they came.
+    _all_k: list[Tensor] = field(default_factory=list[Tensor])
+    _all_v: list[Tensor] = field(default_factory=list[Tensor])
+    _all_keys: list[Tensor] = field(default_factory=list[Tensor])
+
+    @property
+    def _forgets(self) -> bool:
+        return self.start > 0
+
+    def continues(self, call: Call) -> bool:
+        """Are these the keys of the last call and more, or, across sequences, the same again?"""
+        if self._last is None or call.cross != self.cross or not self.pieces:
+            return False
+        n_keys = call.k.shape[2]
+        if call.k.shape[:2] + call.k.shape[3:] != self._last.shape[:2] + self._last.shape[3:]:
+            return False
+        if call.q.shape[:2] != self.pieces[-1].seen.lse.shape[:2]:
+            return False
+        end = call.start + n_keys
+        if self.cross:
+            if end != self.end:
+                return False
+        elif end != self.end + call.q.shape[2] or not call.options.causal:
+            return False
+        if not _are_simple(call.options) or not _are_simple(self.options):
+            return False
+        last = self.end - 1 - call.start
+        if not 0 <= last < n_keys or not torch.equal(call.k[:, :, last : last + 1], self._last):
+            return False
+        if call.start != self.start:
+            return True
+        assert self._first is not None
+        return torch.equal(call.k[:, :, :1], self._first)
+
+    def add(
+        self, call: Call, output: Tensor, seen: Observation, tokens: Tensor | None, shares: bool
+    ) -> None:
+        """Take in one call, and what was seen of it. `tokens` (B, Nk) are the keys' token ids."""
+        n_keys = call.k.shape[2]
+        with torch.no_grad():
+            found = self._shares(call, seen.lse, tokens) if shares else {}
+            if call.start and seen.top_keys is not None:
+                keys = torch.where(seen.top_keys < 0, seen.top_keys, seen.top_keys + call.start)
+                seen = replace(seen, top_keys=keys)
+            self.pieces.append(
+                _Piece(
+                    seen,
+                    found,
+                    call.queries,
+                    call.q.detach() if "q" in self.keep else None,
+                    output.detach() if "output" in self.keep else None,
+                )
+            )
+            self._keep_keys(call)
+            if n_keys:
+                self._first = call.k[:, :, :1].detach().clone()
+                self._last = call.k[:, :, -1:].detach().clone()
+        if len(self.pieces) == 1:
+            self.options = replace(call.options, position=call.position + call.start)
+        else:
+            # Padding may have grown with the keys; all else is as it was.
+            self.options = replace(
+                call.options, position=self.options.position, lengths=call.options.lengths
+            )
+        self.keys = call.keys
+        self.kv_heads = call.k.shape[1]
+        self.start, self.end = call.start, call.start + n_keys
+
+    def _keep_keys(self, call: Call) -> None:
+        """Hold on to the keys: to the tensor that has them all, or, if it forgets, to the new."""
+        k, v = call.k.detach(), call.v.detach()
+        self.k = k if "k" in self.keep else None
+        self.v = v if "v" in self.keep else None
+        if self.cross:
+            return
+        new = call.start + k.shape[2] - self.end
+        keys = call.keys
+        if keys is None:
+            keys = torch.ones((k.shape[0], k.shape[2]), dtype=torch.bool, device=k.device)
+        self._all_keys.append(keys[:, -new:])
+        for name, x, kept in (("k", k, self._all_k), ("v", v, self._all_v)):
+            if name in self.keep:
+                # A view would hold the whole of every step's tensor.
+                kept.append(x if new == x.shape[2] else x[:, :, -new:].clone())
+
+    def _recall(self) -> None:
+        """All keys of a cache that has forgotten some of them."""
+        self.keys = torch.cat(self._all_keys, 1)
+        self.k = torch.cat(self._all_k, 2) if self._all_k else None
+        self.v = torch.cat(self._all_v, 2) if self._all_v else None
+        everywhere = bool(self.keys.all())
+        mask = None if everywhere else self.keys[:, None, None, :]
+        self.keys = None if everywhere else self.keys
+        self.options = replace(self.options, mask=mask)
+
+    def _shares(self, call: Call, lse: Tensor, tokens: Tensor | None) -> dict[str, Tensor]:
+        """The weight of each query on keys that have a name."""
+        if self.cross or not call.k.shape[2]:
+            return {}
+        device = call.q.device
+        p = (torch.arange(call.q.shape[2], device=device) + call.position)[None]
+        if self._first_real is None:
+            self._first_real = (
+                torch.zeros((1, 1), dtype=torch.int64, device=device)
+                if call.keys is None
+                else call.keys.to(torch.int8).argmax(1, keepdim=True)
+            )
+        first = (self._first_real - call.start).expand(-1, p.shape[1])
+        indices = {"first": first, "self": p, "previous": _real(p - 1, call.keys)}
+        end = call.start + call.k.shape[2]
+        if tokens is not None and tokens.shape == (call.q.shape[0], end):
+            after = _after_last_time(tokens, call.position + call.start, call.q.shape[2])
+            indices["induction"] = torch.where(after < 0, end, after - call.start)
+        shares = {name: weights_at(call, lse, index) for name, index in indices.items()}
+        if call.start:  # what a cache has forgotten gets nothing
+            for name in ("first", "induction"):
+                if name in shares:
+                    forgotten = (indices[name] < 0)[:, None, :]
+                    shares[name] = torch.where(forgotten, 0.0, shares[name])
+        return shares
+
+    def close(self, name: str) -> Layer:
+        """The record as a layer of a run, under this name."""
+        pieces = self.pieces
+        seen = pieces[0].seen
+        if self._forgets:
+            self._recall()
+        if len(pieces) > 1:
+            seen = self._joined()
+        queries = None
+        if any(piece.queries is not None for piece in pieces):
+            queries = torch.cat([_all_real(piece) for piece in pieces], 1)
+        shares = {
+            share: torch.cat([piece.shares[share] for piece in pieces], 2)
+            for share in pieces[0].shares
+            if all(share in piece.shares for piece in pieces)
+        }
+        kept = {
+            each: None if getattr(pieces[0], each) is None else _cat(pieces, each)
+            for each in ("q", "output")
+        }
+        return Layer(
+            name,
+            seen,
+            self.options,
+            self.cross,
+            self.kv_heads,
+            queries,
+            self.keys,
+            shares,
+            q=kept["q"],
+            k=self.k,
+            v=self.v,
+            output=kept["output"],
+            notes=tuple(self.notes),
+        )
+
+    def _joined(self) -> Observation:
+        """What was seen of all pieces. What depends on every query is made from q and k."""
+        each = [piece.seen for piece in self.pieces]
+
+        def joined(name: str) -> Tensor | None:
+            parts = [getattr(seen, name) for seen in each]
+            return None if parts[0] is None else torch.cat(parts, 2)
+
+        lse = joined("lse")
+        assert lse is not None
+        seen = Observation(
+            lse=lse,
+            entropy=joined("entropy"),
+            top_keys=joined("top_keys"),
+            top_weights=joined("top_weights"),
+            distance=joined("distance"),
+            n_keys=self.end,
+            position=self.options.position,
+            sinks=each[0].sinks,
+        )
+        if self.see.map is None and not self.see.received:
+            return seen
+        if "q" not in self.keep or self.k is None:
+            wanted = "map and received" if self.see.map and self.see.received else "map"
+            if self.see.map is None:
+                wanted = "received"
+            self.notes.append(
+                f"{wanted} of {self.name}: not made. The text grew while it was watched, so they "
+                'can only be made at the end, from q and k: keep=("q", "k") keeps these.'
+            )
+            return seen
+        queries = None
+        if any(piece.queries is not None for piece in self.pieces):
+            queries = torch.cat([_all_real(piece) for piece in self.pieces], 1)
+        again = See(map=self.see.map, received=self.see.received, queries=queries)
+        q = _cat(self.pieces, "q")
+        _, whole = attention(q, self.k, self.k[..., :0], see=again, **self.options.arguments())
+        return replace(seen, map=whole.map, received=whole.received)
+
+
+def _cat(pieces: list[_Piece], name: str) -> Tensor:
+    if len(pieces) == 1:
+        return getattr(pieces[0], name)
+    return torch.cat([getattr(piece, name) for piece in pieces], 2)
+
+
+def _all_real(piece: _Piece) -> Tensor:
+    if piece.queries is not None:
+        return piece.queries
+    batch, _, n_queries = piece.seen.lse.shape
+    return torch.ones((batch, n_queries), dtype=torch.bool, device=piece.seen.lse.device)
+
+
+def _are_simple(options: Options) -> bool:
+    """Does nothing differ from query to query but by position?"""
+    return all(x is None or x.shape[-2] == 1 for x in (options.mask, options.bias))
+
+
+def _real(index: Tensor, keys: Tensor | None) -> Tensor:
+    """The index, −1 where it is padding."""
+    if keys is None:
+        return index
+    index = index.expand(keys.shape[0], -1)
+    inside = (index >= 0) & (index < keys.shape[1])
+    real = keys.gather(1, index.clamp(0, keys.shape[1] - 1)) & inside
+    return torch.where(real, index, -1)
+
+
+def _after_last_time(tokens: Tensor, position: int, n_queries: int) -> Tensor:
+    """For each query the key behind the last earlier one with its token, −1 if there is none."""
+    batch, n_keys = tokens.shape
+    order = torch.argsort(tokens, dim=1, stable=True)
+    sorted_tokens = tokens.gather(1, order)
+    same = sorted_tokens[:, 1:] == sorted_tokens[:, :-1]
+    before = torch.where(same, order[:, :-1], -1)  # where the token stood the time before
+    last = torch.full((batch, n_keys), -1, dtype=torch.int64, device=tokens.device)
+    last.scatter_(1, order[:, 1:], before)
+    p = torch.arange(n_queries, device=tokens.device) + position
+    inside = (p >= 0) & (p < n_keys)
+    found = last[:, p.clamp(0, max(n_keys - 1, 0))]
+    return torch.where(inside & (found >= 0), found + 1, -1)

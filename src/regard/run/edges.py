@@ -1,0 +1,187 @@
+"""Who looked at whom: the strong weights of a run as one table."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from regard.observation import NOT_A_NUMBER, shown
+from regard.run.choose import heads_of, layer_indices
+from regard.run.extras import need
+from regard.run.layer import Layer
+from regard.run.sift import Sifted, sift
+from regard.run.tokens import codes_of_keys, codes_of_queries, readable, vocabulary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from regard.run.choose import Which
+    from regard.run.run import Run
+
+__all__ = ["check", "cut_rows", "edges", "warn"]
+
+CUT, MIN_WEIGHT, NOT_FINITE = b"regard.cut", b"regard.min_weight", b"regard.not_finite"
+
+
+def check(call: str, min_weight: object, top: object) -> tuple[float, int | None]:
+    """Both as numbers; TypeError or ValueError in words if they are none.
+
+    >>> check("edges()", 0.1, 3)
+    (0.1, 3)
+    """
+    try:
+        weight = math.nan if isinstance(min_weight, bool | str) else float(min_weight)  # pyright: ignore[reportArgumentType]
+    except NOT_A_NUMBER:
+        weight = math.nan
+    if not 0 <= weight <= 1:
+        raise ValueError(
+            f"{call}: min_weight must be a number from 0 to 1; got {shown(min_weight)}. "
+            "It is the least weight that counts; 0 takes every key with any weight."
+        )
+    if top is None:
+        return weight, None
+    if not isinstance(top, int) or isinstance(top, bool) or top < 1:
+        raise ValueError(
+            f"{call}: top must be a whole number of 1 or more, or None; got {shown(top)}. "
+            "It is how many of the strongest keys of each row are taken."
+        )
+    return weight, top
+
+
+def edges(
+    run: Run,
+    min_weight: float = 0.1,
+    top: int | None = None,
+    layers: Which | Sequence[Which] | None = None,
+    heads: int | Sequence[int] | None = None,
+    *,
+    call: str = "edges()",
+) -> pa.Table:
+    """The table of `Run.edges`, without its warnings.
+
+    >>> from regard.run import Run
+    >>> edges(Run()).num_rows
+    0
+    """
+    least, most = check(call, min_weight, top)
+    indices = layer_indices(call, run.layers, layers)
+    chosen = [(index, list(run.layers.values())[index]) for index in indices]
+    wanted = heads_of(call, [layer for _, layer in chosen], heads)
+    arrow = need(call, "pyarrow")
+    words = vocabulary(run)
+    texts = arrow.array([readable(word) for word in words], arrow.string())
+    precise = any(layer.lse.dtype == torch.float64 for _, layer in chosen)
+    schema = _schema(arrow, precise)
+    parts: dict[int, list[Any]] = {}
+    cut: list[dict[str, int]] = []
+    not_finite = 0
+    for index, layer in chosen:
+        found = sift(layer, least, most, _present(layer, wanted))
+        for head, rows in zip(*np.unique(found.cut[:, 1], return_counts=True), strict=True):
+            cut.append({"layer": index, "head": int(head), "rows": int(rows)})
+        not_finite += found.not_finite
+        keys = codes_of_keys(run, layer, words)
+        codes = codes_of_queries(layer, keys)[found.sequence, found.query]
+        columns = (
+            found.sequence,
+            np.full(len(found.key), index),
+            found.head,
+            found.query,
+            found.key,
+            _tokens(arrow, codes, texts),
+            _tokens(arrow, keys[found.sequence, found.key], texts),
+            found.weight,
+        )
+        arrays = [_array(arrow, x, each) for x, each in zip(columns, schema.types, strict=True)]
+        table = arrow.Table.from_arrays(arrays, schema=schema)
+        for sequence, start, end in _sequences(found):
+            parts.setdefault(sequence, []).append(table.slice(start, end - start))
+    told = {MIN_WEIGHT: json.dumps(least)}
+    if cut:
+        told[CUT] = json.dumps(cut)
+    if not_finite:
+        told[NOT_FINITE] = json.dumps(not_finite)
+    ordered = [table for sequence in sorted(parts) for table in parts[sequence]]
+    whole = arrow.concat_tables([schema.empty_table(), *ordered])
+    return whole.replace_schema_metadata(told)
+
+
+def cut_rows(run: Run, min_weight: float = 0.1, top: int | None = None) -> pa.Table:
+    """The table of `Run.cut_rows`.
+
+    >>> from regard.run import Run
+    >>> cut_rows(Run()).column_names
+    ['sequence', 'layer', 'head', 'query']
+    """
+    least, most = check("cut_rows()", min_weight, top)
+    arrow = need("cut_rows()", "pyarrow")
+    names, rows = ("sequence", "layer", "head", "query"), [np.empty((0, 4), dtype=np.int64)]
+    for index, layer in enumerate(run.layers.values()):
+        if layer.q is not None and layer.k is not None:
+            continue  # every row of it can be computed
+        cut = sift(layer, least, most, _present(layer, None)).cut
+        rows.append(np.insert(cut, 1, index, axis=1))
+    table = np.concatenate(rows).astype(np.int32)
+    table = table[np.lexsort(table.T[::-1])]
+    return arrow.table({name: np.ascontiguousarray(table[:, n]) for n, name in enumerate(names)})
+
+
+def warn(table: pa.Table, stacklevel: int) -> None:
+    """Say which rows of a table of edges are not whole, if there are any.
+
+    >>> from regard.run import Run
+    >>> warn(edges(Run()), stacklevel=2)
+    """
+    told = table.schema.metadata or {}
+    if CUT in told:
+        rows, least = sum(x["rows"] for x in json.loads(told[CUT])), json.loads(told[MIN_WEIGHT])
+        warnings.warn(
+            f"edges(): {rows:,} rows are cut: they may have more keys with a weight of {least} or "
+            "more than were listed, and q and k were not kept. "
+            f"run.cut_rows({least}) names them; "
+            'regard.watch(…, keep=("q", "k")), a larger See(top=…) or a larger min_weight helps.',
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+    if NOT_FINITE in told:
+        warnings.warn(
+            f"edges(): {json.loads(told[NOT_FINITE]):,} rows have no edges, as their weights are "
+            "not finite. A NaN or an infinity in q, k or the bias makes them so.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _schema(arrow: Any, precise: bool) -> Any:
+    token = arrow.dictionary(arrow.int32(), arrow.string())
+    numbers = dict.fromkeys(("sequence", "layer", "head", "query", "key"), arrow.int32())
+    weight = arrow.float64() if precise else arrow.float32()
+    return arrow.schema({**numbers, "query_token": token, "key_token": token, "weight": weight})
+
+
+def _present(layer: Layer, wanted: list[int] | None) -> list[int]:
+    n_heads = layer.shape[1]
+    return [h for h in (range(n_heads) if wanted is None else wanted) if h < n_heads]
+
+
+def _tokens(arrow: Any, codes: Any, texts: Any) -> Any:
+    return arrow.DictionaryArray.from_arrays(arrow.array(codes, mask=codes < 0), texts)
+
+
+def _array(arrow: Any, column: Any, kind: Any) -> Any:
+    if not isinstance(column, np.ndarray):
+        return column
+    return arrow.array(column.astype(kind.to_pandas_dtype(), copy=False), kind)
+
+
+def _sequences(found: Sifted) -> list[tuple[int, int, int]]:
+    """Each sequence with the first and the last of its edges."""
+    which, starts = np.unique(found.sequence, return_index=True)
+    ends = np.append(starts[1:], len(found.sequence))[: len(starts)]
+    return list(zip(which.tolist(), starts.tolist(), ends.tolist(), strict=True))

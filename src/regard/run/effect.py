@@ -1,0 +1,205 @@
+"""What a cut did: one run beside another of the same model on the same text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from regard.observation import shown
+from regard.text import Token
+
+if TYPE_CHECKING:
+    from regard.run.run import Run
+
+__all__ = ["Change", "Effect", "effect"]
+
+_CALL = "effect()"
+_CELLS = 2**22  # of what is compared in float64 at a time: 32 MB each
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """How much each token, or each sequence, changed from a to b; float64.
+
+    - `relative`: ‖a − b‖ / ‖a‖; 0 if both are 0, infinite if a alone is
+    - `cosine`: of the angle between a and b; NaN where one of them is 0
+    - `divergence`: of logits, Σ p ln(p / q) of their softmax p and q, in nats; else None
+    - `flipped`: of logits, whether the most likely word is another; else None
+    """
+
+    relative: Tensor
+    cosine: Tensor
+    divergence: Tensor | None = None
+    flipped: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """What changed, block by block and in the output. `print(effect)` tells it in short.
+
+    `real` (B, N) is False where there is padding, which the summary leaves out; None: nowhere.
+    """
+
+    layers: dict[str, Change]
+    output: Change | None = None
+    real: Tensor | None = None
+    tokens: list[list[Token]] | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        names = [*self.layers, *(["output"] if self.output is not None else [])]
+        changes = [*self.layers.values(), *([self.output] if self.output is not None else [])]
+        width = max(map(len, names), default=0)
+        lines = [f"{'':{width}}  mean change  largest change  mean cosine"]
+        for name, change in zip(names, changes, strict=True):
+            relative = self._counted(change.relative)
+            if not len(relative):
+                lines.append(f"{name:{width}}  nothing to compare")
+                continue
+            cosine = self._counted(change.cosine)
+            lines.append(
+                f"{name:{width}}  {relative.mean().item():>11.2%}  {relative.max().item():>14.2%}  "
+                f"{cosine.nanmean().item():>11.4f}  {self._where(change.relative)}".rstrip()
+            )
+        if self.output is not None and self.output.divergence is not None:
+            assert self.output.flipped is not None
+            divergence = self._counted(self.output.divergence)
+            flipped = self._counted(self.output.flipped)
+            if len(divergence):
+                lines.append(
+                    f"Next word: {divergence.mean().item():.4g} nats of divergence on average, "
+                    f"{divergence.max().item():.4g} {self._where(self.output.divergence)}; the "
+                    f"most likely one changed at {int(flipped.sum())} of {len(flipped)} tokens."
+                )
+        return "\n".join(lines)
+
+    def _counted(self, x: Tensor) -> Tensor:
+        return x[self.real] if self.real is not None and self.real.shape == x.shape else x.flatten()
+
+    def _where(self, x: Tensor) -> str:
+        """At which token that is largest."""
+        if x.dim() != 2:
+            return ""
+        if self.real is not None and self.real.shape == x.shape:
+            x = x.masked_fill(~self.real, -torch.inf)
+        sequence, place = divmod(int(x.nan_to_num(nan=-torch.inf).argmax()), x.shape[1])
+        text = ""
+        if self.tokens is not None and sequence < len(self.tokens):
+            tokens = self.tokens[sequence]
+            text = f" {tokens[place].text!r}" if len(tokens) == x.shape[1] else ""
+        of = f" of sequence {sequence}" if x.shape[0] > 1 else ""
+        return f"at {place}{text}{of}"
+
+
+@torch.no_grad()
+def effect(run: Run, other: Run, logits: bool | None = None) -> Effect:
+    """What `Run.effect` returns.
+
+    >>> from regard.run import Run
+    >>> runs = [Run(output=torch.tensor([[[1.0, 0.0]], [[0.0, x]]])) for x in (1.0, 2.0)]
+    >>> print(effect(*runs))
+            mean change  largest change  mean cosine
+    output       50.00%         100.00%       1.0000  at 0 of sequence 1
+    """
+    from regard.run.run import Run
+
+    if not isinstance(other, Run):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"{_CALL}: other must be a Run; got {shown(other)}. regard.watch(…) makes one."
+        )
+    if logits is not None and not isinstance(logits, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"{_CALL}: logits must be True, False or None; got {shown(logits)}. None decides."
+        )
+    _check_tokens(run, other)
+    both = [name for name in run.vectors if name in other.vectors]
+    has_output = run.output is not None and other.output is not None
+    if not both and not has_output:
+        raise ValueError(
+            f"{_CALL}: both runs must have vectors or an output to compare; they have none in "
+            'common. regard.watch(…, keep=("vectors", "output")) keeps them.'
+        )
+    if logits and run.output is None:
+        raise ValueError(
+            f"{_CALL}: logits=True needs the output of both runs; it was not kept. "
+            'regard.watch(…, keep=("output",)) keeps it.'
+        )
+    for name in both:
+        _check_shapes(name, run.vectors[name], other.vectors[name])
+    output = None
+    if run.output is not None and other.output is not None:
+        _check_shapes("output", run.output, other.output)
+        output = compare(run.output, other.output, _are_logits(run) if logits is None else logits)
+    layers = {name: compare(run.vectors[name], other.vectors[name], False) for name in both}
+    return Effect(layers, output, _real(run), run.tokens)
+
+
+def compare(a: Tensor, b: Tensor, logits: bool) -> Change:
+    """Two tensors along their last axis, a few rows at a time.
+
+    >>> compare(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), True).flipped
+    tensor([True])
+    """
+    shape, width = a.shape[:-1], a.shape[-1]
+    rows = (x.reshape(shape.numel(), width).split(max(_CELLS // max(width, 1), 1)) for x in (a, b))
+    parts: list[list[Tensor]] = [[], [], [], []]
+    for some, others in zip(*rows, strict=True):
+        x, y = some.detach().cpu().double(), others.detach().cpu().double()
+        size, changed = x.norm(dim=-1), (x - y).norm(dim=-1)
+        parts[0].append(torch.where(changed == 0, 0.0, changed / size))
+        parts[1].append((x * y).sum(-1) / (size * y.norm(dim=-1)))
+        if logits and width:
+            p, q = x.log_softmax(-1), y.log_softmax(-1)
+            # A word that has no chance in a adds nothing, even if it has none in b.
+            parts[2].append(torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(-1))
+            parts[3].append(x.argmax(-1) != y.argmax(-1))
+    columns = [torch.cat(part).reshape(shape) if part else None for part in parts]
+    empty = torch.zeros(shape, dtype=torch.float64)
+    return Change(
+        empty if columns[0] is None else columns[0],
+        empty if columns[1] is None else columns[1],
+        columns[2],
+        columns[3],
+    )
+
+
+def _are_logits(run: Run) -> bool:
+    """As `Run.effect` says."""
+    if run.output is None or run.output.dim() < 3 or not run.vectors:
+        return False
+    causal = any(x.options.causal and not x.cross for x in run.layers.values())
+    return causal and run.output.shape[-1] > max(x.shape[-1] for x in run.vectors.values())
+
+
+def _real(run: Run) -> Tensor | None:
+    """(B, N): which tokens are no padding, as the first self-attention layer has it."""
+    for layer in run.layers.values():
+        if not layer.cross:
+            return None if layer.queries is None else layer.queries.cpu()
+    return None
+
+
+def _check_tokens(run: Run, other: Run) -> None:
+    ids, others = run.token_ids, other.token_ids
+    if ids is not None and others is not None:
+        same = ids.shape == others.shape and torch.equal(ids.cpu(), others.cpu())
+    elif run.tokens is not None and other.tokens is not None:
+        texts = ([[t.text for t in one] for one in x] for x in (run.tokens, other.tokens))
+        same = next(texts) == next(texts)
+    else:
+        same = run.text is None or other.text is None or run.text == other.text
+    if not same:
+        raise ValueError(
+            f"{_CALL}: both runs must have read the same tokens; they read different ones. "
+            "Run the model on the same text twice, once with the cut."
+        )
+
+
+def _check_shapes(name: str, a: Tensor, b: Tensor) -> None:
+    if a.shape != b.shape or a.dim() < 2:
+        raise ValueError(
+            f"{_CALL}: {name} must be of the same shape (B, …) in both runs; "
+            f"got {tuple(a.shape)} and {tuple(b.shape)}. Compare runs of one model on one text."
+        )

@@ -1,0 +1,131 @@
+"""Attention rollout from one token, exact, without a matrix of all weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from regard.observation import NOT_A_NUMBER, shown
+from regard.run.choose import layer_indices, whole
+from regard.run.layer import Layer
+from regard.run.rows import weights_of_rows
+
+if TYPE_CHECKING:
+    from regard.run.choose import Which
+    from regard.run.run import Run
+
+__all__ = ["rollout"]
+
+_CALL = "rollout()"
+
+
+@torch.no_grad()
+def rollout(
+    run: Run,
+    token: int,
+    sequence: int = 0,
+    residual: float = 0.5,
+    layers: Which | Sequence[Which] | None = None,
+) -> Tensor:
+    """What `Run.rollout` returns.
+
+    >>> import regard
+    >>> from regard.run import Layer, Run
+    >>> q = torch.eye(2)[None, None]
+    >>> _, seen = regard.attention(q, q, q, see=regard.See())
+    >>> rollout(Run({"a": Layer("a", seen, q=q, k=q)}), 0, residual=1.0).tolist()
+    [1.0, 0.0]
+    """
+    chosen = _chosen(run, layers)
+    batch, _, length, _ = chosen[0].shape
+    b = whole(_CALL, "sequence", sequence, batch, f"The batch has {batch} sequences.")
+    place = whole(_CALL, "token", token, length, f"The sequence has {length} tokens.")
+    keep = _share(residual)
+    real = chosen[-1].queries
+    if real is not None and not real[b, place]:
+        raise ValueError(
+            f"{_CALL}: token must be a real one; got {shown(token)}, which is padding. "
+            f"The real ones of sequence {b} are {_ranges(real[b])}."
+        )
+    share = torch.zeros(length, dtype=torch.float64)
+    share[place] = 1.0
+    for layer in reversed(chosen):
+        share = keep * share + (1 - keep) * _through(layer, b, share)
+    return share
+
+
+def _through(layer: Layer, sequence: int, share: Tensor) -> Tensor:
+    """The mean over the heads of share · W; rows without a share are not computed."""
+    _, n_heads, _, n_keys = layer.shape
+    rows = share.nonzero()[:, 0].numpy()
+    total = torch.zeros(n_keys, dtype=torch.float64)
+    for head in range(n_heads):
+        for some, tile in weights_of_rows(layer, sequence, head, rows):
+            total += share[torch.from_numpy(some)] @ tile.cpu().double()
+    return total / max(n_heads, 1)
+
+
+def _chosen(run: Run, layers: Which | Sequence[Which] | None) -> list[Layer]:
+    """The self-attention layers, of one length, with q and k."""
+    by_number = list(run.layers.items())
+    found = [by_number[index] for index in layer_indices(_CALL, run.layers, layers)]
+    found = [(name, layer) for name, layer in found if not layer.cross]
+    if not found:
+        raise ValueError(
+            f"{_CALL}: the run must have self-attention layers; it has none of those asked for. "
+            "layers=None takes all there are."
+        )
+    names = [name.partition("#")[0] for name, _ in found]
+    again = next((name for name in names if names.count(name) > 1), None)
+    if again is not None:
+        raise ValueError(
+            f"{_CALL}: each module must be there once; got {again} several times, as it ran "
+            "several times. layers=… chooses those of one pass."
+        )
+    missing = [name for name, layer in found if layer.q is None or layer.k is None]
+    if missing:
+        raise ValueError(
+            f"{_CALL}: q and k of all layers must have been kept; those of {_some(missing)} were "
+            'not. regard.watch(…, keep=("q", "k")) keeps them.'
+        )
+    batch, _, length, _ = found[0][1].shape
+    for name, layer in found:
+        here, _, n_queries, n_keys = layer.shape
+        if (here, n_queries, n_keys) != (batch, length, length):
+            raise ValueError(
+                f"{_CALL}: all layers must have the same {batch} × {length} queries and keys; "
+                f"got {here} × {n_queries} queries and {n_keys} keys in {name}. "
+                "layers=… chooses those that belong together."
+            )
+        if layer.options.position not in (None, 0):
+            raise ValueError(
+                f"{_CALL}: query i must stand where key i does; in {name} it stands "
+                f"{layer.options.position} away. layers=… chooses others."
+            )
+    return [layer for _, layer in found]
+
+
+def _share(residual: object) -> float:
+    try:
+        share = math.nan if isinstance(residual, bool | str) else float(residual)  # pyright: ignore[reportArgumentType]
+    except NOT_A_NUMBER:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise ValueError(
+            f"{_CALL}: residual must be a number from 0 to 1; got {shown(residual)}. "
+            "It is the share that goes past attention; 0.5 is usual."
+        )
+    return share
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _ranges(real: Tensor) -> str:
+    places = real.nonzero()[:, 0].tolist()
+    return f"from {places[0]} to {places[-1]}" if places else "none"

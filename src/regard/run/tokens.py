@@ -1,0 +1,79 @@
+"""Which token stands at each position of a layer, where that is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.run.layer import Layer
+from regard.text import Token
+
+if TYPE_CHECKING:
+    from regard.run.run import Run
+
+__all__ = ["codes_of_keys", "codes_of_queries", "readable", "vocabulary"]
+
+Codes = NDArray[np.int32]
+
+
+def vocabulary(run: Run) -> dict[str, int]:
+    """Each different text of a token, numbered in the order in which they come.
+
+    >>> from regard.run import Run
+    >>> vocabulary(Run(tokens=[[Token("a", 0, 1), Token("b", 2, 3), Token("a", 4, 5)]]))
+    {'a': 0, 'b': 1}
+    """
+    words: dict[str, int] = {}
+    for tokens in run.tokens or []:
+        for token in tokens:
+            words.setdefault(token.text, len(words))
+    return words
+
+
+def codes_of_keys(run: Run, layer: Layer, words: dict[str, int]) -> Codes:
+    """(B, Nk): the number of the token of each key, −1 where it is not known.
+
+    The tokens of a run are those of the sequence that it read. They are a layer's if its keys are
+    of the same sequence as its queries, and as many as the tokens; or if there are as many real
+    keys, so that padding has none; or one less, as the last token of a generation is never read.
+    """
+    batch, _, _, n_keys = layer.shape
+    codes = np.full((batch, n_keys), -1, dtype=np.int32)
+    if layer.cross or run.tokens is None:
+        return codes
+    real = None if layer.keys is None else layer.keys.cpu().numpy()
+    for row, tokens in enumerate(run.tokens[:batch]):
+        places = _places(tokens, n_keys, None if real is None else real[row])
+        codes[row, places] = [words[token.text] for token in tokens[: len(places)]]
+    return codes
+
+
+def _places(tokens: list[Token], n_keys: int, real: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+    """The keys at which the tokens stand; none if they are not of this layer."""
+    if len(tokens) in (n_keys, n_keys + 1):
+        return np.arange(n_keys)
+    if real is not None and len(tokens) in (real.sum(), real.sum() + 1):
+        return np.flatnonzero(real)
+    return np.arange(0)
+
+
+def codes_of_queries(layer: Layer, keys: Codes) -> Codes:
+    """(B, Nq): those of the keys that stand where the queries do."""
+    _, _, n_queries, n_keys = layer.shape
+    position = layer.options.position
+    places = np.arange(n_queries) + (n_keys - n_queries if position is None else position)
+    known = (places >= 0) & (places < n_keys)
+    codes = np.full((len(keys), n_queries), -1, dtype=np.int32)
+    codes[:, known] = keys[:, places[known]]
+    return codes
+
+
+def readable(text: str) -> str:
+    """A text that UTF-8 can hold: half of a surrogate pair becomes �.
+
+    >>> readable("a\\ud800b")
+    'a�b'
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,433 @@
+"""Watching plain PyTorch: SDPA by any name, MultiheadAttention in every mode, its layers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention as imported_by_name
+from watch_checks import assert_layer_is
+
+import regard
+
+B, H, N, D = 2, 3, 7, 5
+SEE = regard.See(entropy=True, top=3, map=(3, 4), received=True, distance=True)
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> Iterator[None]:
+    torch.manual_seed(0)
+    with torch.no_grad():
+        yield
+
+
+def _tensor(x: Tensor | None) -> Tensor:
+    assert x is not None
+    return x.double()
+
+
+class OwnAttention(nn.Module):
+    """As people write it: one projection, SDPA, one projection."""
+
+    def __init__(self, causal: bool = True, by_name: bool = False) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(H * D, 3 * H * D)
+        self.causal, self.by_name = causal, by_name
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        q, k, v = self.qkv(x).view(*x.shape[:2], 3, H, D).permute(2, 0, 3, 1, 4)
+        attend = imported_by_name if self.by_name else F.scaled_dot_product_attention
+        out = attend(q, k, v, attn_mask=mask, is_causal=self.causal and mask is None)
+        return out.transpose(1, 2).flatten(2)
+
+    def weights(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        q, k, _ = self.qkv(x).double().view(*x.shape[:2], 3, H, D).permute(2, 0, 3, 1, 4)
+        scores = q @ k.mT / D**0.5
+        if mask is None and self.causal:
+            mask = torch.ones(x.shape[1], x.shape[1]).tril().bool()
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        return scores.softmax(-1)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_sdpa_is_seen_by_any_name(by_name: bool, causal: bool) -> None:
+    own = OwnAttention(causal, by_name)
+    model = nn.Sequential(nn.Linear(H * D, H * D), own)
+    x = torch.randn(B, N, H * D)
+    expected = model(x)
+    with regard.watch(model, SEE) as run:
+        out = model(x)
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+    assert list(run.layers) == ["1"]
+    assert_layer_is(run.layers["1"], own.weights(model[0](x)))
+
+
+def test_masks_of_the_caller_are_seen() -> None:
+    model = OwnAttention(causal=False)
+    x = torch.randn(B, N, H * D)
+    mask = torch.rand(B, 1, N, N) > 0.4
+    mask |= torch.eye(N, dtype=torch.bool)
+    with regard.watch(model, SEE) as run:
+        out = model(x, mask)
+    torch.testing.assert_close(out, model(x, mask), atol=1e-5, rtol=1e-5)
+    assert_layer_is(run.layers["OwnAttention"], model.weights(x, mask))
+
+
+def test_a_padded_key_that_nobody_sees_counts_nowhere() -> None:
+    model = OwnAttention(causal=False)
+    x = torch.randn(B, N, H * D)
+    keys = torch.tensor([[True] * N, [False] * 2 + [True] * (N - 2)])
+    with regard.watch(model, SEE) as run:
+        model(x, keys[:, None, None, :])
+    layer = run.layers["OwnAttention"]
+    assert_layer_is(layer, model.weights(x, keys[:, None, None, :]), keys=keys)
+
+
+def mha(**options: Any) -> nn.MultiheadAttention:
+    return nn.MultiheadAttention(H * D, H, **{"batch_first": True, **options}).eval()
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"bias": False}, {"add_bias_kv": True}, {"add_zero_attn": True}, {"kdim": 11, "vdim": 13}],
+    ids=str,
+)
+def test_multihead_attention_is_seen_in_every_mode(
+    need_weights: bool, average: bool, options: dict[str, Any]
+) -> None:
+    model = mha(**options)
+    x = torch.randn(B, N, H * D)
+    k = torch.randn(B, N + 4, 11) if "kdim" in options else x
+    v = torch.randn(B, N + 4, 13) if "vdim" in options else x
+    padding = torch.zeros(B, k.shape[1], dtype=torch.bool)
+    padding[1, -2:] = True
+    arguments = {"key_padding_mask": padding, "average_attn_weights": average}
+    expected, expected_weights = model(x, k, v, need_weights=need_weights, **arguments)
+    _, full = model(x, k, v, key_padding_mask=padding, average_attn_weights=False)
+    with regard.watch(model, SEE) as run:
+        out, weights = model(x, k, v, need_weights=need_weights, **arguments)
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+    assert (weights is None) == (not need_weights)
+    if need_weights:
+        torch.testing.assert_close(weights, expected_weights, atol=1e-5, rtol=1e-4)
+    (layer,) = run.layers.values()
+    if not options or "bias" in options:
+        assert not layer.cross
+        assert_layer_is(layer, full, queries=~padding, keys=~padding)
+    elif "kdim" in options:
+        assert layer.cross
+        assert_layer_is(layer, full, keys=~padding)
+    else:
+        # One key more than tokens: it has no position, but a weight.
+        assert layer.shape == (B, H, N, N + 1)
+        best = full.double().sort(-1, descending=True)[0][..., :3]
+        torch.testing.assert_close(_tensor(layer.top_weights), best, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("floating", [False, True])
+def test_causal_and_padding_masks_of_multihead_attention_go_together(
+    batch_first: bool, floating: bool
+) -> None:
+    model = mha(batch_first=batch_first)
+    x = torch.randn(B, N, H * D)
+    given = x if batch_first else x.transpose(0, 1)
+    padding = torch.zeros(B, N, dtype=torch.bool)
+    padding[0, -3:] = True
+    causal = nn.Transformer.generate_square_subsequent_mask(N)
+    mask = causal if floating else causal < 0
+    if floating:
+        padding_mask = torch.zeros(B, N).masked_fill_(padding, -torch.inf)
+    else:
+        padding_mask = padding
+    arguments = {"attn_mask": mask, "key_padding_mask": padding_mask, "is_causal": True}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # mixed masks: PyTorch means to drop them
+        expected, full = model(given, given, given, average_attn_weights=False, **arguments)
+        with regard.watch(model, SEE) as run:
+            out, _ = model(given, given, given, need_weights=False, **arguments)
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+    (layer,) = run.layers.values()
+    assert_layer_is(layer, full, queries=~padding, keys=~padding)
+
+
+def test_unbatched_multihead_attention_is_seen() -> None:
+    model = mha()
+    x = torch.randn(N, H * D)
+    expected, full = model(x, x, x, average_attn_weights=False)
+    with regard.watch(model, SEE) as run:
+        out, weights = model(x, x, x, average_attn_weights=False)
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(weights, full, atol=1e-5, rtol=1e-4)
+    assert_layer_is(run.layers["MultiheadAttention"], full[None])
+
+
+# ── PyTorch's own layers ──────────────────────────────────────────────────────────────────────
+
+
+def encoder(layers: int = 2) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(12, 4, 24, batch_first=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return nn.TransformerEncoder(layer, layers).eval()
+
+
+def took_the_fast_path(model: nn.Module, *args: Any, **kwargs: Any) -> bool:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    names: list[str] = []
+
+    class Look(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    with Look(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model(*args, **kwargs)
+    return any("_transformer_encoder_layer_fwd" in name for name in names)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_encoders_fast_path_is_seen_too(padded: bool) -> None:
+    model = encoder()
+    x = torch.randn(B, N, 12)
+    padding = torch.zeros(B, N, dtype=torch.bool)
+    padding[1, -2:] = padded
+    given = {"src_key_padding_mask": padding} if padded else {}
+    assert took_the_fast_path(model, x, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nested tensors are a prototype, says PyTorch
+        expected = model(x, **given)
+    with regard.watch(model, SEE) as run:
+        out = model(x, **given)
+    torch.testing.assert_close(out[~padding], expected[~padding], atol=1e-5, rtol=1e-4)
+    assert list(run.layers) == ["layers.0.self_attn", "layers.1.self_attn"]
+    first = model.get_submodule("layers.0.self_attn")
+    full = first(x, x, x, key_padding_mask=padding, average_attn_weights=False)[1]
+    assert_layer_is(run.layers["layers.0.self_attn"], full, queries=~padding, keys=~padding)
+
+
+def test_a_decoder_layer_has_self_and_cross_attention() -> None:
+    model = nn.TransformerDecoderLayer(12, 4, 24, batch_first=True).eval()
+    x, memory = torch.randn(B, N, 12), torch.randn(B, 11, 12)
+    causal = nn.Transformer.generate_square_subsequent_mask(N)
+    expected = model(x, memory, tgt_mask=causal, tgt_is_causal=True)
+    with regard.watch(model, SEE) as run:
+        out = model(x, memory, tgt_mask=causal, tgt_is_causal=True)
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-4)
+    own, other = run.layers["self_attn"], run.layers["multihead_attn"]
+    assert not own.cross
+    assert own.options.causal
+    assert other.cross
+    assert other.shape == (B, 4, N, 11)
+    full = model.self_attn(x, x, x, attn_mask=causal, average_attn_weights=False)[1]
+    assert_layer_is(own, full)
+
+
+# ── in and out ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_nothing_is_left_behind_also_after_an_exception() -> None:
+    model = encoder()
+    before = F.scaled_dot_product_attention
+    for fail in (False, True):
+        watching = regard.watch(model)
+        expectation = pytest.raises(KeyError, match="mine") if fail else nullcontext()
+        with expectation, watching as run:
+            model(torch.randn(B, N, 12))
+            assert not run.layers
+            if fail:
+                raise KeyError("mine")
+        assert F.scaled_dot_product_attention is before
+        assert torch._C._len_torch_function_stack() == 0
+        for module in model.modules():
+            assert not module._forward_hooks
+            assert not module._forward_pre_hooks
+        assert len(watching._run.layers) == 2  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_an_exception_inside_the_model_leaves_the_stack_in_order() -> None:
+    class Failing(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            if x.sum() > 0:
+                raise KeyError("inside")
+            return F.scaled_dot_product_attention(x, x, x)
+
+    model = nn.Sequential(Failing(), nn.Identity())
+    with regard.watch(model, SEE) as run:
+        with pytest.raises(KeyError):
+            model(torch.ones(1, 1, 3, 2))
+        model(-torch.ones(1, 1, 3, 2))
+    assert list(run.layers) == ["0"]
+
+
+def test_gradients_are_those_of_the_unwatched_model() -> None:
+    model = encoder()
+    model.train()
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if isinstance(module, nn.MultiheadAttention):
+            module.dropout = 0.0
+    x = torch.randn(B, N, 12)
+    gradients: list[list[Tensor]] = []
+    with torch.enable_grad():
+        for watched in (False, True):
+            model.zero_grad()
+            if watched:
+                with regard.watch(model, SEE) as run:
+                    model(x).square().sum().backward()
+                assert not _tensor(run.layers["layers.0.self_attn"].entropy).requires_grad
+            else:
+                model(x).square().sum().backward()
+            gradients.append([_tensor(p.grad).clone() for p in model.parameters()])
+    for a, b in zip(*gradients, strict=True):
+        torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4)
+
+
+def test_a_second_pass_is_a_second_record() -> None:
+    model = OwnAttention()
+    with regard.watch(model) as run:
+        for _ in range(2):
+            model(torch.randn(B, N, H * D))
+    assert list(run.layers) == ["OwnAttention", "OwnAttention#2"]
+
+
+def test_layers_can_be_chosen_by_name_pattern_and_number() -> None:
+    model = encoder(3)
+    for layers in (["layers.1.self_attn"], ["*.1.*"], [1]):
+        with regard.watch(model, layers=layers) as run:
+            model(torch.randn(B, N, 12))
+        assert list(run.layers) == ["layers.1.self_attn"]
+
+
+# ── what cannot be seen ───────────────────────────────────────────────────────────────────────
+
+
+class HandWritten(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        heads = x[:, None]
+        return ((heads @ heads.mT).softmax(-1) @ heads)[:, 0]
+
+
+def test_attention_that_is_written_by_hand_is_named() -> None:
+    model = nn.Sequential(HandWritten(), OwnAttention())
+    words = "0: computes attention in its own way"
+    with pytest.warns(UserWarning, match=words), regard.watch(model) as run:
+        model(torch.randn(B, N, H * D))
+    assert len(run.unseen) == 1
+    assert list(run.layers) == ["1"]
+
+
+def test_an_empty_run_is_never_silent() -> None:
+    model = nn.Linear(3, 3)
+    with pytest.warns(UserWarning, match="no attention was computed"), regard.watch(model):
+        model(torch.randn(2, 3))
+
+
+# ── cutting ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_cut_head_gives_nothing_and_nothing_else_changes() -> None:
+    model = OwnAttention()
+    x = torch.randn(B, N, H * D)
+    with regard.watch(model, SEE, cut={0: [1]}) as run:
+        out = model(x)
+    expected = model(x).view(B, N, H, D)
+    expected[:, :, 1] = 0
+    torch.testing.assert_close(out, expected.flatten(2), atol=1e-5, rtol=1e-5)
+    assert_layer_is(run.layers["OwnAttention"], model.weights(x))
+
+
+@pytest.mark.parametrize("query", [4, None])
+@pytest.mark.parametrize("head", [1, None])
+def test_a_blocked_link_is_masked_and_nothing_else_changes(
+    query: int | None, head: int | None
+) -> None:
+    model = OwnAttention()
+    x = torch.randn(B, N, H * D)
+    see = regard.See(entropy=True, top=3, distance=True)
+    with regard.watch(model, see, block=[("OwnAttention", head, query, 2)]) as run:
+        out = model(x)
+    mask = torch.ones(H, N, N).tril().bool()
+    heads = slice(None) if head is None else head
+    rows = slice(None) if query is None else query
+    mask[heads, rows, 2] = False
+    torch.testing.assert_close(out, model(x, mask[None]), atol=1e-5, rtol=1e-5)
+    layer = run.layers["OwnAttention"]
+    full = model.weights(x, mask[None])
+    torch.testing.assert_close(
+        _tensor(layer.entropy), -torch.special.xlogy(full, full).sum(-1), atol=1e-4, rtol=0
+    )
+
+
+def test_a_cut_that_names_no_layer_is_said() -> None:
+    model = OwnAttention()
+    with (
+        pytest.warns(UserWarning, match="no layer 'elsewhere'"),
+        regard.watch(model, cut={"elsewhere": [0]}),
+    ):
+        model(torch.randn(B, N, H * D))
+    with pytest.raises(ValueError, match="from 0 to 2"), regard.watch(model, cut={0: [3]}):
+        model(torch.randn(B, N, H * D))
+
+
+# ── while training ────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_nth_step_is_reported() -> None:
+    model = encoder()
+    lines: list[dict[str, Any]] = []
+    with regard.watch(model, every=3, report=lines.append) as run:
+        for _ in range(7):
+            model(torch.randn(B, N, 12))
+    assert [line["step"] for line in lines] == [0, 0, 3, 3, 6, 6]
+    assert all(len(line["entropy"]) == 4 for line in lines)
+    assert not run.layers
+
+
+def _run_often(model: nn.Module, times: int) -> None:
+    for _ in range(times):
+        model(torch.randn(B, N, H * D).mul(100))
+
+
+def test_a_collapsed_head_is_warned_of_once(tmp_path: Any) -> None:
+    model = OwnAttention(causal=False)
+    model.qkv.weight.mul_(100)
+    with (
+        pytest.warns(UserWarning, match="has collapsed at step 0") as caught,
+        regard.watch(model, every=1, report=tmp_path / "heads.jsonl"),
+    ):
+        _run_often(model, 3)
+    messages = [str(each.message) for each in caught]
+    assert len(messages) == len(set(messages)) <= H
+    assert len((tmp_path / "heads.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"see": 3}, "see must be a regard.See"),
+        ({"keep": ("q", "z")}, "keep must be some of"),
+        ({"every": 0}, "every must be a whole number"),
+        ({"block": [(1, 2)]}, "block must be links"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        regard.watch(nn.Linear(2, 2), **arguments)
+    with pytest.raises(TypeError, match=r"must be a torch\.nn\.Module"):
+        regard.watch("model")  # type: ignore[arg-type]
