@@ -142,7 +142,9 @@ def unpack(document: Any, names: set[str], read: Callable[[str], Tensor], file: 
             layer = _layer(entry, f"layers.{n}", tensors)
             _check_layer(layer, file)
             run.layers[_is(entry["key"], str)] = layer
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except RunError:
+        raise
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         what = f"{type(error).__name__}: {error}"
         raise _damaged(file, f"does not describe a run ({what})") from None
     if tensors:
@@ -205,10 +207,15 @@ def _check_layer(layer: Layer, file: str) -> None:
         raise _damaged(file, f"has no log-sum-exp (B, H, Nq) of {layer.name}")
     batch, heads, n_queries, n_keys = layer.shape
     row = (batch, heads, n_queries)
-    top = () if seen.top_keys is None else tuple(seen.top_keys.shape[3:])
+    top = () if seen.top_keys is None else tuple(seen.top_keys.shape[3:4])
+    either = layer.k if layer.q is None else layer.q
+    width = () if either is None else tuple(either.shape[3:4])
+    shared = 0 if layer.k is None or layer.k.dim() < 2 else layer.k.shape[1]
     expected: Mapping[str, tuple[Tensor | None, tuple[int, ...]]] = {
         "entropy": (seen.entropy, row),
         "distance": (seen.distance, row),
+        "q": (layer.q, (*row, *width)),
+        "k": (layer.k, (batch, shared, n_keys, *width)),
         "top_keys": (seen.top_keys, (*row, *top)),
         "top_weights": (seen.top_weights, (*row, *top)),
         "received": (seen.received, (batch, heads, n_keys)),
@@ -223,6 +230,13 @@ def _check_layer(layer: Layer, file: str) -> None:
                 f"says that {name} of {layer.name} is {tuple(x.shape)}, where its log-sum-exp "
                 f"makes it {shape}",
             )
+    if layer.k is not None and (heads % shared if shared else heads):
+        raise _damaged(file, f"says that {heads} heads of {layer.name} share {shared} of its keys")
+    kinds = {"top_keys": seen.top_keys, "queries": layer.queries, "keys": layer.keys}
+    for name, x in kinds.items():
+        kind = "int64" if name == "top_keys" else "bool"
+        if x is not None and str(x.dtype) != f"torch.{kind}":
+            raise _damaged(file, f"says that {name} of {layer.name} is {x.dtype}, and not {kind}")
 
 
 def _text(value: Any) -> str | list[str] | None:
