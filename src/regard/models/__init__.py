@@ -6,8 +6,8 @@ missing. `fetch` brings the two models that can be had by name. torch and transf
 when they are needed, not before.
 """
 
-from regard.models.errors import CheckpointError
 from regard.models._load import load
+from regard.models.errors import CheckpointError
 from regard.models.loaded import Loaded
 
 __all__ = ["CheckpointError", "Loaded", "load"]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["load"]
 
+_NEEDED = ("torch", "transformers", "safetensors", "tokenizers")
+
 
 def load(
     name_or_path: str | os.PathLike[str],
@@ -52,34 +54,57 @@ def load(
     regard.models.errors.CheckpointError: load(): ... must hold config.json; got none. Is it a model
     folder? model.save_pretrained(folder) writes one.
     """
-    name = os.fspath(name_or_path)
-    if not isinstance(name, str) or not name or "\0" in name:
+    try:
+        name = os.fsdecode(name_or_path)
+    except TypeError:
+        kind = type(name_or_path).__name__
+        raise TypeError(
+            f'load(): name_or_path must be a str or a path; got {kind}. Try load("minilm") first.'
+        ) from None
+    folder = _find(name_or_path, name, progress)
+    try:
+        return _read(folder, name, allow_not_finite, progress)
+    except CheckpointError as error:
+        if name not in BUILT_IN:
+            raise
+        again = f"Remove the folder {plain(folder)}: it will be fetched once more."
         raise CheckpointError(
-            plain(name), "be a name or a path", "neither", 'Try load("minilm") first.'
-        )
+            error.file, error.expected, error.found, again, error.tensor
+        ) from error
+
+
+def _find(name_or_path: object, name: str, progress: bool | None) -> Path:
+    """The folder that is meant; fetched, if it is a name."""
+    if not name or "\0" in name:
+        raise CheckpointError(name, "be a name or a path", "neither", 'Try load("minilm") first.')
     if isinstance(name_or_path, str) and name in BUILT_IN:
-        require("torch", "transformers", "safetensors", "tokenizers")
-        folder = fetch(name, progress)
-    elif (folder := Path(name)).is_dir():
-        pass
-    elif folder.exists():
+        require(*_NEEDED)
+        return fetch(name, progress)
+    folder = Path(name)
+    if folder.is_dir():
+        return folder
+    if folder.exists():
         raise CheckpointError(
             folder,
             "be a folder",
             "a file",
             "Give the folder that has config.json and model.safetensors in it.",
         )
-    else:
-        require("torch", "transformers", "safetensors", "tokenizers")
-        folder = from_hub(name, progress)
+    if not isinstance(name_or_path, str):
+        raise CheckpointError(folder, "be a folder", "nothing there", "See that the folder exists.")
+    require(*_NEEDED)
+    return from_hub(name, progress)
 
+
+def _read(folder: Path, name: str, allow_not_finite: bool, progress: bool | None) -> Loaded:
+    """The model in a folder: all that can be checked is, before any weight is read."""
     config, ignored = read_config(folder)
     notes: list[str] = []
     if ignored:
         notes.append(f"config.json chooses an implementation ({listed(ignored)}), which is ignored")
-        warnings.warn(f"load(): {plain(folder)}: {notes[0]}.", UserWarning, stacklevel=2)
+        warnings.warn(f"load(): {plain(folder)}: {notes[0]}.", UserWarning, stacklevel=3)
     checkpoint = read_checkpoint(folder)
-    require("torch", "transformers", "safetensors", "tokenizers")
+    require(*_NEEDED)
     with working(f"Loading {plain(name)}", progress):
         tokenizer = read_tokenizer(folder)
         plan = prepare(folder, config, checkpoint)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,8 @@ def prepare(folder: Path, config: dict[str, Any], checkpoint: Checkpoint) -> Pla
     import torch
 
     plan = Plan(folder, config, checkpoint.names)
-    with _in_words(plan.file, "describe a model that can be built"), torch.device("meta"):
+    buildable = "describe a model that can be built"
+    with _in_words(plan.file, buildable), quiet(), torch.device("meta"):
         skeleton = plan.kind(plan.config, **plan.arguments)
     wanted = sum(part.numel() for part in (*skeleton.parameters(), *skeleton.buffers()))
     if wanted > 2 * checkpoint.count + _ROOM:
@@ -103,7 +104,7 @@ def build(plan: Plan, tensors: dict[str, Tensor]) -> tuple[PreTrainedModel, list
     import torch
 
     with _in_words(plan.file, "describe the model whose weights are in the folder"), quiet():
-        model, found = plan.kind.from_pretrained(
+        pair: Any = plan.kind.from_pretrained(
             None,
             config=plan.config,
             state_dict=tensors,
@@ -115,6 +116,7 @@ def build(plan: Plan, tensors: dict[str, Tensor]) -> tuple[PreTrainedModel, list
             use_safetensors=True,
             **plan.arguments,
         )
+    model, found = pair
     unexpected = {name for name in found["unexpected_keys"] if not _COMPUTED.search(name)}
     problems: list[str] = []
     if found["missing_keys"]:
@@ -180,7 +182,7 @@ def _model_class(config: dict[str, Any], file: Path) -> type[PreTrainedModel]:
 
 
 @contextlib.contextmanager
-def _in_words(file: Path, expected: str) -> Iterator[None]:
+def _in_words(file: Path, expected: str) -> Generator[None]:
     """Whatever transformers raises about a config that came from elsewhere, as CheckpointError."""
     try:
         yield

@@ -12,7 +12,9 @@ from regard.models.strict_json import read_object
 __all__ = ["read_config", "refuse_code"]
 
 _LIMIT = 10_000_000  # bytes; the largest honest ones, with names of 20,000 classes, have 2 million
-_MOST_LAYERS = 10_000
+# How large a whole number may be, by what stands in its key: transformers makes a module or a name
+# for each of these. Other sizes only have to be those of the weights.
+_MOST = {"layer": 10_000, "group": 10_000, "expert": 10_000, "stage": 10_000, "label": 1_000_000}
 _LARGEST = 2**31 - 1
 _CODE = {"auto_map", "trust_remote_code", "custom_pipelines"}
 # What would make transformers read other files, fetch something, or compute with other weights.
@@ -94,7 +96,7 @@ def _refuse_absurd(config: dict[str, Any], path: Path) -> None:
     for key, value in _walk(config):
         if not isinstance(value, int):
             continue
-        limit = _MOST_LAYERS if "layer" in key else _LARGEST
+        limit = min((most for part, most in _MOST.items() if part in key), default=_LARGEST)
         if abs(value) > limit:
             raise CheckpointError(
                 path,

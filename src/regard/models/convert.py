@@ -1,4 +1,4 @@
-"""SmolLM2's GGUF file to a folder in the Hugging Face layout, once: reading it takes half a minute."""
+"""SmolLM2's GGUF file to a Hugging Face folder, once: reading it takes half a minute."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["CheckpointError", "listed", "plain", "require"]
+__all__ = ["CheckpointError", "is_from_rust", "listed", "plain", "require"]
 
 _LONGEST_NAME = 120
 _MOST_NAMES = 50
@@ -38,23 +38,23 @@ class CheckpointError(ValueError):
         super().__init__(self.file, expected, found, next_step, tensor)
 
     def __str__(self) -> str:
-        place = plain(self.file)
+        place = plain(self.file, longest=10_000)
         if self.tensor is not None:
             place = f"tensor {plain(self.tensor)} in {place}"
         return f"load(): {place} must {self.expected}; got {self.found}. {self.next_step}"
 
 
-def plain(name: object) -> str:
+def plain(name: object, longest: int = _LONGEST_NAME) -> str:
     r"""A name that came from a file, fit to be printed: no control characters, not too long.
 
-    >>> plain("encoder.weight"), plain("\x1b[2Jgone")
-    ('encoder.weight', '\\x1b[2Jgone')
+    >>> print(plain("encoder.weight"), plain("\x1b[2Jgone"), plain(""))
+    encoder.weight \x1b[2Jgone ''
     """
     text = "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in str(name)[: _LONGEST_NAME + 1]
+        for letter in str(name)[: longest + 1]
     )
-    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+    return (text if len(text) <= longest else text[: longest - 1] + "…") or "''"
 
 
 def listed(names: Iterable[object]) -> str:
@@ -67,6 +67,15 @@ def listed(names: Iterable[object]) -> str:
     shown = ", ".join(map(plain, ordered[:_MOST_NAMES]))
     more = len(ordered) - _MOST_NAMES
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def is_from_rust(error: BaseException) -> bool:
+    """Whether a library written in Rust raised it: an exception, or a panic, which is none.
+
+    >>> is_from_rust(ValueError()), is_from_rust(KeyboardInterrupt())
+    (True, False)
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def require(*packages: str) -> None:

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -173,7 +173,7 @@ def _put(made: Path, target: Path) -> None:
 
 
 @contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[bool]:
+def _alone(lock: Path) -> Generator[bool]:
     """Wait until no other process is here; False where there are no locks to tell.
 
     The system gives the lock back when a process ends, however it ends.

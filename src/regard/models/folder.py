@@ -48,7 +48,7 @@ def own_file(folder: Path, name: str) -> Path | None:
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Path(folder, "config.json").symlink_to("/etc/hostname")
+    ...     Path(folder, "config.json").symlink_to("..")
     ...     own_file(Path(folder), "config.json")
     Traceback (most recent call last):
     regard.models.errors.CheckpointError: load(): ...config.json must be a file of the folder

@@ -1,4 +1,4 @@
-"""A model of the Hugging Face Hub by its id, as a folder: the data files alone, then checked as any."""
+"""A model of the Hugging Face Hub by its id, as a folder of data files that is checked as any."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def from_hub(name: str, progress: bool | None = None) -> Path:
         raise CheckpointError(
             name,
             expected,
-            f"no folder of that name here, and no answer from the Hub ({plain(error)})",
+            "no folder of that name here, and nothing from the Hub "
+            f"({plain(str(error).partition(chr(10))[0])})",
             "Check the name and the network. minilm and smollm2 come from the Python package "
             "index and need no Hub.",
         ) from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.models.errors import is_from_rust, plain
 from regard.text import Token
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ class Loaded:
         """
         import torch
 
-        several = isinstance(text, Sequence) and not isinstance(text, str)
-        texts = list(text) if several else [text]
+        texts = list(text) if isinstance(text, (list, tuple)) else [text]
         if not texts:
             raise ValueError("inputs(): text must be a text or several; got an empty list.")
         encodings = [self._encode(one, "inputs") for one in texts]
@@ -106,7 +106,7 @@ class Loaded:
                 reached = max(reached, end)
         return found
 
-    def _encode(self, text: str, door: str) -> Encoding:
+    def _encode(self, text: object, door: str) -> Encoding:
         if self.tokenizer is None:
             raise ValueError(
                 f"{door}(): {self.name} must have a tokenizer; got a folder without "
@@ -124,12 +124,21 @@ class Loaded:
                 f"{door}(): text must be Unicode; got half of a surrogate pair at "
                 f"{error.start}. Read the text with the encoding that it was written in."
             ) from None
-        return self.tokenizer.backend_tokenizer.encode(text)
+        try:
+            return self.tokenizer.backend_tokenizer.encode(text)
+        except BaseException as error:
+            if not is_from_rust(error):
+                raise
+            raise ValueError(
+                f"{door}(): text must be one that the tokenizer of {self.name} can take; got an "
+                f"error from it ({plain(error)}). Its tokenizer.json may be broken."
+            ) from error
 
     def _check(self, encodings: list[Encoding]) -> None:
         """Raise ValueError for a text that the model cannot take."""
         positions = self._positions()
-        rows = self.model.get_input_embeddings().weight.shape[0]
+        embeddings: Any = self.model.get_input_embeddings()
+        rows = embeddings.weight.shape[0]
         for encoding in encodings:
             count = len(encoding.ids)
             if count == 0:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 
 __all__ = ["working"]
 
 
 @contextlib.contextmanager
-def working(what: str, progress: bool | None = None) -> Iterator[None]:
+def working(what: str, progress: bool | None = None) -> Generator[None]:
     """Say what is being done, and for how long, until it is done; then the line goes away.
 
     `progress` None says it if the standard error stream is a terminal, True always (elsewhere as

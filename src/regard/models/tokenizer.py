@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.models.config import refuse_code
-from regard.models.errors import CheckpointError, plain
+from regard.models.errors import CheckpointError, is_from_rust, plain
 from regard.models.folder import own_file
 from regard.models.strict_json import read_object
 
@@ -43,7 +43,9 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
         )
     try:
         exact = Tokenizer.from_file(str(file))
-    except Exception as error:  # the tokenizers library raises nothing more special
+    except BaseException as error:
+        if not is_from_rust(error):
+            raise
         raise CheckpointError(
             folder / "tokenizer.json",
             "be a tokenizer that the tokenizers library reads",

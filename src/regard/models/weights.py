@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regard.models.errors import CheckpointError, listed, plain
+from regard.models.errors import CheckpointError, is_from_rust, listed, plain
 from regard.models.folder import Checkpoint
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ def read_tensors(checkpoint: Checkpoint, *, allow_not_finite: bool = False) -> d
                     found[name] = tensor
         except CheckpointError:
             raise
-        except Exception as error:  # safetensors raises its own kinds
+        except BaseException as error:
+            if not is_from_rust(error):
+                raise
             raise CheckpointError(
                 path,
                 "be a safetensors file",

@@ -1,0 +1,1 @@
+"""Tests of `regard.models`; `models.folders` makes the folders that they load."""
