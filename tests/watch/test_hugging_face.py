@@ -107,6 +107,17 @@ def test_padding_on_either_side_is_in_no_statistic(name: str, side: str) -> None
     compare(name, run, inputs, real)
 
 
+@pytest.mark.parametrize("name", ["t5", "marian"])
+def test_padding_of_the_encoder_is_not_the_decoders_even_if_both_are_as_long(name: str) -> None:
+    model, inputs = build(name), given(name)
+    inputs["decoder_input_ids"] = inputs["input_ids"].flip(1)
+    inputs["attention_mask"][0, -3:] = 0
+    with regard.watch(model, SEE) as run:
+        model(**inputs)
+    compare(name, run, inputs, inputs["attention_mask"].bool())
+    assert all(layer.queries is None for layer in run.layers.values() if layer.cross)
+
+
 @pytest.mark.parametrize("name", [*ENCODERS, *DECODERS, "t5"])
 def test_weights_that_are_asked_for_are_returned(name: str) -> None:
     model, inputs = build(name), given(name)

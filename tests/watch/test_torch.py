@@ -306,6 +306,29 @@ def test_a_second_pass_is_a_second_record() -> None:
     assert list(run.layers) == ["OwnAttention", "OwnAttention#2"]
 
 
+def test_a_longer_text_with_the_same_beginning_is_a_record_of_its_own() -> None:
+    model = OwnAttention()
+    x = torch.randn(B, N, H * D)
+    with regard.watch(model) as run:
+        model(x[:, :5])
+        model(x)
+    assert [layer.shape[2:] for layer in run.layers.values()] == [(5, 5), (N, N)]
+
+
+def test_the_causal_flag_of_sdpa_is_aligned_to_the_first_key() -> None:
+    class Uneven(nn.Module):
+        def forward(self, q: Tensor, k: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(q, k, k, is_causal=True)
+
+    model, q, k = Uneven(), torch.randn(B, H, 5, D), torch.randn(B, H, N, D)
+    with regard.watch(model, SEE) as run:
+        out = model(q, k)
+    torch.testing.assert_close(out, model(q, k), atol=1e-5, rtol=1e-5)
+    scores = (q @ k.mT).double() / D**0.5
+    full = scores.masked_fill(~torch.ones(5, N).tril().bool(), -torch.inf).softmax(-1)
+    assert_layer_is(run.layers["Uneven"], full)
+
+
 def test_layers_can_be_chosen_by_name_pattern_and_number() -> None:
     model = encoder(3)
     for layers in (["layers.1.self_attn"], ["*.1.*"], [1]):
