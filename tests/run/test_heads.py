@@ -7,7 +7,9 @@ import pytest
 import torch
 
 import regard
+from regard import Observation
 from regard.run import Layer, Options
+from regard.run.heads import describe
 from run.making import KINDS, Made, make, make_run, real
 
 
@@ -117,3 +119,13 @@ def test_rows_of_heads_have_the_numbers_of_each_head() -> None:
         *("layer", "name", "head", "entropy", "spread", "distance", "first", "self"),
         *("previous", "induction", "kind", "score"),
     }
+
+
+@pytest.mark.parametrize(("repeated", "kind"), [(3, "mixed"), (4, "induction")])
+def test_a_few_repeated_tokens_make_no_induction_head(repeated: int, kind: str) -> None:
+    lse = torch.zeros(1, 1, 7)
+    share = torch.full((1, 1, 7), torch.nan)
+    share[..., :repeated] = 0.9
+    (head,) = describe(Observation(lse=lse, n_keys=7), {"induction": share})
+    assert head.induction == pytest.approx(0.9)
+    assert head.kind == kind

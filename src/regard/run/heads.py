@@ -20,6 +20,7 @@ KINDS = {
     "first": "first token",
 }
 _MOSTLY = 0.4  # of the weight
+_ENOUGH = 4  # queries with a number: fewer tell nothing of a head
 _BROAD = 0.9  # of the entropy that equal weights would have
 
 
@@ -64,10 +65,16 @@ def describe(
     columns["distance"] = _means(seen.distance, counted)
     columns["spread"] = _means(_spread(seen.entropy, allowed), counted)
     columns["self_"] = columns.pop("self", None)
+    repeated = None
+    if "induction" in shares:
+        repeated = (counted & ~shares["induction"].isnan()).sum((0, 2)).tolist()
     heads: list[Head] = []
     for n in range(n_heads):
         means = {name: x[n] for name, x in columns.items() if x is not None and x[n] is not None}
-        heads.append(Head(n, **means, **_kind(means)))  # pyright: ignore[reportArgumentType]
+        telling = dict(means)
+        if repeated is not None and repeated[n] < _ENOUGH:
+            telling.pop("induction", None)
+        heads.append(Head(n, **means, **_kind(telling)))  # pyright: ignore[reportArgumentType]
     return heads
 
 
