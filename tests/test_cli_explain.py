@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -395,6 +396,13 @@ def test_a_dash_prints_the_file_and_nothing_else(capsys: pytest.CaptureFixture[s
         (["word " * 1500, "--heads", "4"], "1,500 tokens"),
         (["word " * 800, "--all"], "--all would print"),
         (["\udcff"], "not UTF-8"),
+        (["--layer", "2"], "--layer needs a --model"),
+        (["--model", "minilm"], "--model needs a text"),
+        (["text", "--model", "minilm", "--example", "cat"], "no --example"),
+        (["text", "--model", "minilm", "--causal"], "a mask of its own: --causal"),
+        (["text", "--model", "minilm", "--no-scale", "--seed", "1"], "--seed and --no-scale"),
+        ([" ", "--model", "minilm"], "the text is empty"),
+        (["text", "--model", "./no/such/folder"], "./no/such/folder must be a folder"),
     ],
 )
 def test_bad_input_is_one_clear_line_and_exit_code_2(
@@ -422,3 +430,143 @@ def test_a_complaint_repeats_no_code_and_is_short(capsys: pytest.CaptureFixture[
     err = complaint_about(capsys, "explain", "a b", "--cell", "a,\x1b[31m" + "x" * 10_000)
     assert "\x1b" not in err
     assert len(err) <= 600
+
+
+# ── a real model ──────────────────────────────────────────────────────────────────────────────
+
+WORDS = "i love apple phones"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    from models.folders import save_bert, save_llama
+
+    paths = {name: tmp_path_factory.mktemp(name) for name in ("encoder", "decoder")}
+    save_bert(paths["encoder"])
+    save_llama(paths["decoder"])
+    return {name: str(path) for name, path in paths.items()}
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_a_models_own_numbers_are_explained_and_said_to_be_checked(
+    capsys: pytest.CaptureFixture[str], folders: dict[str, str], kind: str
+) -> None:
+    arguments = (WORDS, "--model", folders[kind], "--layer", "1", "--head", "2")
+    out = output_of(capsys, "explain", *arguments)
+    assert out.startswith(f"{WORDS}\n")
+    told = " ".join(out.split())
+    assert "Head 2 of layer 1 of" in told
+    assert re.search(r"weights · V is what the model computed, within (1e−\d\d|rounding)\.", told)
+    assert "Steps 1, 9 and 10 are left out" in told
+    assert re.findall(r"^([ 1]\d)  \w", out, re.MULTILINE) == [f" {n}" for n in range(2, 9)]
+    assert ("causal: no token sees a later one" in told) == (kind == "decoder")
+    assert ("−∞" in out) == (kind == "decoder")
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_the_weights_of_a_models_head_are_those_of_transformers(
+    capsys: pytest.CaptureFixture[str], folders: dict[str, str], kind: str
+) -> None:
+    import torch
+
+    from regard.models import load
+
+    arguments = (WORDS, "--model", folders[kind], "--layer", "1", "--head", "2", "--json", "-")
+    found = Trace.from_json(output_of(capsys, "explain", *arguments))
+    loaded = load(folders[kind])
+    loaded.model.set_attn_implementation("eager")
+    with torch.no_grad():
+        out = loaded.model(**loaded.inputs(WORDS), output_attentions=True)
+    truth = out.attentions[1][0, 2].double().numpy()
+    assert found.tokens == ("[CLS]", "i", "love", "apple", "phones", "[SEP]")
+    assert abs(found.steps["weights"].array[0] - truth).max() < 1e-6
+
+
+def test_a_cell_of_a_models_head_is_worked_out(
+    capsys: pytest.CaptureFixture[str], folders: dict[str, str]
+) -> None:
+    out = output_of(
+        capsys, "explain", WORDS, "--model", folders["encoder"], "--cell", "love,phones"
+    )
+    assert re.findall(r"^ (\d)  ", out, re.MULTILINE) == ["5", "6", "7"]
+    assert "Head 0 of layer 0" in out
+    assert re.search(r"love → phones: \S+ ≈ \S+ / √4", out)
+
+
+def test_a_picture_of_a_models_head(
+    capsys: pytest.CaptureFixture[str], folders: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "head.svg"
+    arguments = (WORDS, "--model", folders["decoder"], "--step", "A", "--svg", str(path))
+    out = output_of(capsys, "explain", *arguments)
+    written = path.read_text(encoding="utf-8")
+    assert all(word in written for word in ("phones", "Weights"))
+    assert "Try next" not in out
+
+
+def test_a_model_that_computed_something_else_is_exit_code_1(
+    capsys: pytest.CaptureFixture[str], folders: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    from regard.cli import see
+
+    look = see.look
+
+    def wrong(*arguments: Any, **options: Any) -> Any:
+        run, seconds = look(*arguments, **options)
+        for name, layer in run.layers.items():
+            assert layer.output is not None
+            run.layers[name] = replace(layer, output=layer.output + 1e-3)
+        return run, seconds
+
+    monkeypatch.setattr(see, "look", wrong)
+    assert main(["explain", WORDS, "--model", folders["encoder"]]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "differs from what the model computed by 1.0e−03" in err
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        (("--layer", "2"), "no layer 2; there are 2 here, from 0"),
+        (("--head", "3"), "no head 3 in layer 0; there are 3 here, from 0"),
+    ],
+)
+def test_a_layer_or_head_that_the_model_has_not_got_is_bad_input(
+    capsys: pytest.CaptureFixture[str], folders: dict[str, str], place: Sequence[str], why: str
+) -> None:
+    assert why in complaint_about(capsys, "explain", WORDS, "--model", folders["encoder"], *place)
+
+
+def test_a_layer_that_sees_a_window_only_is_refused_in_words(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from models.folders import save
+    from transformers import MistralConfig, MistralForCausalLM
+
+    config = MistralConfig(
+        vocab_size=11,
+        hidden_size=12,
+        num_hidden_layers=1,
+        num_attention_heads=3,
+        num_key_value_heads=1,
+        intermediate_size=7,
+        sliding_window=2,
+    )
+    save(MistralForCausalLM(config), tmp_path)
+    capsys.readouterr()  # what saving says
+    err = complaint_about(capsys, "explain", WORDS, "--model", str(tmp_path))
+    assert "layer 0 sees a window of the text only" in err
+
+
+def test_minilm_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "The animal didn't cross the street because it was too tired."
+    out = output_of(
+        capsys, "explain", text, "--model", "minilm", "--layer", "3", "--head", "1", "--step", "A"
+    )
+    assert "(encoder.layer.3.attention.self)" in out
+    row = next(line for line in out.splitlines() if line.startswith("    it "))
+    assert row.split()[1:4] == ["0.1016", "0.0443", "0.6768"]
+    assert max(map(cell_len, out.splitlines())) <= 80

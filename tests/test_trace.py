@@ -233,6 +233,32 @@ def test_without_scaling_the_scaled_scores_are_the_scores() -> None:
     assert trace("I love apple phones", scale=True).divisor == math.sqrt(2)
 
 
+def test_a_scale_of_a_models_own_is_a_factor_and_named_as_what_it_divides_by() -> None:
+    query, key = np.eye(2, 4), np.ones((2, 4))
+    for scale, divisor, formula in (
+        (0.5, 2.0, "S′ = S / √d_k"),
+        (1 / math.sqrt(4), 2.0, "S′ = S / √d_k"),
+        (0.125, 8.0, "S′ = S / 8.0"),
+    ):
+        made = Trace.build(tokens=["a", "b"], query=query, key=key, scale=scale)
+        assert made.divisor == divisor
+        assert made.steps["scaled"].formula == formula
+        assert_array_equal(made.steps["scaled"].array, made.steps["scores"].array / divisor)
+        assert Trace.from_json(made.to_json()).divisor == divisor
+    assert made.explain("scaled", "a", "b") == "0.125 = 1.0 / √64"
+    for scale in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="scale must be a number above 0"):
+            Trace.build(tokens=["a", "b"], query=query, key=key, scale=scale)
+
+
+def test_the_root_of_every_width_is_told_from_its_reciprocal() -> None:
+    for width in range(1, 300):
+        made = Trace.build(
+            tokens=["a"], query=np.ones((1, width)), key=np.ones((1, width)), scale=width**-0.5
+        )
+        assert made.divisor == math.sqrt(width)
+
+
 def test_positions_are_added_to_the_embeddings_and_both_are_kept() -> None:
     made, bare = trace("I love I", positions="sinusoidal"), trace("I love I")
     parts = made.steps["input"].parts

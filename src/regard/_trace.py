@@ -292,7 +292,7 @@ class Trace:
         weights: ArrayLike | None = None,
         positions: Positions = "none",
         causal: bool = False,
-        scale: bool = True,
+        scale: bool | float = True,
         title: str = "",
         note: str = "",
     ) -> Trace:
@@ -300,7 +300,8 @@ class Trace:
 
         From `embeddings` and `projections` there are ten steps; from `query` and `key` those from
         the scores on (and the output, if there is a `value`); from `weights` and `value` the last.
-        All given arrays are 2-D, (N, width), and finite.
+        All given arrays are 2-D, (N, width), and finite. `scale` is a factor of the scores if it is
+        a number, as some models have one of their own.
         """
         maker = _Maker(tuple(tokens), tuple(tokens if key_tokens is None else key_tokens))
         divisor = None
@@ -340,7 +341,7 @@ class Trace:
             maker.add("value", v, "key token", formula=given.format("V"))
         outputs = None
         if q is not None and k is not None:
-            divisor = math.sqrt(k.shape[-1]) if scale else 1.0
+            divisor = _divisor(scale, k.shape[-1])
             stand_in = np.zeros((*k.shape[:-1], 0))
             step = reference.attention(
                 q, k, stand_in if v is None else v, causal=causal, scale=1.0 / divisor
@@ -349,7 +350,11 @@ class Trace:
             maker.add("scores", step.scores, "token", "key token")
             # Divided, not multiplied by a reciprocal: 6 / √4 is 3 to the last bit.
             scaled = np.where(step.allowed, step.scores / divisor, -np.inf)
-            formula = "S′ = S / √d_k" if scale else "S′ = S, not scaled"
+            formula = "S′ = S / √d_k"
+            if scale is False:
+                formula = "S′ = S, not scaled"
+            elif divisor != math.sqrt(k.shape[-1]):
+                formula = f"S′ = S / {figure(divisor)}"
             if causal:
                 formula += ", −∞ where the key comes later"
             maker.add("scaled", scaled, "token", "key token", formula=formula)
@@ -536,6 +541,16 @@ def _random(seed: int, name: bytes, shape: tuple[int, ...], size: float = 1.0) -
 
 
 # ── arrays ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _divisor(scale: bool | float, width: int) -> float:
+    """What the scores are divided by: √d_k, 1, or what a factor of a model's own comes to."""
+    if isinstance(scale, bool):
+        return math.sqrt(width) if scale else 1.0
+    if not 0 < scale < math.inf:
+        raise ValueError(f"trace(): scale must be a number above 0; got {scale!r}.")
+    usual = math.sqrt(width)
+    return usual if math.isclose(scale * usual, 1.0, rel_tol=1e-12) else 1.0 / scale
 
 
 def _dimensions(letter: str, width: int) -> tuple[str, ...]:

@@ -206,8 +206,9 @@ class _Watch(AbstractContextManager[Run]):
         running = self._modules.of(module)
         if running is None:
             return None
-        # The modes of others stay; ours would only see its own work.
-        with _pop_mode_temporarily():
+        if not torch._C._len_torch_function_stack():  # as in a thread of the model's own
+            return self._attend(running, call)
+        with _pop_mode_temporarily():  # ours would only see its own work
             return self._attend(running, call)
 
     def _saw_softmax(self, x: Tensor) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 import shlex
+import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -20,8 +22,10 @@ from regard.cli.common import (
 
 if TYPE_CHECKING:
     from rich.text import Text
+    from torch import Tensor
 
     from regard import Trace
+    from regard.run import Layer
 
 __all__ = ["add_to", "explain"]
 
@@ -35,12 +39,14 @@ Examples:
   regard explain --step weights
   regard explain --cell love,phones
   regard explain --no-scale --svg steps.svg
+  regard explain "The cat sat on the mat" --model minilm --layer 3 --head 5
   echo "any text" | regard explain -
 
 \b
 STEP is a name, the beginning of one, a symbol (Q K V S A Z) or a number (1 to 10).
 ROW,COLUMN are two labels with a comma, a colon or a blank between them: the second
 "the" of a text is the#2, its third token 3, and ",,love" is row "," column "love".
+M is minilm, smollm2, or a folder that a model was saved to.
 """
 
 
@@ -63,7 +69,14 @@ def explain(
     ] = None,
     step: Annotated[str | None, typer.Option(metavar="STEP", help="Only this step.")] = None,
     head: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Only this head, from 1.")
+        int | None,
+        typer.Option(min=0, metavar="N", help="Only this head, from 1; of a model, from 0."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="M", help="The numbers of one head of a real model.")
+    ] = None,
+    layer: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Which layer of the model, from 0 (0).")
     ] = None,
     cell: Annotated[
         str | None, typer.Option(metavar="ROW,COLUMN", help="How one number came about.")
@@ -106,10 +119,22 @@ def explain(
     settings: dict[str, Any] = {"positions": positions, "causal": causal}
     sizes = {"heads": heads, "width": width, "seed": seed}
     sizes = {name: value for name, value in sizes.items() if value is not None}
+    if model is not None:
+        options = {"causal": causal, "no-scale": no_scale, "positions": positions != "none"}
+        refused = [*sizes, *(name for name, is_given in options.items() if is_given)]
+        _check_model_options(text, example, refused)
+    elif layer is not None:
+        raise BadInput("--layer needs a --model: without one there is one layer.")
+    elif head == 0:
+        raise BadInput("--head counts from 1 here, and from 0 with --model; got 0.")
     console = make_console()
     try:
-        trace = _trace(text, example, {**settings, "scale": not no_scale}, sizes)
-        scaled = _trace(text, example, settings, sizes) if no_scale else None
+        if model is not None:
+            trace = _trace_of_model(text or "", model, layer or 0, head or 0)
+            scaled, head = None, None  # it is the only head of the trace
+        else:
+            trace = _trace(text, example, {**settings, "scale": not no_scale}, sizes)
+            scaled = _trace(text, example, settings, sizes) if no_scale else None
         lines = _lines(trace, scaled, console.width, step, cell, head, everything)
     except (KeyError, ValueError) as error:  # a label, or a number, that does not fit the trace
         raise BadInput(re.sub(r"^\w+\(\): ", "", str(error.args[0]))) from error
@@ -120,7 +145,7 @@ def explain(
 
         write_out(svg, picture(lines, console.width, command_line(context.obj["arguments"])))
     if "-" not in (json, svg):
-        if step is cell is head is None:
+        if step is cell is head is model is None:
             lines += _suggestions(trace, text, example, console.width)
         print_out(lines, console)
 
@@ -154,6 +179,110 @@ def _trace(
             f"{math.isqrt(_MOST_NUMBERS // n_heads):,}, as it keeps heads · tokens² numbers a step."
         )
     return trace(text, **settings, **sizes)
+
+
+def _check_model_options(text: str | None, example: str | None, refused: list[str]) -> None:
+    if text is None or example is not None:
+        raise BadInput("--model needs a text of your own, and goes with no --example.")
+    if refused:
+        names = " and ".join(f"--{name}" for name in refused)
+        raise BadInput(f"--model has numbers and a mask of its own: {names} cannot change them.")
+
+
+def _trace_of_model(text: str, model: str, layer: int, head: int) -> Trace:
+    """The trace of one head of a model, from its own Q, K and V, checked against its output."""
+    from regard import Trace
+    from regard.cli.see import check_place, load_model, look, refuse_no_text
+    from regard.view.run import token_labels
+
+    refuse_no_text(text)
+    loaded = load_model(model)
+    n_tokens, most = len(loaded.tokens(text)), math.isqrt(_MOST_NUMBERS)
+    if n_tokens > most:
+        raise ValueError(
+            f"the text has {n_tokens:,} tokens: explain takes at most {most:,}, as it keeps "
+            "tokens² numbers a step."
+        )
+    run, _ = look(loaded, text, keep=("q", "k", "v", "output"))
+    check_place(run, layer, head)
+    seen = run.layer(layer)
+    _refuse_more_than_a_mask(seen, layer)
+    assert seen.q is not None
+    assert seen.k is not None
+    assert seen.v is not None
+    assert seen.output is not None
+    shared = head // (seen.q.shape[1] // seen.k.shape[1])  # key heads may serve several
+    q, k, v = seen.q[0, head], seen.k[0, shared], seen.v[0, shared]
+    scale = True if seen.options.scale is None else seen.options.scale
+    trace = Trace.build(
+        tokens=token_labels(run),
+        query=q.numpy(),
+        key=k.numpy(),
+        value=v.numpy(),
+        causal=seen.options.causal,
+        scale=scale,
+        title=text,
+    )
+    difference, limit = _difference(trace, q, k, v, seen.output[0, head])
+    if not difference <= limit:
+        found, allowed = (f"{number:.1e}".replace("-", "−") for number in (difference, limit))
+        print(
+            f"regard: head {layer}.{head} of {model}: weights · V differs from what the model "
+            f"computed by {found}, and rounding explains {allowed} at most.",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
+    # A power of ten: the last bits are others on other machines.
+    within = f"1e−{-math.ceil(math.log10(difference)):02}" if 0 < difference < 1 else "rounding"
+    return replace(
+        trace,
+        note=f"Head {head} of layer {layer} of {model} ({seen.name}), both from 0. Q, K and V are "
+        "the model's own numbers; the weights follow from them. Checked: weights · V is what the "
+        f"model computed, within {within}. Steps 1, 9 and 10 are left out: X, W_Q, W_K, W_V and "
+        "W_O stay in the model.",
+    )
+
+
+def _refuse_more_than_a_mask(layer: Layer, number: int) -> None:
+    """Raise ValueError where a layer does more than attention as the ten steps have it."""
+    options = layer.options
+    n_keys = layer.shape[3]
+    left, right = options.window or (None, None)
+    narrow = (left is not None and left < n_keys - 1) or (
+        right is not None and right < n_keys - 1 and not options.causal
+    )
+    more = {
+        "attends to another sequence": layer.cross,
+        "sees a window of the text only": narrow,
+        "has a mask of its own": options.mask is not None,
+        "adds a bias to the scores": options.bias is not None,
+        "caps its scores": options.softcap is not None,
+        "has sinks": options.sinks is not None,
+    }
+    for what, is_so in more.items():
+        if is_so:
+            raise ValueError(
+                f"layer {number} {what}, which is not among the steps that explain shows; "
+                "regard see shows where its heads look."
+            )
+
+
+def _difference(
+    trace: Trace, q: Tensor, k: Tensor, v: Tensor, output: Tensor
+) -> tuple[float, float]:
+    """How far the model's output is from the trace's, and how far rounding may take it.
+
+    That is twice as far as PyTorch's own plain computation is, and a few last bits.
+    """
+    import torch
+
+    scaled = torch.from_numpy(trace.steps["scaled"].array[0])
+    truth = torch.from_numpy(trace.steps["head_output"].array[0])
+    scores = q @ k.T / (trace.divisor or 1.0)
+    eager = scores.masked_fill(scaled == -math.inf, -math.inf).softmax(-1) @ v
+    largest = scaled[scaled != -math.inf].abs().max() * v.abs().max()
+    limit = 2 * (eager - truth).abs().max() + 4 * 2.0**-24 * largest
+    return float((output - truth).abs().max()), float(limit)
 
 
 def _lines(
