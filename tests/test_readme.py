@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -12,6 +13,7 @@ from regard.cli import main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+NUMBER = re.compile(r"(?<![\w.])[01]\.\d\d(?!\d)")
 PICTURED = re.findall(r"```sh\n(regard [^\n]+)\n```\n\n!\[[^\]]*\]\(([^)]+)\)", README)
 
 
@@ -32,7 +34,15 @@ def test_a_picture_is_what_the_program_makes_of_the_command_above_it(
     monkeypatch.setenv("COLUMNS", "80")
     made = tmp_path / "picture.svg"
     assert main([*shlex.split(command)[1:], "--svg", str(made)]) in (0, 1)
-    assert made.read_text(encoding="utf-8") == (ROOT / picture).read_text(encoding="utf-8")
+    found = made.read_text(encoding="utf-8")
+    expected = (ROOT / picture).read_text(encoding="utf-8")
+    if "see" in command.split() or "--model" in command:
+        # A model's numbers may differ in the last printed digit from processor to processor.
+        assert NUMBER.sub("0.00", found) == NUMBER.sub("0.00", expected)
+        for a, b in zip(NUMBER.findall(found), NUMBER.findall(expected), strict=True):
+            assert abs(float(a) - float(b)) < 0.0105
+    else:
+        assert found == expected
 
 
 def test_there_is_a_picture_after_each_command() -> None:
@@ -43,12 +53,14 @@ def test_there_is_a_picture_after_each_command() -> None:
 def test_the_python_gives_what_its_comments_say() -> None:
     for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
         names: dict[str, object] = {}
-        for line in code.splitlines():
-            statement, _, comment = line.partition("  # ")
-            if re.match(r"\s*(import|from|[\w, ]+ = )", statement) or not statement.strip():
+        lines = code.splitlines()
+        for node in ast.parse(code).body:
+            statement = ast.unparse(node)
+            if not isinstance(node, ast.Expr):
                 exec(statement, names)
                 continue
             value = repr(eval(statement, names))
-            expected = comment.strip()
+            last = lines[(node.end_lineno or node.lineno) - 1]
+            expected = last.partition("  # ")[2].strip()
             if expected.startswith(("(", "[", "'")):
-                assert expected.startswith(value), line
+                assert expected.startswith(value), last
