@@ -509,9 +509,9 @@ def test_a_model_that_computed_something_else_is_exit_code_1(
 ) -> None:
     from dataclasses import replace
 
-    from regard.cli import see
+    from regard.cli import explain
 
-    look = see.look
+    look = explain.look
 
     def wrong(*arguments: Any, **options: Any) -> Any:
         run, seconds = look(*arguments, **options)
@@ -520,7 +520,7 @@ def test_a_model_that_computed_something_else_is_exit_code_1(
             run.layers[name] = replace(layer, output=layer.output + 1e-3)
         return run, seconds
 
-    monkeypatch.setattr(see, "look", wrong)
+    monkeypatch.setattr(explain, "look", wrong)
     assert main(["explain", WORDS, "--model", folders["encoder"]]) == 1
     out, err = capsys.readouterr()
     assert out == ""

@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from torch import nn
 
 import regard
-from regard.cli import main, see
+from regard.cli import main, reading, see
 
 TEXT = "i love apple phones . i love it"
 
@@ -339,6 +339,20 @@ def test_a_folder_without_a_tokenizer_says_so(
     assert "tokenizer.json" in complaint_about(capsys, TEXT, "--model", str(tmp_path))
 
 
+def test_a_model_that_reads_one_text_and_writes_another_is_refused_in_words(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from models.folders import save
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    config = T5Config(vocab_size=11, d_model=12, d_kv=4, d_ff=7, num_layers=1, num_heads=3)
+    save(T5ForConditionalGeneration(config), tmp_path)
+    capsys.readouterr()  # what saving says
+    err = complaint_about(capsys, TEXT, "--model", str(tmp_path))
+    assert "reads one text and writes another (T5ForConditionalGeneration)" in err
+    assert "regard.watch" in err
+
+
 # ── while it runs ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -362,7 +376,7 @@ def test_progress_is_told_in_a_terminal_once_it_takes_long_and_then_removed(
     times = iter((0.0, 1.0, 2.5, 3.0))
     monkeypatch.setattr(time, "monotonic", lambda: next(times))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with see._progress(model):
+    with reading.progress(model):
         model(torch.zeros(1))
     told = capsys.readouterr().err.split("\r\x1b[K")
     assert told == ["", "layer 2 of 3, 2 s", "layer 3 of 3, 3 s", ""]
@@ -371,7 +385,7 @@ def test_progress_is_told_in_a_terminal_once_it_takes_long_and_then_removed(
 
 def test_progress_is_not_told_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     model = Stack()
-    with see._progress(model):
+    with reading.progress(model):
         assert not any(block._forward_hooks for block in model.blocks)
         model(torch.zeros(1))
     assert capsys.readouterr().err == ""
@@ -380,7 +394,7 @@ def test_progress_is_not_told_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> N
 def test_interruption_ends_it_quietly(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, encoder: str
 ) -> None:
-    loaded = see.load_model(encoder)
+    loaded = reading.load_model(encoder)
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -15,19 +15,12 @@ import regard
 from regard import Run, See
 from regard.run import Layer, Options
 from regard.text import Token
-from regard.view.run import (
-    find_token,
-    looks_of_token,
-    mean_looks,
-    render_effect,
-    render_head,
-    render_run,
-    render_summary,
-    render_table,
-    render_token,
-    strongest_links,
-    token_labels,
-)
+from regard.view.effect import render_effect
+from regard.view.head import render_head
+from regard.view.links import find_token, looks_of_token, mean_looks, strongest_links, token_labels
+from regard.view.run import render_run, render_summary
+from regard.view.table import render_table
+from regard.view.token import render_token
 
 HEADS, WIDTH = 3, 5
 

@@ -19,6 +19,7 @@ from regard.cli.common import (
     read_standard_input,
     write_out,
 )
+from regard.cli.reading import check_place, load_model, look, refuse_no_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -192,8 +193,7 @@ def _check_model_options(text: str | None, example: str | None, refused: list[st
 def _trace_of_model(text: str, model: str, layer: int, head: int) -> Trace:
     """The trace of one head of a model, from its own Q, K and V, checked against its output."""
     from regard import Trace
-    from regard.cli.see import check_place, load_model, look, refuse_no_text
-    from regard.view.run import token_labels
+    from regard.view.links import token_labels
 
     refuse_no_text(text)
     loaded = load_model(model)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import json as json_
 import math
 import re
 import sys
-import time
-import warnings
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,22 +20,19 @@ from regard.cli.common import (
     read_standard_input,
     write_out,
 )
+from regard.cli.reading import check_place, load_model, look, notes, plain_error, refuse_no_text
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from rich.text import Text
-    from torch import nn
 
     from regard import Run
     from regard.models import Loaded
     from regard.run import Effect
 
-__all__ = ["add_to", "check_place", "load_model", "look", "plain_error", "refuse_no_text", "see"]
+__all__ = ["add_to", "see"]
 
 _MOST_WORDS = 100  # that are still read by the small encoder, if no model is named
 _MOST_BYTES = 2**20
-_LONG = 2048  # tokens; of a longer text q and k are kept only where they are needed
-_PATIENCE = 2.0  # seconds until it is said how far it has come
 _FORMAT, _VERSION = "regard.see", 1
 
 _EPILOG = """
@@ -123,22 +115,25 @@ def see(
     for place in ((layer, head), *cuts):
         check_place(run, *place)
     from regard.view import picture
-    from regard.view import run as views
+    from regard.view.links import find_token
+    from regard.view.run import render_summary
+    from regard.view.table import render_table
 
     try:
-        position = None if token is None else views.find_token(run, token)
-        table = None if sql is None else _ask(run, sql)
+        position = None if token is None else find_token(run, token)
+        with notes():
+            table = None if sql is None else run.sql(sql)
     except (KeyError, ValueError, ImportError) as error:
         raise BadInput(plain_error(error)) from error
     effect = _effect(loaded, text, run, cuts) if cuts else None
     console = make_console()
     width = console.width
     if table is not None:
-        title, summary, lines = [], [], views.render_table(table, width)
+        title, summary, lines = [], [], render_table(table, width)
     else:
         # A picture of the same text is the same every time: it does not tell the seconds.
-        title = views.render_summary(run, width, name=name, why=why)
-        summary = views.render_summary(run, width, name=name, seconds=seconds, why=why)
+        title = render_summary(run, width, name=name, why=why)
+        summary = render_summary(run, width, name=name, seconds=seconds, why=why)
         lines = _lines(run, position, layer, head, effect, cuts, width)
     if save is not None:
         _save(run, save)
@@ -166,18 +161,31 @@ def _lines(
     width: int,
 ) -> list[Text]:
     """What is asked for: one token, one head, what a cut does, or else what stands out."""
-    from regard.view import run as views
+    from regard.view.effect import render_effect
+    from regard.view.head import render_head
+    from regard.view.links import token_labels
+    from regard.view.run import render_run
+    from regard.view.token import render_token
 
     lines: list[Text] = []
     if token is not None:
-        lines += views.render_token(run, token, width, layer=layer, head=head)
+        lines += render_token(run, token, width, layer=layer, head=head)
     elif layer is not None and head is not None:
-        lines += views.render_head(run, layer, head, width)
+        lines += render_head(run, layer, head, width)
     elif effect is None:
-        lines += views.render_run(run, width, layer=layer, head=head)
+        lines += render_run(run, width, layer=layer, head=head)
     if effect is not None:
-        lines += views.render_effect(effect, cuts, views.token_labels(run), width)
+        lines += render_effect(effect, cuts, token_labels(run), width)
     return lines
+
+
+def _effect(loaded: Loaded, text: str, run: Run, cuts: list[tuple[int, int]]) -> Effect:
+    """What changes without these heads: the model reads the text once more."""
+    heads: dict[str | int, list[int]] = {}
+    for layer, head in cuts:
+        heads.setdefault(layer, []).append(head)
+    without, _ = look(loaded, text, keep=(), cut=heads, effect=True)
+    return run.effect(without)
 
 
 # ── what was given ────────────────────────────────────────────────────────────────────────────
@@ -195,17 +203,6 @@ def _read(words: list[str] | None, file: str | None) -> str:
         text = read_standard_input()
     refuse_no_text(text, "the text" if file is None else file)
     return text
-
-
-def refuse_no_text(text: str, name: str = "the text") -> None:
-    """Raise BadInput if the text is empty, or came from bytes that are no UTF-8.
-
-    >>> refuse_no_text("love")
-    """
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise BadInput(f"{name} is not UTF-8.")
-    if not text.strip():
-        raise BadInput(f"{name} is empty: give it a word.")
 
 
 def _read_file(path: str) -> str:
@@ -240,171 +237,12 @@ def _pair(cut: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def check_place(run: Run, layer: int | None, head: int | None) -> None:
-    """Refuse a layer or a head that the model has not got.
-
-    >>> from regard import Run
-    >>> check_place(Run(), None, None)
-    """
-    layers = list(run.layers.values())
-    if layer is not None and layer >= len(layers):
-        raise BadInput(f"there is no layer {layer}; there are {len(layers)} here, from 0.")
-    here = layers if layer is None else [layers[layer]]
-    most = max((each.shape[1] for each in here), default=0)
-    if head is not None and head >= most:
-        where = "" if layer is None else f" in layer {layer}"
-        raise BadInput(f"there is no head {head}{where}; there are {most} here, from 0.")
-
-
-def plain_error(error: BaseException) -> str:
-    """What an error says, without the name of the function that says it.
-
-    >>> plain_error(ValueError("inputs(): text must have a token."))
-    'text must have a token.'
-    """
-    message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return " ".join(re.sub(r"^\w+\(\)(: | )", "", message).split())
-
-
-# ── running a model ───────────────────────────────────────────────────────────────────────────
-
-
-def load_model(name: str) -> Loaded:
-    """A model and its tokenizer. Raises BadInput where it cannot be had.
-
-    >>> load_model("./no/such/folder")
-    Traceback (most recent call last):
-    regard.cli.common.BadInput: ./no/such/folder must be a folder, minilm, smollm2, or the id ...
-    """
-    try:
-        from regard.models import load
-
-        with _notes():
-            loaded = load(name)
-    except (ValueError, ImportError) as error:
-        raise BadInput(plain_error(error)) from error
-    if loaded.tokenizer is None:
-        raise BadInput(f"{name} has no tokenizer.json: it cannot read a text.")
-    return loaded
-
-
-def look(
-    loaded: Loaded,
-    text: str,
-    *,
-    keep: Iterable[str] | None = None,
-    cut: Mapping[str | int, Iterable[int]] | None = None,
-    effect: bool = False,
-) -> tuple[Run, float]:
-    """The run of a text through a model, and how many seconds it took.
-
-    `keep` is what `regard.watch` keeps; None keeps q and k of texts that are not long. `effect`
-    keeps what `run.effect` needs. Raises BadInput if the model cannot take the text.
-    """
-    import torch
-
-    from regard import See, watch
-
-    try:
-        inputs: dict[str, Any] = loaded.inputs(text)
-    except ValueError as error:
-        raise BadInput(plain_error(error)) from error
-    length = inputs["input_ids"].shape[1]
-    kept = set(("q", "k") if length <= _LONG else ()) if keep is None else set(keep)
-    side = 64 if kept >= {"q", "k"} else 24  # without q and k, a map must fit as it is
-    kept |= {"vectors", "output"} if effect else set()
-    taken = inspect.signature(loaded.model.forward).parameters
-    if "use_cache" in taken:
-        inputs["use_cache"] = False
-    if "logits_to_keep" in taken and not effect:
-        inputs["logits_to_keep"] = 1  # all of them, of a long text, are gigabytes
-    watching = watch(
-        loaded.model,
-        See(entropy=True, top=8, map=(side, side), distance=True),
-        keep=sorted(kept),
-        tokenizer=loaded.tokenizer,
-        text=text,
-        cut=cut,
-    )
-    try:
-        with _notes(), watching as run, torch.no_grad(), _progress(loaded.model):
-            start = time.perf_counter()
-            loaded.model(**inputs)
-            seconds = time.perf_counter() - start
-    except (ValueError, RuntimeError) as error:
-        raise BadInput(f"{loaded.name} cannot read the text: {plain_error(error)}") from error
-    return run, seconds
-
-
-@contextmanager
-def _notes() -> Generator[None]:
-    """Tell what Regard warns of in one line each on standard error, when it is done."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for warning in caught:
-        found = re.match(r"(?:watch|load|edges|sql)\(\): ", str(warning.message))
-        if found is not None:
-            from regard.view.labels import fit
-
-            note = " ".join(str(warning.message)[found.end() :].split())
-            print(fit(f"regard: note: {note}", 500), file=sys.stderr)
-
-
-@contextmanager
-def _progress(model: nn.Module) -> Generator[None]:
-    """Say on standard error which block has been reached, if it is a terminal and takes long."""
-    from torch import nn
-
-    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
-    blocks = list(max(stacks, key=len, default=[]))
-    if sys.stderr is None or not sys.stderr.isatty() or not blocks:
-        yield
-        return
-    start = time.monotonic()
-    shown = False
-
-    def tell(number: int) -> None:
-        nonlocal shown
-        seconds = time.monotonic() - start
-        if seconds >= _PATIENCE:
-            shown = True
-            line = f"\r\x1b[Klayer {number} of {len(blocks)}, {seconds:.0f} s"
-            print(line, end="", file=sys.stderr, flush=True)
-
-    hooks = [
-        block.register_forward_hook(lambda *_, number=number: tell(number))
-        for number, block in enumerate(blocks, 1)
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-        if shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def _ask(run: Run, query: str) -> pa.Table:
-    with _notes():
-        return run.sql(query)
-
-
-def _effect(loaded: Loaded, text: str, run: Run, cuts: list[tuple[int, int]]) -> Effect:
-    """What changes without these heads: the model reads the text once more."""
-    heads: dict[str | int, list[int]] = {}
-    for layer, head in cuts:
-        heads.setdefault(layer, []).append(head)
-    without, _ = look(loaded, text, keep=(), cut=heads, effect=True)
-    return run.effect(without)
-
-
 # ── what comes out ────────────────────────────────────────────────────────────────────────────
 
 
 def _save(run: Run, folder: str) -> None:
     try:
-        with _notes():
+        with notes():
             run.save(folder)
     except (ValueError, ImportError) as error:
         raise BadInput(plain_error(error)) from error
@@ -414,7 +252,7 @@ def _save(run: Run, folder: str) -> None:
 
 
 def _looks(run: Run, token: int) -> dict[str, Any]:
-    from regard.view.run import looks_of_token, mean_looks
+    from regard.view.links import looks_of_token, mean_looks
 
     heads = [
         {"layer": link.layer, "head": link.head, "key": link.key, "weight": link.weight}
@@ -435,7 +273,7 @@ def _changes(effect: Effect, cuts: list[tuple[int, int]]) -> dict[str, Any]:
 
 
 def _document(run: Run, name: str, seconds: float, found: dict[str, Any]) -> str:
-    from regard.view.run import strongest_links
+    from regard.view.links import strongest_links
 
     tokens = run.tokens[0] if run.tokens else []
     content = {

@@ -1,0 +1,59 @@
+"""What a cut changed, in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from regard.view.labels import fit
+from regard.view.lines import INDENT, title_line
+from regard.view.terminal import paragraph
+
+if TYPE_CHECKING:
+    from regard.run import Change, Effect
+
+__all__ = ["render_effect"]
+
+
+def render_effect(
+    effect: Effect, cut: Sequence[tuple[int, int]], labels: Sequence[str], width: int = 80
+) -> list[Text]:
+    """What changed when heads (layer, head) were cut: after every block, and in the output.
+
+    >>> import torch
+    >>> from regard.run import Run
+    >>> one, other = (Run(vectors={"block": torch.tensor([[[3.0, y]]])}) for y in (4.0, -4.0))
+    >>> print(*render_effect(one.effect(other), [(0, 2)], ["love"])[1:4], sep="\\n")
+    Without 0.2   what changed, block by block
+        block   mean change  largest  at token
+        0           160.00%  160.00%  love
+    """
+    heads = ", ".join(f"{layer}.{head}" for layer, head in cut)
+    lines = [Text(), title_line(f"Without {heads}", "what changed, block by block", width)]
+    lines.append(Text(f"{' ' * INDENT}block   mean change  largest  at token", "dim"))
+    changes = [(str(index), change) for index, change in enumerate(effect.layers.values())]
+    if effect.output is not None:
+        changes.append(("output", effect.output))
+    for name, change in changes:
+        lines.append(_changed(name, change, labels))
+    output = effect.output
+    if output is not None and output.divergence is not None and output.flipped is not None:
+        flipped = int(output.flipped.sum())
+        lines += paragraph(
+            f"Next word: {float(output.divergence.mean()):.3g} nats of divergence on average; the "
+            f"most likely one is another after {flipped:,} of {output.flipped.numel():,} tokens.",
+            width,
+        )
+    remark = "Change: the length of the difference, as a share of the vector's own."
+    return lines + paragraph(remark, width, style="dim")
+
+
+def _changed(name: str, change: Change, labels: Sequence[str]) -> Text:
+    relative = change.relative.double().cpu().numpy()[0].reshape(-1)
+    line = Text(f"{' ' * INDENT}{name:<6}  ")
+    line.append(f"{relative.mean():>11.2%}  {relative.max():>7.2%}")
+    if len(relative) == len(labels) and relative.max() > 0:
+        line.append(f"  {fit(labels[int(relative.argmax())], 24)}")
+    return line

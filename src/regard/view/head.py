@@ -1,0 +1,76 @@
+"""One head of a run in the terminal: its numbers, its map, and where each token looks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from regard.view.labels import fit, most_cells, pad, visible
+from regard.view.lines import INDENT, LABEL, looks_told, title_line
+from regard.view.links import label_at, query_positions, token_labels
+from regard.view.run import KINDS, render_map
+from regard.view.terminal import paragraph
+
+if TYPE_CHECKING:
+    from regard.run import Run
+
+__all__ = ["render_head"]
+
+_MOST_TOKENS = 40  # that are listed each
+
+
+def render_head(run: Run, layer: int, head: int, width: int = 80) -> list[Text]:
+    """One head: its numbers, its map, and where each token looks.
+
+    >>> import torch, regard
+    >>> from regard.run import Layer, Options, Run
+    >>> q = torch.eye(3)[None, None]
+    >>> _, seen = regard.attention(q, q, q, scale=9.0, see=regard.See(top=3))
+    >>> run = Run({"a": Layer("a", seen, Options(scale=9.0), q=q, k=q)})
+    >>> print(*render_head(run, 0, 0)[-3:], sep="\\n")
+        1 → 1 1.00 · 2 0.00 · 3 0.00
+        2 → 2 1.00 · 1 0.00 · 3 0.00
+        3 → 3 1.00 · 1 0.00 · 2 0.00
+    """
+    one = run.layer(layer)
+    numbers = one.heads[head]
+    kind = numbers.kind if numbers.score is None else f"{numbers.kind} {numbers.score:.2f}"
+    lines = [Text(), title_line(f"Head {layer}.{head}: {kind}", visible(one.name), width)]
+    lines += paragraph(KINDS.get(numbers.kind, ""), width, style="dim")
+    figures = [
+        ("entropy", numbers.entropy, " nats"),
+        ("of equal weights", numbers.spread, ""),
+        ("distance", numbers.distance, " tokens"),
+        ("first", numbers.first, ""),
+        ("itself", numbers.self_, ""),
+        ("previous", numbers.previous, ""),
+        ("induction", numbers.induction, ""),
+    ]
+    told = [f"{name} {value:.2f}{unit}" for name, value, unit in figures if value is not None]
+    lines += [*paragraph(" · ".join(told), width), Text(), *render_map(run, layer, head, width)]
+    return [*lines, Text(), *_each_token(run, layer, head, width)]
+
+
+def _each_token(run: Run, index: int, head: int, width: int) -> list[Text]:
+    layer = run.layer(index)
+    lines = [title_line("Where each token looks", "its strongest keys", width)]
+    if layer.top_keys is None or layer.top_weights is None:
+        return [*lines, *paragraph("They were not kept.", width, style="dim")]
+    labels, places = token_labels(run), query_positions(layer).tolist()
+    keys, weights = layer.top_keys[0, head].tolist(), layer.top_weights[0, head].tolist()
+    shown = list(range(len(keys)))[:_MOST_TOKENS]
+    names = [fit(label_at(labels, places[i]), LABEL) for i in shown]
+    column = max(map(most_cells, names), default=0)
+    for i, name in zip(shown, names, strict=True):
+        start = f"{' ' * INDENT}{pad(name, column, right=True)} → "
+        looks = [
+            (label_at(labels, key), weight)
+            for key, weight in zip(keys[i], weights[i], strict=True)
+            if key >= 0
+        ]
+        lines.append(Text(start + looks_told(looks, width - most_cells(start))))
+    if len(shown) < len(keys):
+        remark = f"{len(shown)} of {len(keys):,} tokens shown; --token shows any one"
+        lines += paragraph(remark, width, style="dim")
+    return lines

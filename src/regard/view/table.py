@@ -1,0 +1,57 @@
+"""The answer to a query in the terminal: a table that fits the width."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from regard.view.labels import fit, most_cells, pad, visible
+from regard.view.lines import counted
+from regard.view.terminal import paragraph
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["render_table"]
+
+_MOST_ROWS = 1000
+
+
+def render_table(table: pa.Table, width: int = 80) -> list[Text]:
+    """The answer to a query: a line a row, columns cut to the width.
+
+    >>> from regard.run import Run
+    >>> print(*render_table(Run().sql("select 1 as one, 'a' as letter")), sep="\\n")
+    one  letter
+      1  a
+    1 row
+    """
+    names = [visible(name) for name in table.column_names]
+    rows = table.slice(0, _MOST_ROWS).to_pydict()
+    values = list(rows.values())
+    cells = [[_cell(value) for value in column] for column in values]
+    right = [all(isinstance(x, int | float | None) for x in column) for column in values]
+    widths = [
+        max([most_cells(name), *map(most_cells, column)])
+        for name, column in zip(names, cells, strict=True)
+    ]
+    while sum(widths) + 2 * (len(widths) - 1) > width and max(widths) > 4:
+        widths[widths.index(max(widths))] -= 1
+    header = [pad(fit(n, w), w, right=r) for n, w, r in zip(names, widths, right, strict=True)]
+    lines = [Text(fit("  ".join(header).rstrip(), max(width, 1)), "bold")]
+    for row in zip(*cells, strict=True):
+        line = "  ".join(
+            pad(fit(c, w), w, right=r) for c, w, r in zip(row, widths, right, strict=True)
+        )
+        lines.append(Text(fit(line.rstrip(), width)))
+    rows_told = counted(table.num_rows, "row")
+    if table.num_rows > _MOST_ROWS:
+        rows_told = f"{_MOST_ROWS:,} of {rows_told} shown; --json FILE writes all"
+    return [*lines, *paragraph(rows_told, width, indent=0, style="dim")]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "–" if value is None else visible(str(value))

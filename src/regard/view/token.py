@@ -1,0 +1,103 @@
+"""One token of a run in the terminal: where every head looks from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.text import Text
+
+from regard.view.labels import fit, pad
+from regard.view.lines import INDENT, looks_told, title_line
+from regard.view.links import (
+    Link,
+    label_at,
+    links_that_stand_out,
+    looks_of_token,
+    mean_looks,
+    token_labels,
+)
+from regard.view.run import render_links
+from regard.view.terminal import paragraph
+
+if TYPE_CHECKING:
+    from regard.run import Run
+
+__all__ = ["render_token"]
+
+
+def render_token(
+    run: Run, token: int, width: int = 80, *, layer: int | None = None, head: int | None = None
+) -> list[Text]:
+    """Where every head looks from one token: on average, each by itself, and what stands out.
+
+    Needs q and k, unless one `head` is asked for.
+
+    >>> import torch, regard
+    >>> from regard.run import Layer, Options, Run
+    >>> q = torch.eye(3)[None, None]
+    >>> _, seen = regard.attention(q, q, q, scale=9.0, see=regard.See(top=3))
+    >>> run = Run({"a": Layer("a", seen, Options(scale=9.0), q=q, k=q)})
+    >>> print(*render_token(run, 1)[1:4], sep="\\n")
+    Where “2” looks   token 2 of 3
+        Mean over heads
+        layer 0     2 1.00 · 1 0.00 · 3 0.00
+    """
+    labels = token_labels(run)
+    name = fit(label_at(labels, token), 30)
+    lines = [
+        Text(),
+        title_line(f"Where “{name}” looks", f"token {token + 1} of {len(labels)}", width),
+    ]
+    links = [
+        link
+        for link in looks_of_token(run, token)
+        if layer in (None, link.layer) and head in (None, link.head)
+    ]
+    if head is None:
+        lines += _means(run, token, labels, width, layer)
+    lines += [Text(), *_grid(links, labels, width)]
+    best, trivial = links_that_stand_out(run, layer, head, query=token)
+    return [*lines, Text(), *render_links(run, best, width, trivial=trivial)]
+
+
+def _means(
+    run: Run, token: int, labels: Sequence[str], width: int, layer: int | None
+) -> list[Text]:
+    means = mean_looks(run, token)
+    lines = paragraph("Mean over heads", width, style="bold")
+    rows = [(str(index), row) for index, row in enumerate(means) if layer in (None, index)]
+    if len(rows) > 1:
+        rows.insert(0, ("all", means.mean(0)))
+    for name, row in rows:
+        order = np.argsort(-row, kind="stable")[:4]
+        start = f"{' ' * INDENT}{'layer ' if name != 'all' else 'layers '}{name}".ljust(16)
+        looks = [(label_at(labels, int(key)), float(row[key])) for key in order]
+        lines.append(Text(start + looks_told(looks, width - len(start), most=4)))
+    return lines
+
+
+def _grid(links: Sequence[Link], labels: Sequence[str], width: int) -> list[Text]:
+    """The strongest key of each head: a line a layer, a column a head."""
+    title = "Strongest key of each head: a row a layer, a column a head"
+    lines = paragraph(title, width, style="bold")
+    heads = sorted({link.head for link in links})
+    layers = sorted({link.layer for link in links})
+    found = {(link.layer, link.head): link for link in links}
+    room = width - INDENT - 4
+    column = max(min((room // max(len(heads), 1)) - 1, 10), 5)
+    per_line = max(room // (column + 1), 1)
+    for start in range(0, len(heads), per_line):
+        some = heads[start : start + per_line]
+        header = "".join(f" {head!s:<{column}}" for head in some)
+        lines.append(Text(f"{' ' * INDENT}    {header}".rstrip(), "dim"))
+        for layer in layers:
+            line = Text(" " * INDENT).append(f"{layer:<3} ", "dim")
+            for head in some:
+                link = found.get((layer, head))
+                label = "" if link is None else fit(label_at(labels, link.key), column)
+                style = "bold" if link is not None and link.weight >= 0.5 else ""
+                line.append(" ").append(pad(label, column), style)
+            lines.append(line)
+    return lines
