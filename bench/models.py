@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -77,9 +78,7 @@ def smollm2(tokens: int, rounds: int) -> None:
 
 
 def memory(tokens: int) -> None:
-    plain, watched, eager = (
-        in_a_process(task, tokens) for task in ("plain", "watched", "eager")
-    )
+    plain, watched, eager = (in_a_process(task, tokens) for task in ("plain", "watched", "eager"))
     ours, theirs = (x["peak"] - plain["peak"] for x in (watched, eager))
     line(
         "eager with output_attentions and the same statistics",
@@ -130,10 +129,9 @@ def in_a_process(task: str, tokens: int) -> dict[str, Any]:
 
 
 def peak_memory() -> int:
-    with open("/proc/self/status", encoding="ascii") as file:
-        for entry in file:
-            if entry.startswith("VmHWM:"):
-                return int(entry.split()[1]) * 1024
+    for entry in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if entry.startswith("VmHWM:"):
+            return int(entry.split()[1]) * 1024
     return 0
 
 

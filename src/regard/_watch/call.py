@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from regard._attention import attention
+from regard._attention import attention, weights
 from regard._merge import merge
 from regard.observation import Observation, See
 from regard.run import Options
@@ -21,7 +21,9 @@ class Call:
     """q (B, H, Nq, D), k and v (B, Hkv, Nk, D), and how they are to be computed.
 
     `queries` (B, Nq) and `keys` (B, Nk) say which are real tokens, None: all. `start` is the
-    position of the first key in the text, which is not 0 where a cache forgets.
+    position of the first key in the text, which is not 0 where a cache forgets. `said` is whether
+    `cross` was told by the caller, not guessed from the lengths. `links` are blocked, by query:
+    {query: [(head, key), …]}.
     """
 
     q: Tensor
@@ -33,6 +35,10 @@ class Call:
     queries: Tensor | None = None
     keys: Tensor | None = None
     start: int = 0
+    said: bool = False
+    links: dict[int, list[tuple[int, int]]] = field(
+        default_factory=dict[int, list[tuple[int, int]]]
+    )
 
     @property
     def position(self) -> int:
@@ -42,6 +48,8 @@ class Call:
 
     def compute(self, see: See | None) -> tuple[Tensor, Observation | None]:
         """The output, and what was seen of it."""
+        if self.links:
+            return self._without_links(See() if see is None else see)
         arguments = self.options.arguments()
         arguments["dropout"] = self.dropout
         if see is None:
@@ -52,16 +60,14 @@ class Call:
             see = replace(see, distance=False)  # between two sequences it means nothing
         return attention(self.q, self.k, self.v, see=see, **arguments)
 
-    def without_links(
-        self, see: See, links: dict[int, list[tuple[int, int]]]
-    ) -> tuple[Tensor, Observation]:
-        """The same with links masked: {query: [(head, key), …]}.
+    def _without_links(self, see: See) -> tuple[Tensor, Observation]:
+        """The same with links masked, but for map and received.
 
         The queries with a link less are computed one by one, and those between them in one piece
         each, so that no mask of all queries by all keys is made.
         """
         parts: list[tuple[Tensor, Observation]] = []
-        n_queries = self.q.shape[2]
+        links, n_queries = self.links, self.q.shape[2]
         rows = sorted(links)
         at = 0
         pieces: list[tuple[int, int]] = []
@@ -76,7 +82,7 @@ class Call:
         for start, stop in pieces:
             part = self._rows(start, stop)
             if start in links:
-                part = part._mask_keys(links[start])
+                part = part.mask_keys([(head, None, key) for head, key in links[start]])
             out, seen = part.compute(plain)
             assert seen is not None
             parts.append((out, seen))
@@ -93,19 +99,43 @@ class Call:
                 changes[name] = x[..., start:stop, :]
         return replace(
             self,
+            links={},
             q=self.q[:, :, start:stop],
             queries=None if self.queries is None else self.queries[:, start:stop],
             options=replace(options, **changes),
         )
 
-    def _mask_keys(self, links: list[tuple[int, int]]) -> Call:
+    def mask_keys(self, links: list[tuple[int | None, int | None, int]]) -> Call:
+        """The call without links (head, None, key) of every query; a head of None is every one."""
         heads, n_keys = self.q.shape[1], self.k.shape[2]
         allowed = torch.ones((1, heads, 1, n_keys), dtype=torch.bool, device=self.q.device)
-        for head, key in links:
-            allowed[0, head, 0, key] = False
+        for head, _, key in links:
+            allowed[0, slice(None) if head is None else head, 0, key] = False
         mask = self.options.mask
         mask = allowed if mask is None else mask & allowed
         return replace(self, options=replace(self.options, mask=mask))
+
+    def weights(self) -> Tensor:
+        """All of them, for a caller who asks for all: (B, H, Nq, Nk)."""
+        options = self.options
+        if self.links:
+            shape = (1, *self.q.shape[1:3], self.k.shape[2])
+            allowed = torch.ones(shape, dtype=torch.bool, device=self.q.device)
+            for query, links in self.links.items():
+                for head, key in links:
+                    allowed[0, head, query, key] = False
+            mask = allowed if options.mask is None else options.mask & allowed
+            options = replace(options, mask=mask)
+        return weights(self.q, self.k, **options.arguments()).to(self.q.dtype)
+
+
+def as_autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What autocast makes of the arguments of attention."""
+    kind = q.device.type
+    if not torch.is_autocast_enabled(kind) or q.dtype == torch.float64:
+        return q, k, v
+    dtype = torch.get_autocast_dtype(kind)
+    return q.to(dtype), k.to(dtype), v.to(dtype)
 
 
 @torch.no_grad()
@@ -119,13 +149,17 @@ def weights_at(call: Call, lse: Tensor, index: Tensor) -> Tensor:
     kv_heads, n_keys = call.k.shape[1], call.k.shape[2]
     exists = (index >= 0) & (index < n_keys)
     at = index.clamp(0, max(n_keys - 1, 0))
-    keys = call.k.detach()
+    keys = call.k.detach().to(lse.dtype)  # before the product: float16 would overflow
     if index.shape[0] == 1:
         chosen = keys[:, :, at[0]]
     else:
         chosen = keys.gather(2, at[:, None, :, None].expand(-1, kv_heads, -1, width))
-    q = call.q.detach().view(batch, kv_heads, heads // max(kv_heads, 1), n_queries, width)
-    scores = (q * chosen[:, :, None]).sum(-1, dtype=lse.dtype).view(batch, heads, n_queries)
+    q = (
+        call.q.detach()
+        .to(lse.dtype)
+        .reshape(batch, kv_heads, heads // max(kv_heads, 1), n_queries, width)
+    )
+    scores = (q * chosen[:, :, None]).sum(-1).view(batch, heads, n_queries)
     scores = scores * (1 / math.sqrt(max(width, 1)) if options.scale is None else options.scale)
     if options.softcap is not None:
         scores = options.softcap * (scores / options.softcap).tanh()

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import cast
-
-import torch
-from torch import Tensor
+from typing import Any, cast
 
 from regard._watch.call import Call
-from regard.observation import Observation, See, shown
+from regard.observation import shown
 
 __all__ = ["Cuts", "Link"]
 
@@ -26,76 +23,99 @@ class Cuts:
         block: Iterable[Link] | None,
     ) -> None:
         self._heads: dict[str | int, tuple[int, ...]] = {}
+        if not isinstance(cast("object", cut), Mapping | None):
+            raise TypeError(
+                f"watch(): cut must be {{layer: heads}}; got {shown(cut)}. "
+                "{3: [5]} cuts head 5 of layer 3."
+            )
         for layer, heads in (cut or {}).items():
-            self._heads[layer] = tuple(heads)
-        self._links: dict[str | int, list[tuple[int | None, int | None, int]]] = {}
+            self._heads[_layer(layer)] = _numbers("cut's heads", heads)
+        self._links: list[Link] = []
         for link in block or ():
-            if len(cast("tuple[object, ...]", link)) != 4:
+            if not isinstance(cast("object", link), tuple) or len(cast("Any", link)) != 4:
                 raise ValueError(
                     f"watch(): block must be links (layer, head, query, key); got {shown(link)}. "
                     "None as head or query stands for every one."
                 )
-            layer, head, query, key = link
-            self._links.setdefault(layer, []).append((head, query, key))
-        self._used: set[str | int] = set()
+            layer, *numbers = link
+            for number in numbers[:2]:
+                if number is not None:
+                    _numbers("block's heads and queries", [number])
+            _numbers("block's keys", [numbers[2]])
+            self._links.append((_layer(layer), *numbers))  # pyright: ignore[reportArgumentType]
+        self._used: set[object] = set()
 
-    def of(
-        self, name: str, index: int, call: Call
-    ) -> tuple[tuple[int, ...], list[tuple[int | None, int | None, int]]]:
-        """The heads and links to take out of a call of this layer; their numbers are checked."""
+    def apply(self, name: str, index: int, call: Call) -> tuple[Call, tuple[int, ...]]:
+        """The call without the links that are blocked in this layer, and its heads to cut."""
         heads: tuple[int, ...] = ()
-        links: list[tuple[int | None, int | None, int]] = []
-        for layer in (name, index):
-            if layer in self._heads or layer in self._links:
-                self._used.add(layer)
-            heads += self._heads.get(layer, ())
-            links += self._links.get(layer, [])
         n_heads = call.q.shape[1]
-        for head in (*heads, *(head for head, _, _ in links if head is not None)):
-            if not 0 <= head < n_heads:
-                raise ValueError(
-                    f"watch(): heads of {name} must be from 0 to {n_heads - 1}; got {head}. "
-                    f"It has {n_heads} of them."
-                )
+        for layer in (name, index):
+            if layer in self._heads:
+                self._used.add(layer)
+                heads += self._heads[layer]
         first = call.position + call.start  # where the first query of this call stands
-        last = first + call.q.shape[2]
-        n_keys = call.start + call.k.shape[2]
-        here = [
-            (head, query if query is None else query - first, key - call.start)
-            for head, query, key in links
-            if (query is None or first <= query < last) and call.start <= key < n_keys
-        ]
-        return heads, here
-
-    def without(
-        self, call: Call, see: See, links: list[tuple[int | None, int | None, int]]
-    ) -> tuple[Tensor, Observation]:
-        """The output of the call without these links, and what was seen of it."""
-        n_heads, n_keys = call.q.shape[1], call.k.shape[2]
-        every = [(head, key) for head, query, key in links if query is None]
-        if every:
-            allowed = torch.ones((1, n_heads, 1, n_keys), dtype=torch.bool, device=call.q.device)
-            for head, key in every:
-                allowed[0, slice(None) if head is None else head, 0, key] = False
-            mask = call.options.mask
-            mask = allowed if mask is None else mask & allowed
-            call = replace(call, options=replace(call.options, mask=mask))
+        last, n_keys = first + call.q.shape[2], call.start + call.k.shape[2]
+        everywhere: list[tuple[int | None, int | None, int]] = []
         rows: dict[int, list[tuple[int, int]]] = {}
-        for head, query, key in links:
-            if query is not None:
-                heads = range(n_heads) if head is None else (head,)
-                rows.setdefault(query, []).extend((each, key) for each in heads)
-        if rows:
-            return call.without_links(see, rows)
-        out, seen = call.compute(see)
-        assert seen is not None
-        return out, seen
+        for link in self._links:
+            layer, head, query, key = link
+            if layer not in (name, index):
+                continue
+            if head is not None:
+                _check_heads(name, (head,), n_heads)
+            if not call.start <= key < n_keys or not (query is None or first <= query < last):
+                continue
+            self._used.add(link)
+            if query is None:
+                everywhere.append((head, None, key - call.start))
+            else:
+                chosen = range(n_heads) if head is None else (head,)
+                rows.setdefault(query - first, []).extend((h, key - call.start) for h in chosen)
+        _check_heads(name, heads, n_heads)
+        if everywhere:
+            call = call.mask_keys(everywhere)
+        return (replace(call, links=rows) if rows else call), heads
 
     def unused(self) -> list[str]:
-        """What named no layer that was computed."""
-        asked = dict.fromkeys((*self._heads, *self._links))
-        return [
-            f"cut or block: no layer {layer!r} was computed, so nothing was taken out of it."
-            for layer in asked
+        """What named nothing that was computed."""
+        layers = [
+            f"cut: no layer {layer!r} was computed, so nothing was taken out of it."
+            for layer in self._heads
             if layer not in self._used
         ]
+        links = [
+            f"block: no query looked along {link!r} (layer, head, query, key), so nothing was "
+            "taken out."
+            for link in self._links
+            if link not in self._used
+        ]
+        return [*layers, *links]
+
+
+def _check_heads(name: str, heads: tuple[int, ...], n_heads: int) -> None:
+    for head in heads:
+        if head >= n_heads:
+            raise ValueError(
+                f"watch(): heads of {name} must be from 0 to {n_heads - 1}; got {head}. "
+                f"It has {n_heads} of them."
+            )
+
+
+def _layer(layer: object) -> str | int:
+    if isinstance(layer, str) or (isinstance(layer, int) and not isinstance(layer, bool)):
+        return layer
+    raise TypeError(
+        f"watch(): a layer must be a name or a number; got {shown(layer)}. "
+        "Layers are numbered from 0 in the order of computation."
+    )
+
+
+def _numbers(what: str, values: object) -> tuple[int, ...]:
+    if isinstance(values, Iterable) and not isinstance(values, str):
+        found = tuple(values)
+        if all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in found):
+            return found
+    raise ValueError(
+        f"watch(): {what} must be whole numbers, 0 or more; got {shown(values)}. "
+        "They are counted from 0."
+    )

@@ -12,42 +12,73 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
+from torch.overrides import (
+    TorchFunctionMode,
+    _get_current_function_mode_stack,
+    _pop_mode,
+    _push_mode,
+)
 
 from regard._attention import weights
-from regard._watch.call import Call
+from regard._watch.call import Call, as_autocast
 from regard.run import Options
 
 __all__ = ["Functions"]
 
-# Calls attention, and takes what it computes: (call, module's own way) -> output (B, H, Nq, Dv).
-Attend = Callable[[Call], Tensor]
-
 _sdpa = F.scaled_dot_product_attention
 _mha = F.multi_head_attention_forward
 _MHA_SIGNATURE = inspect.signature(_mha)
-_SOFTMAX = frozenset((F.softmax, torch.softmax, Tensor.softmax))
-_patching = threading.Lock()
+_SOFTMAX = frozenset(
+    (F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax, F.log_softmax)
+)
 
 
 class Functions(TorchFunctionMode):
     """While it is entered, attention that is computed by PyTorch's functions goes to `attend`.
 
-    `attend` gets the call, and returns None if nobody is watched just now. `softmax` is told of
-    every softmax with three axes or more.
+    `is_on` says whether a watched module is running, without which nothing is touched. `attend`
+    gets the call, and gives the output and the call as it was computed. `missed` is told of
+    attention that only PyTorch can compute, `softmax` of every softmax with three axes or more.
     """
 
     def __init__(
-        self, attend: Callable[[Call], Tensor | None], softmax: Callable[[Tensor], None]
+        self,
+        is_on: Callable[[], bool],
+        attend: Callable[[Call], tuple[Tensor, Call]],
+        missed: Callable[[], None],
+        softmax: Callable[[Tensor], None],
     ) -> None:
         super().__init__()
+        self._is_on = is_on
         self._attend = attend
+        self._missed = missed
         self._softmax = softmax
+
+    def enter(self) -> None:
+        _push_mode(self)
+
+    @property
+    def is_entered(self) -> bool:
+        """In this thread, and not in a backward pass, which knows no modes."""
+        return any(mode is self for mode in _get_current_function_mode_stack())
+
+    def leave(self) -> None:
+        """Take this mode away, also from under others that were entered later."""
+        others: list[TorchFunctionMode] = []
+        while torch._C._len_torch_function_stack():
+            mode = _pop_mode()
+            if mode is self:
+                break
+            others.append(mode)
+        for mode in reversed(others):
+            _push_mode(mode)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if not self._is_on():
+            return func(*args, **kwargs)
         if func is _sdpa:
             return self._sdpa(*args, **kwargs)
         if func is _mha:
@@ -73,30 +104,21 @@ class Functions(TorchFunctionMode):
         cross: bool | None = None,
         seen: list[Call] | None = None,
     ) -> Tensor:
-        call = _call_of(query, key, value, attn_mask, dropout_p, is_causal, scale)
-        out = None
-        if call is not None:
-            if padding is not None:
-                call = _with_padding(call, padding)
-            if cross is not None:
-                call = replace(call, cross=cross)
-            if seen is not None:
-                seen.append(call)
-            out = self._attend(call)
-        if out is None:
+        call = _call_of(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        if call is None:
+            self._missed()
             if padding is not None:
                 attn_mask = _merged(attn_mask, padding, is_causal, query, key)
                 is_causal = False
-            return _sdpa(
-                query,
-                key,
-                value,
-                attn_mask,
-                dropout_p,
-                is_causal,
-                scale=scale,
-                enable_gqa=enable_gqa,
-            )
+            more: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
+            return _sdpa(query, key, value, attn_mask, dropout_p, is_causal, **more)
+        if padding is not None:
+            call = _with_padding(call, padding, cross)
+        if cross is not None:
+            call = replace(call, cross=cross, said=True)
+        out, call = self._attend(call)
+        if seen is not None:
+            seen.append(call)
         return out.view(*query.shape[:-1], value.shape[-1]) if query.dim() != 4 else out
 
     # ── nn.MultiheadAttention ─────────────────────────────────────────────────────────────────
@@ -111,8 +133,9 @@ class Functions(TorchFunctionMode):
         padding: Tensor | None = given["key_padding_mask"]
         # PyTorch would merge the two masks into one of (B · H, Nq, Nk).
         apart = padding is not None and given["bias_k"] is None and not given["add_zero_attn"]
-        # Its documentation calls is_causal a hint that goes with attn_mask, which then is dropped.
         inner: dict[str, Any] = {**given, "need_weights": False}
+        if wants_weights or padding is not None:
+            inner["is_causal"] = False  # a hint that PyTorch follows only without these
         if padding is not None and apart:
             padding = padding if query.dim() == 3 else padding[None]
             inner["key_padding_mask"] = None
@@ -138,23 +161,38 @@ class Functions(TorchFunctionMode):
         return output, found if query.dim() == 3 else found[0]
 
 
+class _Replaced(threading.local):
+    """What `multi_head_attention_forward` is to call in this thread."""
+
+    def __init__(self) -> None:
+        self.by: list[Callable[..., Tensor]] = []
+
+
+_replaced = _Replaced()
+_lock = threading.Lock()
+_users = 0
+
+
+def _chosen(*args: Any, **kwargs: Any) -> Tensor:
+    return (_replaced.by[-1] if _replaced.by else _sdpa)(*args, **kwargs)
+
+
 @contextmanager
 def _sdpa_replaced(ours: Callable[..., Tensor]) -> Generator[None]:
-    """What `multi_head_attention_forward` calls in this thread is `ours`."""
-    thread = threading.get_ident()
-    with _patching:
-        before = F.scaled_dot_product_attention
-
-        def chosen(*args: Any, **kwargs: Any) -> Tensor:
-            if threading.get_ident() == thread:
-                return ours(*args, **kwargs)
-            return before(*args, **kwargs)
-
-        F.scaled_dot_product_attention = chosen
-        try:
-            yield
-        finally:
-            F.scaled_dot_product_attention = before
+    """While it is entered, `multi_head_attention_forward` calls `ours` in this thread."""
+    global _users
+    with _lock:
+        _users += 1
+        F.scaled_dot_product_attention = _chosen
+    _replaced.by.append(ours)
+    try:
+        yield
+    finally:
+        _replaced.by.pop()
+        with _lock:
+            _users -= 1
+            if not _users:
+                F.scaled_dot_product_attention = _sdpa
 
 
 # ── what PyTorch's arguments mean ─────────────────────────────────────────────────────────────
@@ -168,27 +206,28 @@ def _call_of(
     dropout: float,
     is_causal: bool,
     scale: float | None,
+    enable_gqa: bool,
 ) -> Call | None:
     """SDPA's arguments as a call; None for what only PyTorch can do, or refuse."""
     tensors = (query, key, value)
     if any(x.is_nested or x.dim() < 2 or not x.is_floating_point() for x in tensors):
         return None
-    if not (query.dtype == key.dtype == value.dtype) or query.dim() != key.dim() != value.dim():
+    axes = query.dim()
+    if not (query.dtype == key.dtype == value.dtype) or not (axes == key.dim() == value.dim()):
         return None
-    if attn_mask is not None and (is_causal or attn_mask.dim() < 2):
+    if attn_mask is not None and (is_causal or not 2 <= attn_mask.dim() <= axes):
         return None
-    q, k, v = (_four_axes(x) for x in tensors)
+    q, k, v = as_autocast(*(_four_axes(x) for x in tensors))
+    if k.shape[0] == v.shape[0] == 1 != q.shape[0]:
+        k, v = (x.expand(q.shape[0], -1, -1, -1) for x in (k, v))
     if k.shape[:3] != v.shape[:3] or k.shape[3] != q.shape[3] or k.shape[0] != q.shape[0]:
         return None
-    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
+    if q.shape[1] != k.shape[1] and (not enable_gqa or not k.shape[1] or q.shape[1] % k.shape[1]):
         return None
     mask = bias = None
     if attn_mask is not None:
-        attn_mask = _four_axes(attn_mask) if attn_mask.dim() != 4 else attn_mask
-        if attn_mask.dtype == torch.bool:
-            mask = attn_mask
-        else:
-            bias = attn_mask
+        given = _mask_axes(attn_mask, query)
+        mask, bias = (given, None) if attn_mask.dtype == torch.bool else (None, given)
     options = Options(
         causal=is_causal,
         mask=mask,
@@ -211,6 +250,16 @@ def _four_axes(x: Tensor) -> Tensor:
     return x.flatten(0, -4)
 
 
+def _mask_axes(mask: Tensor, query: Tensor) -> Tensor:
+    """A mask that broadcasts to the scores of `query`, with as many axes as `_four_axes` makes."""
+    mask = mask[(None,) * (query.dim() - mask.dim())]
+    if query.dim() > 4:
+        lead = query.shape[:-3]
+        if any(size != 1 for size in mask.shape[: len(lead)]):
+            mask = mask.expand(*lead, -1, -1, -1)
+    return _four_axes(mask)
+
+
 def _padding_of(
     mask: Tensor | None, bias: Tensor | None, batch: int, n_keys: int
 ) -> tuple[Tensor | None, Tensor | None]:
@@ -224,7 +273,7 @@ def _padding_of(
     return None, open_.expand(batch, n_keys)
 
 
-def _with_padding(call: Call, padding: Tensor) -> Call:
+def _with_padding(call: Call, padding: Tensor, cross: bool | None) -> Call:
     """The call with PyTorch's key_padding_mask (B, Nk): True, or −inf, is padding."""
     if padding.dtype == torch.bool:
         keys = ~padding
@@ -237,7 +286,7 @@ def _with_padding(call: Call, padding: Tensor) -> Call:
         bias = added if call.options.bias is None else call.options.bias + added
         options = replace(call.options, bias=bias)
     queries = None
-    if not call.cross and call.q.shape[2] == call.k.shape[2]:
+    if not cross and call.q.shape[2] == call.k.shape[2]:
         queries = keys  # of itself: a padded token is a padded query, too
     return replace(call, options=options, keys=keys, queries=queries)
 
@@ -261,10 +310,5 @@ def _merged(
 
 
 def _is_same(a: Tensor, b: Tensor) -> bool:
-    """Do both show the same memory in the same way?"""
-    return (
-        a.shape == b.shape
-        and a.stride() == b.stride()
-        and a.data_ptr() == b.data_ptr()
-        and a.device == b.device
-    )
+    """Do both hold the same numbers?"""
+    return a.shape == b.shape and a.device == b.device and torch.equal(a, b)

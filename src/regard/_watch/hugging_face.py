@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from regard._attention import weights
-from regard._watch.call import Call
+from regard._watch.call import Call, as_autocast
 from regard.run import Options
 
 __all__ = ["HuggingFace", "Pattern"]
@@ -27,7 +26,7 @@ _HARMLESS = frozenset(
         "num_items_in_batch", "logits_to_keep", "layer_idx", "deterministic",
     )
 )  # fmt: skip
-Attend = Callable[[nn.Module, Call], Tensor | None]
+Attend = Callable[[nn.Module, Call], tuple[Tensor, Call] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +39,10 @@ class Pattern:
     start: int  # the position of the first key in the text
     keys: Tensor | None  # (B, Nk), True where there is a real token
     queries: Tensor | None  # (B, Nq)
+    shape: tuple[int, int, int, int]  # of the mask that it stands for
     mask: Tensor | None = None  # (B, 1, Nq, Nk), for a pattern that has no such name
     dtype: torch.dtype = torch.bool
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the mask that it stands for, as far as it is known."""
-        return () if self.mask is None else tuple(self.mask.shape)
-
-    @property
-    def ndim(self) -> int:
-        return 4
+    ndim: int = 4
 
     def dim(self) -> int:
         return 4
@@ -58,19 +50,30 @@ class Pattern:
     def to(self, *_: object, **__: object) -> Pattern:
         return self
 
+    def contiguous(self, *_: object, **__: object) -> Pattern:
+        return self
+
+    def clone(self, *_: object, **__: object) -> Pattern:
+        return self
+
+    def detach(self) -> Pattern:
+        return self
+
 
 class HuggingFace:
     """The models of transformers inside a model, set to our attention while it is entered."""
 
     _lock = threading.Lock()
-    _active: list[HuggingFace] = []  # noqa: RUF012
+    _active: ClassVar[list[HuggingFace]] = []
+    # What each config said before the first of us came, and how many of us are there.
+    _before: ClassVar[dict[int, tuple[Any, Any, int]]] = {}
 
     def __init__(self, model: nn.Module, attend: Attend) -> None:
         from transformers import PreTrainedModel
 
         self._attend = attend
         self._models = [m for m in model.modules() if isinstance(m, PreTrainedModel)]
-        self._before: list[tuple[Any, Any]] = []
+        self._configs: list[Any] = []
         self.refused: list[str] = []  # the classes that keep an attention of their own
 
     @staticmethod
@@ -90,43 +93,38 @@ class HuggingFace:
                 AttentionInterface.register(NAME, _attention)
                 AttentionMaskInterface.register(NAME, _mask)
             self._active.append(self)
-        configs: dict[int, Any] = {}
-        for model in self._models:
-            _gather_configs(model.config, configs)
-        self._before = [
-            (config, getattr(config, "_attn_implementation_internal", None))
-            for config in configs.values()
-        ]
-        for model in self._models:
-            if model._can_set_attn_implementation():
-                _gather_and_set(model.config)
-            else:
-                self.refused.append(type(model).__name__)
+            for model in self._models:
+                if model._can_set_attn_implementation():
+                    self._set(model.config)
+                else:
+                    self.refused.append(type(model).__name__)
+
+    def _set(self, config: Any) -> None:
+        if any(config is each for each in self._configs):
+            return
+        self._configs.append(config)
+        _, said, count = self._before.get(
+            id(config), (config, getattr(config, "_attn_implementation_internal", None), 0)
+        )
+        self._before[id(config)] = config, said, count + 1
+        config._attn_implementation_internal = NAME
 
     def leave(self) -> None:
         from transformers import AttentionInterface, AttentionMaskInterface
 
-        for config, implementation in self._before:
-            config._attn_implementation_internal = implementation
-        self._before.clear()
         with self._lock:
+            for config in self._configs:
+                _, said, count = self._before.pop(id(config))
+                if count > 1:
+                    self._before[id(config)] = config, said, count - 1
+                else:
+                    config._attn_implementation_internal = said
+            self._configs.clear()
             if self in self._active:
                 self._active.remove(self)
             if not self._active:
                 AttentionInterface._global_mapping.pop(NAME, None)
                 AttentionMaskInterface._global_mapping.pop(NAME, None)
-
-
-def _gather_configs(config: Any, found: dict[int, Any]) -> None:
-    if config is None or id(config) in found:
-        return
-    found[id(config)] = config
-    for name in getattr(config, "sub_configs", None) or {}:
-        _gather_configs(getattr(config, name, None), found)
-
-
-def _gather_and_set(config: Any) -> None:
-    config._attn_implementation_internal = NAME
 
 
 # ── the functions that transformers calls ─────────────────────────────────────────────────────
@@ -168,17 +166,16 @@ def _attention(
         bias = bias[..., : key.shape[2]]
     sinks = None if s_aux is None else s_aux.to(query.dtype)
     options = replace(options, scale=scaling, softcap=softcap, bias=bias, sinks=sinks)
+    query, key, value = as_autocast(query, key, value)
     call = Call(query, key, value, options, dropout, False, queries, keys, start)
-    out = None
     for active in reversed(HuggingFace._active):
-        out = active._attend(module, call)
-        if out is not None:
+        done = active._attend(module, call)
+        if done is not None:
+            out, call = done
             break
-    if out is None:  # a model that nobody watches, which shares its config with one that is
+    else:  # a model that nobody watches, which shares its config with one that is
         out, _ = call.compute(None)
-    found = None
-    if _wants_weights(others):
-        found = weights(query, key, **options.arguments()).to(query.dtype)
+    found = call.weights() if _wants_weights(others) else None
     return out.transpose(1, 2).contiguous(), found
 
 
@@ -233,7 +230,7 @@ def _mask(
     q_offset: int | Tensor = 0,
     kv_offset: int | Tensor = 0,
     mask_function: Callable[..., Any] | None = None,
-    attention_mask: Tensor | None = None,
+    attention_mask: Tensor | Pattern | None = None,
     use_vmap: bool = False,
     device: torch.device | str = "cpu",
     **others: Any,
@@ -241,6 +238,9 @@ def _mask(
     """What transformers asks for a mask with; what it gets is a pattern."""
     from transformers.masking_utils import causal_mask_function, sdpa_mask
 
+    if isinstance(attention_mask, Pattern):
+        return attention_mask  # made already, for all layers of a kind
+    size = (batch_size, 1, q_length, kv_length)
     function = causal_mask_function if mask_function is None else mask_function
     q_offset, kv_offset = int(q_offset), int(kv_offset)
     keys = queries = None
@@ -262,7 +262,7 @@ def _mask(
         # Queries of another sequence than the keys' have a padding of their own.
         if not causal and q_length != kv_length:
             queries = None
-        return Pattern(causal, window, position, kv_offset, keys, queries)
+        return Pattern(causal, window, position, kv_offset, keys, queries, size)
     whole = sdpa_mask(
         batch_size,
         q_length,
@@ -275,7 +275,7 @@ def _mask(
         use_vmap=use_vmap,
         device=device,
     )
-    return Pattern(False, None, position, kv_offset, keys, queries, whole)
+    return Pattern(False, None, position, kv_offset, keys, queries, size, whole)
 
 
 def _recognise(
@@ -288,7 +288,7 @@ def _recognise(
         return True, None
     if function is masking_utils.bidirectional_mask_function:
         return False, None
-    cells = inspect_closure(function)
+    cells = _closure(function)
     kind = getattr(function, "__qualname__", "")
     if getattr(function, "__module__", "") != masking_utils.__name__:
         return None
@@ -314,7 +314,7 @@ def _narrower(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else min(a, b)
 
 
-def inspect_closure(function: Callable[..., Any]) -> dict[str, Any]:
+def _closure(function: Callable[..., Any]) -> dict[str, Any]:
     """The variables that a function carries with it."""
     code = getattr(function, "__code__", None)
     closure = getattr(function, "__closure__", None) or ()

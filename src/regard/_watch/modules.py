@@ -24,6 +24,8 @@ class Running:
     name: str
     module: nn.Module
     cross: bool = False  # it was handed another sequence to look at
+    outermost: bool = False
+    has_entered: bool = False  # the mode that catches attention, which was not there
 
 
 class Modules:
@@ -44,6 +46,8 @@ class Modules:
         for name, module in self.root.named_modules():
             if name and not any(True for _ in module.children()) and _is_builtin(module):
                 continue  # a linear layer, a norm, an activation
+            if isinstance(module, torch.jit.ScriptModule):
+                continue  # it takes no hooks
             self._hook(Running(name, module, _is_cross(module)), entered, left)
 
     def _hook(
@@ -55,6 +59,9 @@ class Modules:
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             cross = running.cross or _looks_elsewhere(args, kwargs)
             now = Running(running.name, running.module, cross)
+            if running.module is self.root:
+                self._stack().clear()  # what an interrupt may have left there
+            now.outermost = not self._stack()
             self._stack().append(now)
             entered(now, args, kwargs)
 

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from regard.observation import shown
 from regard.run import Layer
@@ -31,6 +31,16 @@ class Monitor:
                 f"watch(): every must be a whole number, 1 or more; got {shown(every)}. "
                 "It is how many steps lie between two looks."
             )
+        if (
+            report is not None
+            and not callable(report)
+            and not isinstance(cast("object", report), str | Path)
+        ):
+            raise TypeError(
+                f"watch(): report must be a function or the path of a file; got {shown(report)}. "
+                "A function gets one dictionary a layer."
+            )
+        self.lines = 0
         self._every = every
         self._report = report if callable(report) else None
         self._path = None if report is None or callable(report) else Path(report)
@@ -50,6 +60,7 @@ class Monitor:
         for name, layer in layers.items():
             heads = layer.heads
             line = {"step": step, "layer": name, "entropy": [head.entropy for head in heads]}
+            self.lines += 1
             if self._report is not None:
                 self._report(line)
             if self._path is not None:

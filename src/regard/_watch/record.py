@@ -22,6 +22,9 @@ class _Piece:
     seen: Observation
     shares: dict[str, Tensor]
     queries: Tensor | None
+    n_keys: int
+    mask: Tensor | None = None  # those that differ from query to query
+    bias: Tensor | None = None
     q: Tensor | None = None
     output: Tensor | None = None
 
@@ -46,6 +49,8 @@ class Record:
     _first: Tensor | None = None  # the key vectors at `start` and before `end`
     _last: Tensor | None = None
     _first_real: Tensor | None = None  # (B or 1, 1): where the first real token stands
+    _blocked: bool = False  # links of single queries
+    _versions: dict[int, tuple[Tensor, int]] = field(default_factory=dict[int, tuple[Tensor, int]])
     # Of a cache that forgets: all keys, and which are real, as they came.
     _all_k: list[Tensor] = field(default_factory=list[Tensor])
     _all_v: list[Tensor] = field(default_factory=list[Tensor])
@@ -70,8 +75,6 @@ class Record:
                 return False
         elif end != self.end + call.q.shape[2] or not call.options.causal:
             return False
-        if not _are_simple(call.options) or not _are_simple(self.options):
-            return False
         last = self.end - 1 - call.start
         if not 0 <= last < n_keys or not torch.equal(call.k[:, :, last : last + 1], self._last):
             return False
@@ -85,6 +88,9 @@ class Record:
     ) -> None:
         """Take in one call, and what was seen of it. `tokens` (B, Nk) are the keys' token ids."""
         n_keys = call.k.shape[2]
+        if call.links:
+            self._blocked = True
+        has_both = {"q", "k"} <= self.keep
         with torch.no_grad():
             found = self._shares(call, seen.lse, tokens) if shares else {}
             if call.start and seen.top_keys is not None:
@@ -94,9 +100,12 @@ class Record:
                 _Piece(
                     seen,
                     found,
-                    call.queries,
-                    call.q.detach() if "q" in self.keep else None,
-                    output.detach() if "output" in self.keep else None,
+                    None if call.queries is None else call.queries.clone(),
+                    n_keys,
+                    call.options.mask if has_both and not _is_of_keys(call) else None,
+                    call.options.bias if has_both else None,
+                    self._held(call.q) if "q" in self.keep else None,
+                    output.detach().clone() if "output" in self.keep else None,
                 )
             )
             self._keep_keys(call)
@@ -114,18 +123,30 @@ class Record:
         self.kv_heads = call.k.shape[1]
         self.start, self.end = call.start, call.start + n_keys
 
+    def _held(self, x: Tensor) -> Tensor:
+        """x itself; that nobody writes into it later is looked at in the end."""
+        x = x.detach()
+        if not x.is_inference():
+            self._versions[id(x)] = x, x._version
+        return x
+
+    def _is_changed(self, x: Tensor | None) -> bool:
+        if x is None or id(x) not in self._versions:
+            return False
+        return x._version != self._versions[id(x)][1]
+
     def _keep_keys(self, call: Call) -> None:
         """Hold on to the keys: to the tensor that has them all, or, if it forgets, to the new."""
         k, v = call.k.detach(), call.v.detach()
-        self.k = k if "k" in self.keep else None
-        self.v = v if "v" in self.keep else None
+        self.k = self._held(k) if "k" in self.keep else None
+        self.v = self._held(v) if "v" in self.keep else None
         if self.cross:
             return
         new = call.start + k.shape[2] - self.end
         keys = call.keys
         if keys is None:
             keys = torch.ones((k.shape[0], k.shape[2]), dtype=torch.bool, device=k.device)
-        self._all_keys.append(keys[:, -new:])
+        self._all_keys.append(keys[:, -new:].clone())
         for name, x, kept in (("k", k, self._all_k), ("v", v, self._all_v)):
             if name in self.keep:
                 # A view would hold the whole of every step's tensor.
@@ -160,6 +181,11 @@ class Record:
             after = _after_last_time(tokens, call.position + call.start, call.q.shape[2])
             indices["induction"] = torch.where(after < 0, end, after - call.start)
         shares = {name: weights_at(call, lse, index) for name, index in indices.items()}
+        for query, links in call.links.items():
+            for head, key in links:
+                for name, index in indices.items():
+                    share = shares[name][:, head, query]
+                    share[(index[:, query] == key).expand_as(share)] = 0.0
         if call.start:  # what a cache has forgotten gets nothing
             for name in ("first", "induction"):
                 if name in shares:
@@ -173,6 +199,13 @@ class Record:
         seen = pieces[0].seen
         if self._forgets:
             self._recall()
+        self._drop_what_is_not_true()
+        if len(pieces) > 1 and self.k is not None and "q" in self.keep:
+            self.options = replace(
+                self.options, mask=self._rows("mask", False), bias=self._rows("bias", 0.0)
+            )
+        elif len(pieces) > 1:
+            self.options = replace(self.options, bias=None)  # it was the last query's
         if len(pieces) > 1:
             seen = self._joined()
         queries = None
@@ -203,6 +236,43 @@ class Record:
             notes=tuple(self.notes),
         )
 
+    def _drop_what_is_not_true(self) -> None:
+        """Let go of q, k and v that cannot give the weights any more."""
+        why = ""
+        if self._blocked:
+            why = "links of single queries were blocked, which they do not show"
+        elif any(self._is_changed(x) for x in (self.k, self.v, *(p.q for p in self.pieces))):
+            why = "the model has written over them since"
+        if why and (self.k is not None or self.v is not None or self.pieces[0].q is not None):
+            self.notes.append(f"q, k and v of {self.name}: not kept. {why.capitalize()}.")
+            self.k = self.v = None
+            for piece in self.pieces:
+                piece.q = None
+        if self._blocked and (self.see.map is not None or self.see.received):
+            self.notes.append(
+                f"map and received of {self.name}: not made, as links of single queries were "
+                "blocked. Blocking a key for every query (query None) leaves them."
+            )
+
+    def _rows(self, name: str, fill: float | bool) -> Tensor | None:
+        """A mask or bias of all pieces, one row a query, if it differs among them."""
+        parts = [getattr(piece, name) for piece in self.pieces]
+        if all(x is None for x in parts):
+            return getattr(self.options, name)
+        rows: list[Tensor] = []
+        for piece, x in zip(self.pieces, parts, strict=True):
+            n_queries = piece.seen.lse.shape[2]
+            if x is None:
+                like = next(each for each in parts if each is not None)
+                x = like.new_full((1, 1, 1, 1), not fill if name == "mask" else fill)
+            while x.dim() < 4:
+                x = x[None]
+            x = x.expand(-1, -1, n_queries, piece.n_keys)
+            rows.append(torch.nn.functional.pad(x, (0, self.end - piece.n_keys), value=fill))
+        batch = max(x.shape[0] for x in rows)
+        heads = max(x.shape[1] for x in rows)
+        return torch.cat([x.expand(batch, heads, -1, -1) for x in rows], 2)
+
     def _joined(self) -> Observation:
         """What was seen of all pieces. What depends on every query is made from q and k."""
         each = [piece.seen for piece in self.pieces]
@@ -225,7 +295,9 @@ class Record:
         )
         if self.see.map is None and not self.see.received:
             return seen
-        if "q" not in self.keep or self.k is None:
+        if self._blocked:
+            return seen
+        if self.pieces[0].q is None or self.k is None:
             wanted = "map and received" if self.see.map and self.see.received else "map"
             if self.see.map is None:
                 wanted = "received"
@@ -256,9 +328,10 @@ def _all_real(piece: _Piece) -> Tensor:
     return torch.ones((batch, n_queries), dtype=torch.bool, device=piece.seen.lse.device)
 
 
-def _are_simple(options: Options) -> bool:
-    """Does nothing differ from query to query but by position?"""
-    return all(x is None or x.shape[-2] == 1 for x in (options.mask, options.bias))
+def _is_of_keys(call: Call) -> bool:
+    """Is the mask the padding of the keys, and so the same for every query, also of later calls?"""
+    mask = call.options.mask
+    return mask is None or (call.keys is not None and mask.shape[-2] == 1 == mask.shape[1])
 
 
 def _real(index: Tensor, keys: Tensor | None) -> Tensor:

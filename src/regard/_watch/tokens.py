@@ -16,28 +16,50 @@ class TokenIds:
     """The token ids that a model is given, which grow while it generates."""
 
     def __init__(self) -> None:
-        self._ids: Tensor | None = None
+        self._ids: dict[str, Tensor | None] = {"": None, "decoder": None}
+        self._grows = False
 
     def take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Look for ids among the arguments of one forward pass."""
-        ids = kwargs.get("input_ids")
-        if ids is None:
-            ids = next((x for x in args if isinstance(x, Tensor)), None)
-        if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.is_floating_point():
-            self._ids = None
-            return
-        ids = ids.detach()
-        if self._ids is not None and _has_past(kwargs) and len(self._ids) == len(ids):
-            ids = torch.cat([self._ids, ids.to(self._ids.device)], 1)
-        self._ids = ids
+        first = next((x for x in args if isinstance(x, Tensor)), None)
+        self._grows = _has_past(kwargs)
+        own = kwargs.get("input_ids", first)
+        decoder = kwargs.get("decoder_input_ids")
+        if decoder is None:
+            self._ids["decoder"] = None
+            self._ids[""] = self._grown(self._ids[""], own)
+        else:
+            self._ids["decoder"] = self._grown(self._ids["decoder"], decoder)
+            if own is not None:
+                self._ids[""] = _ids(own)
+
+    def _grown(self, old: Tensor | None, given: Any) -> Tensor | None:
+        ids = _ids(given)
+        if ids is None or not self._grows:
+            return ids
+        if old is None or len(old) != len(ids):
+            return None
+        return torch.cat([old, ids.to(old.device)], 1)
+
+    def forget(self) -> None:
+        """Sequences have changed places, as beams do: whose tokens are whose is not known."""
+        if self._grows:
+            self._ids = dict.fromkeys(self._ids)
 
     def all(self) -> Tensor | None:
-        return self._ids
+        return self._ids[""]
 
-    def of(self, n_keys: int) -> Tensor | None:
-        """The ids of all keys, None if they are not known."""
-        ids = self._ids
+    def of(self, name: str, n_keys: int) -> Tensor | None:
+        """The ids of all keys of a module, None if they are not known."""
+        is_decoders = self._ids["decoder"] is not None and "decoder" in name.split(".")
+        ids = self._ids["decoder" if is_decoders else ""]
         return ids if ids is not None and ids.shape[1] == n_keys else None
+
+
+def _ids(given: Any) -> Tensor | None:
+    if isinstance(given, Tensor) and given.dim() == 2 and given.dtype in (torch.int64, torch.int32):
+        return given.detach()
+    return None
 
 
 def _has_past(kwargs: dict[str, Any]) -> bool:
