@@ -139,27 +139,18 @@ def as_autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor
 
 
 @torch.no_grad()
-def weights_at(call: Call, lse: Tensor, index: Tensor) -> Tensor:
+def weights_at(call: Call, lse: Tensor, index: Tensor, offset: int | None = None) -> Tensor:
     """The weight of each query on one key of its own, `index` (B or 1, Nq): (B, H, Nq).
 
-    Costs N · D. NaN where the index is not a key; 0 where it may not be attended to.
+    Costs N · D. NaN where the index is not a key; 0 where it may not be attended to. `offset` says
+    that the index of query i is i + offset, where it is one at all.
     """
     options = call.options
-    batch, heads, n_queries, width = call.q.shape
-    kv_heads, n_keys = call.k.shape[1], call.k.shape[2]
+    n_queries, width = call.q.shape[2:]
+    n_keys = call.k.shape[2]
     exists = (index >= 0) & (index < n_keys)
     at = index.clamp(0, max(n_keys - 1, 0))
-    keys = call.k.detach().to(lse.dtype)  # before the product: float16 would overflow
-    if index.shape[0] == 1:
-        chosen = keys[:, :, at[0]]
-    else:
-        chosen = keys.gather(2, at[:, None, :, None].expand(-1, kv_heads, -1, width))
-    q = (
-        call.q.detach()
-        .to(lse.dtype)
-        .reshape(batch, kv_heads, heads // max(kv_heads, 1), n_queries, width)
-    )
-    scores = (q * chosen[:, :, None]).sum(-1).view(batch, heads, n_queries)
+    scores = _dots(call, at, exists, offset, lse.dtype)
     scores = scores * (1 / math.sqrt(max(width, 1)) if options.scale is None else options.scale)
     if options.softcap is not None:
         scores = options.softcap * (scores / options.softcap).tanh()
@@ -182,6 +173,38 @@ def weights_at(call: Call, lse: Tensor, index: Tensor) -> Tensor:
         allowed = allowed & _cells(options.mask, at, call)
     weights = torch.where(allowed & (lse > -math.inf), weights, 0.0)
     return torch.where(exists[:, None, :], weights, math.nan)
+
+
+def _dots(call: Call, at: Tensor, exists: Tensor, offset: int | None, dtype: torch.dtype) -> Tensor:
+    """q · k of each query and its key, (B, H, Nq); anything where there is none."""
+    # In the type of the result before the product: float16 would overflow.
+    q, k = call.q.detach().to(dtype), call.k.detach().to(dtype)
+    batch, _, n_queries, _ = q.shape
+    n_keys = k.shape[2]
+    if offset is not None:  # neighbours lie beside each other: nothing is copied
+        low, high = max(0, -offset), min(n_queries, n_keys - offset)
+        dots = q.new_zeros(q.shape[:3])
+        if low < high:
+            near = k[:, :, low + offset : high + offset]
+            dots[:, :, low:high] = _product(q[:, :, low:high], near)
+        return dots
+    if at.stride(1) == 0:  # one key for all queries of a sequence
+        chosen = at[:, 0].expand(batch)
+        return _product(q, k[torch.arange(batch, device=k.device), :, chosen][:, :, None])
+    sequence, query = exists.expand(batch, n_queries).nonzero(as_tuple=True)
+    key = at.expand(batch, n_queries)[sequence, query]
+    dots = q.new_zeros((batch, n_queries, q.shape[1]))
+    found = _product(q[sequence, :, query][:, :, None], k[sequence, :, key][:, :, None])
+    dots[sequence, query] = found[..., 0]
+    return dots.transpose(1, 2)
+
+
+def _product(q: Tensor, k: Tensor) -> Tensor:
+    """Row by row, (B, H, N): k may have fewer heads, and one row for all."""
+    if q.shape[1] == k.shape[1]:
+        return (q * k).sum(-1)
+    groups = q.unflatten(1, (k.shape[1], -1))
+    return (groups * k[:, :, None]).sum(-1).flatten(1, 2)
 
 
 def _cells(x: Tensor, index: Tensor, call: Call) -> Tensor:

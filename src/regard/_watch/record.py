@@ -180,7 +180,10 @@ class Record:
         if tokens is not None and tokens.shape == (call.q.shape[0], end):
             after = _after_last_time(tokens, call.position + call.start, call.q.shape[2])
             indices["induction"] = torch.where(after < 0, end, after - call.start)
-        shares = {name: weights_at(call, lse, index) for name, index in indices.items()}
+        near = {"self": call.position, "previous": call.position - 1}
+        shares = {
+            name: weights_at(call, lse, index, near.get(name)) for name, index in indices.items()
+        }
         for query, links in call.links.items():
             for head, key in links:
                 for name, index in indices.items():
