@@ -13,7 +13,9 @@ from regard._merge import merge
 from regard.observation import Observation, See
 from regard.run import Options
 
-__all__ = ["Call", "weights_at"]
+__all__ = ["Call", "as_autocast", "weights_at"]
+
+_PIECE = 2**18  # numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +152,8 @@ def weights_at(call: Call, lse: Tensor, index: Tensor, offset: int | None = None
     n_keys = call.k.shape[2]
     exists = (index >= 0) & (index < n_keys)
     at = index.clamp(0, max(n_keys - 1, 0))
+    if index.stride(1) == 0:  # one key for all queries of a sequence: it stays so
+        at = at[:, :1].expand(-1, n_queries)
     scores = _dots(call, at, exists, offset, lse.dtype)
     scores = scores * (1 / math.sqrt(max(width, 1)) if options.scale is None else options.scale)
     if options.softcap is not None:
@@ -188,7 +192,7 @@ def _dots(call: Call, at: Tensor, exists: Tensor, offset: int | None, dtype: tor
             near = k[:, :, low + offset : high + offset]
             dots[:, :, low:high] = _product(q[:, :, low:high], near)
         return dots
-    if at.stride(1) == 0:  # one key for all queries of a sequence
+    if at.stride(1) == 0:
         chosen = at[:, 0].expand(batch)
         return _product(q, k[torch.arange(batch, device=k.device), :, chosen][:, :, None])
     sequence, query = exists.expand(batch, n_queries).nonzero(as_tuple=True)
@@ -201,6 +205,18 @@ def _dots(call: Call, at: Tensor, exists: Tensor, offset: int | None, dtype: tor
 
 def _product(q: Tensor, k: Tensor) -> Tensor:
     """Row by row, (B, H, N): k may have fewer heads, and one row for all."""
+    axis = 0 if q.shape[0] > 1 else 2
+    pieces = q.numel() // _PIECE + 1
+    if pieces > 1 and q.shape[axis] > 1:  # so that the products stay in the cache
+        size = -(-q.shape[axis] // pieces)
+        parts = q.split(size, axis)
+        same = k.shape[axis] == 1 != q.shape[axis]
+        others = [k] * len(parts) if same else k.split(size, axis)
+        return torch.cat([_product_of(*pair) for pair in zip(parts, others, strict=True)], axis)
+    return _product_of(q, k)
+
+
+def _product_of(q: Tensor, k: Tensor) -> Tensor:
     if q.shape[1] == k.shape[1]:
         return (q * k).sum(-1)
     groups = q.unflatten(1, (k.shape[1], -1))
