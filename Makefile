@@ -8,7 +8,7 @@ ROUNDS ?= 10
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-native sanitize lint format bench bench-record pictures native clean
+.PHONY: help demo test test-native sanitize lint format bench bench-models bench-record pictures native clean
 
 comma := ,
 BIN := .venv/bin
@@ -60,6 +60,9 @@ bench: .venv/runtime.stamp ## how fast it is: starting the commands, attention b
 	@$(BIN)/python bench/start.py $(ROUNDS)
 	@echo
 	@$(BIN)/regard bench $(if $(filter 1,$(ROUNDS)),--quick --rounds 1)
+
+bench-models: .venv/runtime.stamp ## watching two real models beside running them blind; minutes
+	@$(BIN)/python bench/models.py
 
 bench-record: .venv/runtime.stamp ## measure attention for docs/bench.json and the README
 	@$(BIN)/regard bench --json docs/bench.json --svg docs/pictures/bench.svg --markdown README.md
