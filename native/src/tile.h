@@ -196,8 +196,9 @@ inline void finish_scores(const Call& call, Tile& tile, Index r, const BadKeys& 
 // The part of a row that lies in a block: keys [first, last) of it, and the same widened to whole
 // vectors.
 struct Part {
-    Index first, last, wide_first, wide_last;
-    LaneMaxima maxima;
+    Index first, last;
+    Index wide_first = 0, wide_last = 0;
+    LaneMaxima maxima;  // this and what follows only of a part that is not empty
     float highest;
     Passing passing;
 
@@ -211,8 +212,8 @@ __attribute__((noinline)) void see_top(const Call& call, Tile& tile, Index row, 
     const Index top = call.seen.top, listed = groups_of(top) * kGroup;
     for (Index n = 0; n < rows; ++n) {
         Part& part = parts[n];
-        const float* scores = tile.scores + (row + n) * kScoreStep + part.wide_first;
         if (part.empty()) continue;
+        const float* scores = tile.scores + (row + n) * kScoreStep + part.wide_first;
         find_strongest(tile.best + (row + n) * listed, top, scores, part.count(), part.maxima,
                        part.highest, part.passing);
     }
