@@ -410,12 +410,19 @@ def test_control_c_is_exit_code_130(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     regard_ = str(Path(sys.executable).with_name("regard"))
     with subprocess.Popen(
-        [regard_, "see", "--file", str(fifo)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [regard_, "see", "--file", str(fifo)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # In the background of a shell it would be ignored, here and in every child.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         writer = os.open(fifo, os.O_WRONLY)  # returns when the command reads
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-        os.close(writer)
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()  # if it is still there
+            os.close(writer)
     assert (process.returncode, out, err) == (130, b"", b"")
 
 

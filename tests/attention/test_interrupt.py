@@ -20,6 +20,8 @@ def test_ctrl_c_ends_a_long_call_and_the_next_is_right(threads: int) -> None:
     few = torch.randn(1, 2, 101, 7)
     expected = regard.attention(few, few, few)
     soon = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    # What runs in the background of a shell is told to ignore it.
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         soon.start()
         with pytest.raises(KeyboardInterrupt):
@@ -27,4 +29,5 @@ def test_ctrl_c_ends_a_long_call_and_the_next_is_right(threads: int) -> None:
         assert torch.equal(regard.attention(few, few, few), expected)
     finally:
         soon.join()
+        signal.signal(signal.SIGINT, usual)
         torch.set_num_threads(before)
