@@ -17,7 +17,7 @@ from regard.models.unpack import unpack
     [
         f"{INSIDE}/../../../evil.json",
         "../evil.json",
-        "/tmp/evil.json",
+        "/evil.json",
         f"{INSIDE}/..\\evil.json",
         f"{INSIDE}/C:evil.json",
         f"{INSIDE}/evil\n.json",

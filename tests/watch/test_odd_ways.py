@@ -268,7 +268,8 @@ def test_beams_change_places_so_their_tokens_are_not_known() -> None:
         warnings.simplefilter("ignore")
         with regard.watch(model, regard.See(entropy=True)) as run:
             model.generate(ids, max_new_tokens=6, num_beams=3, pad_token_id=0, do_sample=False)
-    assert len(run.layers) == 2 or run.token_ids is None
+    assert len(run.layers) > 2  # the beams have changed places, and so the keys
+    assert run.token_ids is None
 
 
 # ── what is kept ──────────────────────────────────────────────────────────────────────────────

@@ -73,7 +73,7 @@ def watch(
     >>> run.layers["self_attn"].entropy.shape
     torch.Size([2, 4, 5])
     """
-    if isinstance(model, torch._dynamo.OptimizedModule):
+    if type(model).__module__.startswith("torch._dynamo"):  # importing it takes a second
         raise TypeError(
             "watch(): model must be one that is not compiled; got the result of torch.compile. "
             "Watch the module that was compiled, model._orig_mod, and call that."
@@ -160,10 +160,8 @@ class _Watch(AbstractContextManager[Run]):
             self._is_running, self._from_function, self._missed, self._saw_softmax
         )
         self._passes = 0
-        self._wanted_layers: set[LayerName] = set()  # of those asked for, the ones that were found
-        self._queries: dict[
-            str, Tensor | None
-        ] = {}  # which were real in each block's own attention
+        self._wanted_layers: set[LayerName] = set()  # those asked for that were found
+        self._queries: dict[str, Tensor | None] = {}  # the real ones of each block
         self._hugging_face: HuggingFace | None = None
         self._entered = False
         self._run = Run(model=type(model).__name__, text=text, see=see)
