@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import warnings
 from typing import Any
@@ -327,6 +328,14 @@ def test_generating_holds_no_more_than_the_text() -> None:
     model, ids = build("llama"), tokens(1, 5)
     with torch.no_grad(), regard.watch(model, regard.See(), keep=("q", "k")) as run:
         model.generate(ids, max_new_tokens=40, min_new_tokens=40, pad_token_id=0, do_sample=False)
+        gc.collect()
+        held = {
+            x.untyped_storage().data_ptr(): x.untyped_storage().nbytes()
+            for x in gc.get_objects()
+            if type(x) is Tensor and x.dim() == 4 and (*x.shape[:2], x.shape[3]) == (1, 2, 4)
+        }
+    whole = 2 * 44 * 2 * 4 * 4  # bytes of the keys: layers, tokens, heads, width, float32
+    assert whole <= sum(held.values()) <= 6 * whole
     for layer in run.layers.values():
         assert layer.q is not None
         assert layer.k is not None

@@ -50,7 +50,8 @@ class Record:
     _last: Tensor | None = None
     _first_real: Tensor | None = None  # (B or 1, 1): where the first real token stands
     _blocked: bool = False  # links of single queries
-    _versions: dict[int, tuple[Tensor, int]] = field(default_factory=dict[int, tuple[Tensor, int]])
+    # Of what is held but not copied: the tensor, and how often it had been written to.
+    _versions: dict[str, tuple[Tensor, int]] = field(default_factory=dict[str, tuple[Tensor, int]])
     # Of a cache that forgets: all keys, and which are real, as they came.
     _all_k: list[Tensor] = field(default_factory=list[Tensor])
     _all_v: list[Tensor] = field(default_factory=list[Tensor])
@@ -104,7 +105,7 @@ class Record:
                     n_keys,
                     call.options.mask if has_both and not _is_of_keys(call) else None,
                     call.options.bias if has_both else None,
-                    self._held(call.q) if "q" in self.keep else None,
+                    self._held(f"q {len(self.pieces)}", call.q) if "q" in self.keep else None,
                     output.detach().clone() if "output" in self.keep else None,
                 )
             )
@@ -123,23 +124,24 @@ class Record:
         self.kv_heads = call.k.shape[1]
         self.start, self.end = call.start, call.start + n_keys
 
-    def _held(self, x: Tensor) -> Tensor:
+    def _held(self, name: str, x: Tensor) -> Tensor:
         """x itself; that nobody writes into it later is looked at in the end."""
         x = x.detach()
         if not x.is_inference():
-            self._versions[id(x)] = x, x._version
+            self._versions[name] = x, x._version
         return x
 
-    def _is_changed(self, x: Tensor | None) -> bool:
-        if x is None or id(x) not in self._versions:
-            return False
-        return x._version != self._versions[id(x)][1]
+    def _is_written_over(self) -> bool:
+        held = self._versions.items()
+        if self._forgets:  # the keys are copies
+            held = [(name, each) for name, each in held if name not in ("k", "v")]
+        return any(x._version != version for _, (x, version) in held)
 
     def _keep_keys(self, call: Call) -> None:
         """Hold on to the keys: to the tensor that has them all, or, if it forgets, to the new."""
         k, v = call.k.detach(), call.v.detach()
-        self.k = self._held(k) if "k" in self.keep else None
-        self.v = self._held(v) if "v" in self.keep else None
+        self.k = self._held("k", k) if "k" in self.keep else None
+        self.v = self._held("v", v) if "v" in self.keep else None
         if self.cross:
             return
         new = call.start + k.shape[2] - self.end
@@ -244,7 +246,7 @@ class Record:
         why = ""
         if self._blocked:
             why = "links of single queries were blocked, which they do not show"
-        elif any(self._is_changed(x) for x in (self.k, self.v, *(p.q for p in self.pieces))):
+        elif self._is_written_over():
             why = "the model has written over them since"
         if why and (self.k is not None or self.v is not None or self.pieces[0].q is not None):
             self.notes.append(f"q, k and v of {self.name}: not kept. {why.capitalize()}.")
