@@ -81,14 +81,15 @@ def test_masks_of_the_caller_are_seen() -> None:
     assert_layer_is(run.layers["OwnAttention"], model.weights(x, mask))
 
 
-def test_a_padded_key_that_nobody_sees_counts_nowhere() -> None:
+def test_a_token_that_nobody_may_see_is_padding_and_counts_nowhere() -> None:
     model = OwnAttention(causal=False)
     x = torch.randn(B, N, H * D)
     keys = torch.tensor([[True] * N, [False] * 2 + [True] * (N - 2)])
     with regard.watch(model, SEE) as run:
         model(x, keys[:, None, None, :])
     layer = run.layers["OwnAttention"]
-    assert_layer_is(layer, model.weights(x, keys[:, None, None, :]), keys=keys)
+    weights = model.weights(x, keys[:, None, None, :])
+    assert_layer_is(layer, weights, queries=keys, keys=keys)
 
 
 def mha(**options: Any) -> nn.MultiheadAttention:

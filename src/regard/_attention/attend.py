@@ -7,11 +7,12 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor
+from torch.overrides import handle_torch_function
 
 from regard._attention import native, operator
 from regard._attention.checks import Window, check, check_dropout, check_see
 from regard._attention.dispatch import choose, run
-from regard._attention.eager import has_tangent, may_go_direct
+from regard._attention.eager import has_function_mode, has_tangent, may_go_direct
 from regard.observation import Observation, See
 
 __all__ = ["attend", "attention"]
@@ -129,24 +130,23 @@ def attention(
         done = native.short_attention(q, k, v, causal, scale, see)
         if done is not None:
             return done[0] if see is None else done  # pyright: ignore[reportReturnType]
-    return attend(
-        "attention()",
-        q,
-        k,
-        v,
-        causal=causal,
-        window=window,
-        mask=mask,
-        bias=bias,
-        lengths=lengths,
-        scale=scale,
-        softcap=softcap,
-        sinks=sinks,
-        dropout=dropout,
-        see=see,
-        backend=backend,
-        position=position,
-    )
+    arguments: dict[str, Any] = {
+        "causal": causal,
+        "window": window,
+        "mask": mask,
+        "bias": bias,
+        "lengths": lengths,
+        "scale": scale,
+        "softcap": softcap,
+        "sinks": sinks,
+        "dropout": dropout,
+        "see": see,
+        "backend": backend,
+        "position": position,
+    }
+    if has_function_mode():
+        return handle_torch_function(attention, (), q, k, v, **arguments)
+    return attend("attention()", q, k, v, **arguments)
 
 
 def attend(

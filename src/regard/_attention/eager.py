@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["PLAIN", "has_tangent", "is_eager", "is_transformed", "may_go_direct"]
+__all__ = [
+    "PLAIN",
+    "has_function_mode",
+    "has_tangent",
+    "is_eager",
+    "is_transformed",
+    "may_go_direct",
+]
 
 # The types whose values are at their address, and nothing else is.
 PLAIN = frozenset((Tensor, torch.nn.Parameter))
@@ -31,6 +38,11 @@ def is_eager() -> bool:
         or _transform_level() is not None
         or forward_ad._current_level >= 0
     )
+
+
+def has_function_mode() -> bool:
+    """Is there a `TorchFunctionMode`, which is to be handed calls of attention, like PyTorch's?"""
+    return not _is_compiling() and _function_modes() > 0
 
 
 def is_transformed() -> bool:

@@ -6,10 +6,12 @@ import math
 
 import torch
 from torch import Tensor
+from torch.overrides import handle_torch_function
 
 from regard._attention import native
 from regard._attention.attend import attend
 from regard._attention.autocast import cast, is_any_enabled
+from regard._attention.eager import has_function_mode
 from regard._attention.tensors import check_dense
 from regard.observation import shown
 
@@ -62,9 +64,12 @@ def scaled_dot_product_attention(
         done = native.short_attention(query, key, value, is_causal, scale)
         if done is not None:
             return done[0]
+    if has_function_mode():
+        given = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        return handle_torch_function(scaled_dot_product_attention, (), *given)
     call = "scaled_dot_product_attention()"
-    given: dict[str, object] = {"query": query, "key": key, "value": value}
-    for name, tensor in given.items():
+    named: dict[str, object] = {"query": query, "key": key, "value": value}
+    for name, tensor in named.items():
         check_dense(call, name, tensor)
         assert isinstance(tensor, Tensor)
         if tensor.dim() < 2:

@@ -38,6 +38,7 @@ class Call:
     keys: Tensor | None = None
     start: int = 0
     said: bool = False
+    backend: str | None = None
     links: dict[int, list[tuple[int, int]]] = field(
         default_factory=dict[int, list[tuple[int, int]]]
     )
@@ -53,7 +54,7 @@ class Call:
         if self.links:
             return self._without_links(See() if see is None else see)
         arguments = self.options.arguments()
-        arguments["dropout"] = self.dropout
+        arguments |= {"dropout": self.dropout, "backend": self.backend}
         if see is None:
             return attention(self.q, self.k, self.v, **arguments), None
         if self.queries is not None and (see.map is not None or see.received):
@@ -61,6 +62,12 @@ class Call:
         if self.cross and see.distance:
             see = replace(see, distance=False)  # between two sequences it means nothing
         return attention(self.q, self.k, self.v, see=see, **arguments)
+
+    def look(self, see: See) -> Observation:
+        """What somebody else asks for, who says for himself which queries count."""
+        if self.links:
+            return self._without_links(see)[1]
+        return attention(self.q, self.k, self.v, see=see, **self.options.arguments())[1]
 
     def _without_links(self, see: See) -> tuple[Tensor, Observation]:
         """The same with links masked, but for map and received.

@@ -1,4 +1,4 @@
-"""Catching PyTorch's own attention: SDPA by any name, and `nn.MultiheadAttention`."""
+"""Catching attention functions: SDPA by any name, `nn.MultiheadAttention`, `regard.attention`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from torch.overrides import (
     _push_mode,
 )
 
-from regard._attention import weights
-from regard._watch.call import Call, as_autocast
-from regard.run import Options
+from regard._attention import attention, scaled_dot_product_attention, weights
+from regard._watch.arguments import is_same, merged_mask, own_call, sdpa_call, with_padding
+from regard._watch.call import Call
+from regard.observation import See
 
 __all__ = ["Functions"]
 
@@ -34,7 +35,7 @@ _SOFTMAX = frozenset(
 
 
 class Functions(TorchFunctionMode):
-    """While it is entered, attention that is computed by PyTorch's functions goes to `attend`.
+    """While it is entered, attention that is computed by known functions goes to `attend`.
 
     `is_on` says whether a watched module is running, without which nothing is touched. `attend`
     gets the call, and gives the output and the call as it was computed. `missed` is told of
@@ -79,10 +80,12 @@ class Functions(TorchFunctionMode):
         kwargs = kwargs or {}
         if not self._is_on():
             return func(*args, **kwargs)
-        if func is _sdpa:
-            return self._sdpa(*args, **kwargs)
+        if func is _sdpa or func is scaled_dot_product_attention:
+            return self._sdpa(*args, **kwargs, function=func)
         if func is _mha:
             return self._mha(args, kwargs)
+        if func is attention:
+            return self._own(*args, **kwargs)
         if func in _SOFTMAX and args and isinstance(args[0], Tensor) and args[0].dim() >= 3:
             self._softmax(args[0])
         return func(*args, **kwargs)
@@ -103,23 +106,34 @@ class Functions(TorchFunctionMode):
         padding: Tensor | None = None,
         cross: bool | None = None,
         seen: list[Call] | None = None,
+        function: Callable[..., Tensor] = _sdpa,
     ) -> Tensor:
-        call = _call_of(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        call = sdpa_call(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         if call is None:
             self._missed()
             if padding is not None:
-                attn_mask = _merged(attn_mask, padding, is_causal, query, key)
+                attn_mask = merged_mask(attn_mask, padding, is_causal, query, key)
                 is_causal = False
             more: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
-            return _sdpa(query, key, value, attn_mask, dropout_p, is_causal, **more)
+            return function(query, key, value, attn_mask, dropout_p, is_causal, **more)
         if padding is not None:
-            call = _with_padding(call, padding, cross)
+            call = with_padding(call, padding, cross)
         if cross is not None:
             call = replace(call, cross=cross, said=True)
         out, call = self._attend(call)
         if seen is not None:
             seen.append(call)
         return out.view(*query.shape[:-1], value.shape[-1]) if query.dim() != 4 else out
+
+    # ── regard.attention ──────────────────────────────────────────────────────────────────────
+
+    def _own(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
+        out, call = self._attend(own_call(q, k, v, **options))
+        see: See | None = options.get("see")
+        if see is None:
+            return out
+        with torch.no_grad():  # the caller's look is his own: other queries, other sizes
+            return out, call.look(see)
 
     # ── nn.MultiheadAttention ─────────────────────────────────────────────────────────────────
 
@@ -128,7 +142,7 @@ class Functions(TorchFunctionMode):
         bound.apply_defaults()
         given: dict[str, Any] = dict(bound.arguments)
         query, key = given["query"], given["key"]
-        cross = not (query is key or _is_same(query, key))
+        cross = not (query is key or is_same(query, key))
         wants_weights, average = given["need_weights"], given["average_attn_weights"]
         padding: Tensor | None = given["key_padding_mask"]
         # PyTorch would merge the two masks into one of (B · H, Nq, Nk).
@@ -193,122 +207,3 @@ def _sdpa_replaced(ours: Callable[..., Tensor]) -> Generator[None]:
             _users -= 1
             if not _users:
                 F.scaled_dot_product_attention = _sdpa
-
-
-# ── what PyTorch's arguments mean ─────────────────────────────────────────────────────────────
-
-
-def _call_of(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None,
-    dropout: float,
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
-) -> Call | None:
-    """SDPA's arguments as a call; None for what only PyTorch can do, or refuse."""
-    tensors = (query, key, value)
-    if any(x.is_nested or x.dim() < 2 or not x.is_floating_point() for x in tensors):
-        return None
-    axes = query.dim()
-    if not (query.dtype == key.dtype == value.dtype) or not (axes == key.dim() == value.dim()):
-        return None
-    if attn_mask is not None and (is_causal or not 2 <= attn_mask.dim() <= axes):
-        return None
-    q, k, v = as_autocast(*(_four_axes(x) for x in tensors))
-    if k.shape[0] == v.shape[0] == 1 != q.shape[0]:
-        k, v = (x.expand(q.shape[0], -1, -1, -1) for x in (k, v))
-    if k.shape[:3] != v.shape[:3] or k.shape[3] != q.shape[3] or k.shape[0] != q.shape[0]:
-        return None
-    if q.shape[1] != k.shape[1] and (not enable_gqa or not k.shape[1] or q.shape[1] % k.shape[1]):
-        return None
-    mask = bias = None
-    if attn_mask is not None:
-        given = _mask_axes(attn_mask, query)
-        mask, bias = (given, None) if attn_mask.dtype == torch.bool else (None, given)
-    options = Options(
-        causal=is_causal,
-        mask=mask,
-        bias=bias,
-        scale=scale,
-        position=0 if is_causal else None,  # PyTorch's flag is aligned to the first key
-    )
-    queries, keys = _padding_of(mask, bias, q.shape[0], k.shape[2])
-    cross = q.shape[2] != k.shape[2] and not is_causal
-    return Call(q, k, v, options, dropout, cross, queries, keys)
-
-
-def _four_axes(x: Tensor) -> Tensor:
-    if x.dim() == 4:
-        return x
-    if x.dim() == 2:
-        return x[None, None]
-    if x.dim() == 3:
-        return x[:, None]
-    return x.flatten(0, -4)
-
-
-def _mask_axes(mask: Tensor, query: Tensor) -> Tensor:
-    """A mask that broadcasts to the scores of `query`, with as many axes as `_four_axes` makes."""
-    mask = mask[(None,) * (query.dim() - mask.dim())]
-    if query.dim() > 4:
-        lead = query.shape[:-3]
-        if any(size != 1 for size in mask.shape[: len(lead)]):
-            mask = mask.expand(*lead, -1, -1, -1)
-    return _four_axes(mask)
-
-
-def _padding_of(
-    mask: Tensor | None, bias: Tensor | None, batch: int, n_keys: int
-) -> tuple[Tensor | None, Tensor | None]:
-    """Which keys a mask for all queries leaves open, (B, Nk): the others are padding."""
-    given = mask if mask is not None else bias
-    if given is None or given.shape[2] != 1 or given.shape[3] != n_keys or given.shape[1] != 1:
-        return None, None
-    open_ = given[:, 0, 0]
-    if bias is not None:
-        open_ = open_ > torch.finfo(bias.dtype).min / 2
-    return None, open_.expand(batch, n_keys)
-
-
-def _with_padding(call: Call, padding: Tensor, cross: bool | None) -> Call:
-    """The call with PyTorch's key_padding_mask (B, Nk): True, or −inf, is padding."""
-    if padding.dtype == torch.bool:
-        keys = ~padding
-        added = keys[:, None, None, :]
-        mask = added if call.options.mask is None else call.options.mask & added
-        options = replace(call.options, mask=mask)
-    else:
-        keys = padding > torch.finfo(padding.dtype).min / 2
-        added = padding[:, None, None, :]
-        bias = added if call.options.bias is None else call.options.bias + added
-        options = replace(call.options, bias=bias)
-    queries = None
-    if not cross and call.q.shape[2] == call.k.shape[2]:
-        queries = keys  # of itself: a padded token is a padded query, too
-    return replace(call, options=options, keys=keys, queries=queries)
-
-
-def _merged(
-    mask: Tensor | None, padding: Tensor, is_causal: bool, query: Tensor, key: Tensor
-) -> Tensor:
-    """All masks in one, as SDPA wants them."""
-    shape = (query.shape[-2], key.shape[-2])
-    whole = padding[:, None, None, :]
-    if whole.dtype == torch.bool:
-        whole = torch.zeros_like(whole, dtype=query.dtype).masked_fill_(whole, float("-inf"))
-    if is_causal:
-        causal = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
-        whole = whole + torch.zeros(shape, device=query.device).masked_fill_(~causal, float("-inf"))
-    if mask is not None:
-        if mask.dtype == torch.bool:
-            mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, float("-inf"))
-        whole = whole + mask
-    return whole
-
-
-def _is_same(a: Tensor, b: Tensor) -> bool:
-    """Do both hold the same numbers?"""
-    return a.shape == b.shape and a.device == b.device and torch.equal(a, b)
