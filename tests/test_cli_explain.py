@@ -127,7 +127,7 @@ def test_the_commands_to_try_next_work_as_printed(capsys: pytest.CaptureFixture[
 def test_what_to_try_next_uses_the_text_at_hand(capsys: pytest.CaptureFixture[str]) -> None:
     out = output_of(capsys, "explain", "we like it")
     command = re.findall(r"^  (regard .*?)(?:   .*)?$", out.partition("Try next:")[2], re.MULTILINE)
-    assert command[0] == "regard explain 'we like it' --cell like,it"
+    assert command[0] == 'regard explain "we like it" --cell like,it'
     assert "like → it" in output_of(capsys, *shlex.split(command[0])[1:])
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "command_line",
     "make_console",
     "print_out",
+    "quoted",
     "read_standard_input",
     "write_out",
 ]
@@ -36,8 +37,8 @@ class BadInput(typer.TyperException):
 def command_line(arguments: Sequence[str]) -> str:
     """The command as it may be typed again, without the files that it wrote.
 
-    >>> command_line(["explain", "I love", "--svg", "picture.svg"])
-    "regard explain 'I love'"
+    >>> print(command_line(["explain", "I love", "--svg", "picture.svg"]))
+    regard explain "I love"
     """
     shown: list[str] = []
     skip = False
@@ -45,7 +46,19 @@ def command_line(arguments: Sequence[str]) -> str:
         if not skip and not argument.startswith(("--svg", "--json", "--fix")):
             shown.append(argument)
         skip = argument in ("--svg", "--json", "--fix")
-    return shlex.join(["regard", *shown])
+    return " ".join(["regard", *map(quoted, shown)])
+
+
+def quoted(argument: str) -> str:
+    """An argument as it is typed in a shell; in double quotes where these are enough.
+
+    >>> print(quoted("I didn't"), quoted("it"), quoted("$HOME"))
+    "I didn't" it '$HOME'
+    """
+    plain = shlex.quote(argument)
+    if plain == argument or not argument or set(argument) & set('"$`\\!'):
+        return plain
+    return f'"{argument}"'
 
 
 def make_console() -> Console:

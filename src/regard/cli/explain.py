@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,6 +15,7 @@ from regard.cli.common import (
     command_line,
     make_console,
     print_out,
+    quoted,
     read_standard_input,
     write_out,
 )
@@ -335,7 +335,7 @@ def _suggestions(trace: Trace, text: str | None, example: str | None, width: int
         for axis, place in zip(weights.axes[-2:], chosen_cell(trace, weights), strict=True)
     ]
     unique = all(label.isalnum() and trace.tokens.count(label) <= 1 for label in labels)
-    first = shlex.join([*this, "--cell", ",".join(labels)])
+    first = " ".join(map(quoted, [*this, "--cell", ",".join(labels)]))
     if not unique or not first.isprintable() or cell_len(first) > width - 2:
         first = "regard explain --cell love,phones"
     commands = {
