@@ -1,0 +1,278 @@
+// A run that is in the page itself: its parts are packed bytes, unpacked when they are asked for.
+
+import { TILE } from "./source.js";
+
+/**
+ * @typedef {import("./source.js").RunInfo} RunInfo
+ * @typedef {import("./source.js").Row} Row
+ * @typedef {import("./source.js").Links} Links
+ * @typedef {import("./source.js").Tile} Tile
+ * @typedef {{ type: "u1" | "u2" | "i4" | "f4", shape: number[] }} PartInfo
+ * @typedef {{ data: Uint8Array | Uint16Array | Int32Array | Float32Array, shape: number[] }} Part
+ */
+
+/** The manifest of a page, without its parts. @returns {any} */
+export function manifest() {
+  return JSON.parse(document.getElementById("regard-data")?.textContent ?? "null");
+}
+
+/** @type {Map<string, Promise<Part>>} */
+const unpacked = new Map();
+
+/** @param {Record<string, PartInfo>} parts @param {string} name @returns {Promise<Part>} */
+export function part(parts, name) {
+  let found = unpacked.get(name);
+  if (found === undefined) {
+    found = unpack(parts[name], name);
+    unpacked.set(name, found);
+  }
+  return found;
+}
+
+/** @param {PartInfo} info @param {string} name @returns {Promise<Part>} */
+async function unpack(info, name) {
+  const text = document.getElementById(`regard-part-${name}`)?.textContent ?? "";
+  const bytes = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const buffer = await new Response(stream).arrayBuffer();
+  const types = { u1: Uint8Array, u2: Uint16Array, i4: Int32Array, f4: Float32Array };
+  return { data: new types[info.type](buffer), shape: info.shape };
+}
+
+/** A run that is whole in this page, or the strongest part of it. */
+export class EmbeddedRun {
+  /** @param {{ info: RunInfo, parts: Record<string, PartInfo> }} content */
+  constructor({ info, parts }) {
+    /** @type {RunInfo} */
+    this.info = info;
+    this.parts = parts;
+  }
+
+  /** A weight of whole numbers, as they are kept. @param {Part["data"]} data */
+  static #unit(data) {
+    return data instanceof Uint16Array ? 1 / 65535 : data instanceof Uint8Array ? 1 / 255 : 1;
+  }
+
+  /** All weights of one head, (queries × keys). @param {number} sequence @param {number} layer
+   * @param {number} head */
+  async #weights(sequence, layer, head) {
+    const { data, shape } = await part(this.parts, `weights-${layer}`);
+    const size = shape[2] * shape[3];
+    const start = (sequence * shape[1] + head) * size;
+    const unit = EmbeddedRun.#unit(data);
+    return Float32Array.from(data.subarray(start, start + size), (x) => x * unit);
+  }
+
+  /** @param {number} layer @param {number | null} head */
+  #heads(layer, head) {
+    return head === null ? Array.from({ length: this.info.layers[layer].heads }, (_, n) => n) : [head];
+  }
+
+  /** @param {number} sequence @param {number} layer @param {number | null} head
+   * @param {number} query @returns {Promise<Row>} */
+  async row(sequence, layer, head, query) {
+    const { keys } = this.info.layers[layer];
+    const weights = new Float32Array(keys);
+    const heads = this.#heads(layer, head);
+    let known = 0;
+    for (const one of heads) {
+      if (this.info.whole) {
+        const all = await this.#weights(sequence, layer, one);
+        for (let k = 0; k < keys; k++) weights[k] += all[query * keys + k] / heads.length;
+        known = 1;
+        continue;
+      }
+      const links = await this.links(sequence, layer, one);
+      for (let n = query * links.count; n < (query + 1) * links.count; n++) {
+        if (links.keys[n] < 0) continue;
+        weights[links.keys[n]] += links.weights[n] / heads.length;
+        known += links.weights[n] / heads.length;
+      }
+    }
+    return { weights, rest: this.info.whole ? 0 : Math.max(0, 1 - known) };
+  }
+
+  /** @param {number} sequence @param {number} layer @param {number | null} head
+   * @param {number} key @returns {Promise<Row>} */
+  async column(sequence, layer, head, key) {
+    const { queries, keys } = this.info.layers[layer];
+    const weights = new Float32Array(queries);
+    const heads = this.#heads(layer, head);
+    for (const one of heads) {
+      if (this.info.whole) {
+        const all = await this.#weights(sequence, layer, one);
+        for (let q = 0; q < queries; q++) weights[q] += all[q * keys + key] / heads.length;
+        continue;
+      }
+      const links = await this.links(sequence, layer, one);
+      for (let n = 0; n < links.keys.length; n++) {
+        if (links.keys[n] === key) weights[Math.floor(n / links.count)] += links.weights[n] / heads.length;
+      }
+    }
+    return { weights, rest: this.info.whole ? 0 : NaN };
+  }
+
+  /** @param {number} sequence @param {number} layer @param {number} head @returns {Promise<Links>} */
+  async links(sequence, layer, head) {
+    const { queries, keys } = this.info.layers[layer];
+    if (this.info.whole) return strongest(await this.#weights(sequence, layer, head), queries, keys, this.info.top);
+    const [which, weights] = await Promise.all([
+      part(this.parts, `link-keys-${layer}`),
+      part(this.parts, `link-weights-${layer}`),
+    ]);
+    const count = which.shape[3];
+    const start = (sequence * which.shape[1] + head) * queries * count;
+    const unit = EmbeddedRun.#unit(weights.data);
+    const none = which.data instanceof Uint16Array ? 65535 : -1;
+    return {
+      count,
+      keys: Int32Array.from(which.data.subarray(start, start + queries * count), (x) => (x === none ? -1 : x)),
+      weights: Float32Array.from(weights.data.subarray(start, start + queries * count), (x) => x * unit),
+    };
+  }
+
+  /** @param {number} sequence @param {number} layer @param {number} head @returns {Promise<Tile>} */
+  async map(sequence, layer, head) {
+    const { data, shape } = await part(this.parts, `map-${layer}`);
+    const [height, width] = shape.slice(2);
+    const start = (sequence * shape[1] + head) * height * width;
+    const unit = EmbeddedRun.#unit(data);
+    return { values: Float32Array.from(data.subarray(start, start + height * width), (x) => x * unit), height, width };
+  }
+
+  /** @param {number} sequence @param {number} layer @param {number} head @param {number} level
+   * @param {number} row @param {number} column @param {"mean" | "max"} reduce
+   * @returns {Promise<Tile>} */
+  async tile(sequence, layer, head, level, row, column, reduce) {
+    const { queries, keys } = this.info.layers[layer];
+    const size = 2 ** level;
+    const [top, left] = [row * TILE * size, column * TILE * size];
+    const height = Math.max(0, Math.min(TILE, Math.ceil((queries - top) / size)));
+    const width = Math.max(0, Math.min(TILE, Math.ceil((keys - left) / size)));
+    if (!this.info.whole) return this.#partly(sequence, layer, head, level, top, left, height, width, reduce);
+    const all = await this.#weights(sequence, layer, head);
+    const values = new Float32Array(height * width);
+    for (let r = 0; r < height; r++) {
+      for (let c = 0; c < width; c++) {
+        values[r * width + c] = block(all, keys, top + r * size, left + c * size, Math.min(queries, top + (r + 1) * size), Math.min(keys, left + (c + 1) * size), reduce);
+      }
+    }
+    return { values, height, width };
+  }
+
+  /** A tile from the levels that the page has; finer than those, from the links alone.
+   * @param {number} sequence @param {number} layer @param {number} head @param {number} level
+   * @param {number} top @param {number} left @param {number} height @param {number} width
+   * @param {"mean" | "max"} reduce @returns {Promise<Tile>} */
+  async #partly(sequence, layer, head, level, top, left, height, width, reduce) {
+    const { queries, keys } = this.info.layers[layer];
+    const size = 2 ** level;
+    const values = new Float32Array(height * width).fill(NaN);
+    const finest = await this.finest(sequence);
+    const levels = this.parts[`level-${reduce}-${layer}`];
+    if (level >= finest && levels) {
+      const { data, shape } = await part(this.parts, `level-${reduce}-${layer}`);
+      const [rows, columns] = shape.slice(2);
+      const start = (sequence * shape[1] + head) * rows * columns;
+      const unit = EmbeddedRun.#unit(data);
+      const step = 2 ** (level - finest);
+      const cell = 2 ** finest;
+      for (let r = 0; r < height; r++) {
+        for (let c = 0; c < width; c++) {
+          const [r0, c0] = [(top / size + r) * step, (left / size + c) * step];
+          let [sum, area, most] = [0, 0, 0];
+          for (let y = r0; y < Math.min(rows, r0 + step); y++) {
+            for (let x = c0; x < Math.min(columns, c0 + step); x++) {
+              // A share of a map's row is the mean of its block times the keys in it.
+              const tall = Math.min(queries, (y + 1) * cell) - y * cell;
+              const wide = Math.min(keys, (x + 1) * cell) - x * cell;
+              const value = data[start + y * columns + x] * unit;
+              sum += reduce === "mean" ? value * tall : 0;
+              area += tall * wide;
+              most = Math.max(most, value);
+            }
+          }
+          values[r * width + c] = reduce === "mean" ? sum / area : most;
+        }
+      }
+      return { values, height, width };
+    }
+    if (level > 0) return { values, height, width };
+    const links = await this.links(sequence, layer, head);
+    for (let r = 0; r < height; r++) {
+      for (let n = (top + r) * links.count; n < (top + r + 1) * links.count; n++) {
+        const c = links.keys[n] - left;
+        if (links.keys[n] >= 0 && c >= 0 && c < width) values[r * width + c] = links.weights[n];
+      }
+    }
+    return { values, height, width };
+  }
+
+  /** @param {number} sequence @returns {Promise<number>} */
+  async finest(sequence) {
+    void sequence;
+    return this.info.whole ? 0 : /** @type {any} */ (this.info).level;
+  }
+
+  /** Attention rollout, from the weights of all layers: r ← (r + r · mean W) / 2, last to first.
+   * @param {number} sequence @param {number} token @returns {Promise<Float32Array>} */
+  async rollout(sequence, token) {
+    const layers = this.info.layers.map((layer, n) => ({ ...layer, n })).filter((layer) => !layer.cross);
+    const size = layers[0].keys;
+    let shares = new Float64Array(size);
+    shares[token] = 1;
+    for (const { n, heads } of layers.reverse()) {
+      const next = Float64Array.from(shares, (x) => x / 2);
+      for (let head = 0; head < heads; head++) {
+        const weights = await this.#weights(sequence, n, head);
+        for (let q = 0; q < size; q++) {
+          if (shares[q] === 0) continue;
+          for (let k = 0; k < size; k++) next[k] += (shares[q] * weights[q * size + k]) / (2 * heads);
+        }
+      }
+      shares = next;
+    }
+    return Float32Array.from(shares);
+  }
+
+  /** @param {number} sequence @param {number[]} tokens @returns {Promise<Float32Array[]>} */
+  async vectors(sequence, tokens) {
+    const { data, shape } = await part(this.parts, "vectors");
+    const size = shape[2] * shape[3];
+    return tokens.map((token) => {
+      const start = (sequence * shape[1] + token) * size;
+      return Float32Array.from(data.subarray(start, start + size));
+    });
+  }
+}
+
+/** The mean or the maximum of a rectangle of weights. @param {Float32Array} all @param {number} keys
+ * @param {number} top @param {number} left @param {number} bottom @param {number} right
+ * @param {"mean" | "max"} reduce */
+function block(all, keys, top, left, bottom, right, reduce) {
+  let [sum, most] = [0, 0];
+  for (let q = top; q < bottom; q++) {
+    for (let k = left; k < right; k++) {
+      sum += all[q * keys + k];
+      most = Math.max(most, all[q * keys + k]);
+    }
+  }
+  return reduce === "max" ? most : sum / ((bottom - top) * (right - left));
+}
+
+/** The strongest keys of each query. @param {Float32Array} weights @param {number} queries
+ * @param {number} keys @param {number} top @returns {Links} */
+function strongest(weights, queries, keys, top) {
+  const count = Math.min(top, keys);
+  const found = { count, keys: new Int32Array(queries * count).fill(-1), weights: new Float32Array(queries * count) };
+  for (let q = 0; q < queries; q++) {
+    const row = weights.subarray(q * keys, (q + 1) * keys);
+    const order = Array.from(row.keys()).sort((a, b) => row[b] - row[a]).slice(0, count);
+    order.forEach((key, n) => {
+      if (row[key] <= 0) return;
+      found.keys[q * count + n] = key;
+      found.weights[q * count + n] = row[key];
+    });
+  }
+  return found;
+}

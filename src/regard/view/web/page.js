@@ -1,0 +1,192 @@
+// A page of one file: its elements, the choices that they share, and the state in its address.
+
+import { start } from "./base.js";
+import { el } from "./dom.js";
+import { EmbeddedRun, manifest } from "./embedded.js";
+import { THEME, sheet } from "./theme.js";
+
+/**
+ * @typedef {import("./base.js").State} State
+ * @typedef {import("./source.js").RunSource} RunSource
+ * @typedef {import("./source.js").RunInfo} RunInfo
+ * @typedef {import("./base.js").RegardElement<any>} AnyElement
+ */
+
+const CSS = `
+body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 var(--sans); }
+main { max-width: 1180px; margin: 0 auto; padding: 14px 18px 28px; }
+h1 { font-size: 20px; line-height: 1.3; margin: 0; overflow-wrap: anywhere; }
+header p { margin: 2px 0 10px; }
+[role="tablist"] { display: flex; flex-wrap: wrap; gap: 4px; border-bottom: 1px solid var(--edge); margin: 0 0 12px; }
+[role="tab"] { border: 0; border-bottom: 3px solid transparent; border-radius: 0; background: none; padding: 6px 12px; }
+[role="tab"][aria-selected="true"] { border-bottom-color: var(--accent); font-weight: 600; }
+details { margin-top: 14px; } details ul { margin: 6px 0; padding-left: 20px; }
+`;
+
+/** Numbers of the state; all other names hold text. */
+const NUMBERS = ["sequence", "layer", "head", "token"];
+
+/** The state that an address says. @param {string} hash @param {State} state @returns {State} */
+export function read(hash, state) {
+  const said = new URLSearchParams(hash.replace(/^#/, ""));
+  /** @type {State} */
+  const found = { ...state };
+  for (const [name, value] of said) {
+    if (!NUMBERS.includes(name)) found[name] = value;
+    else if (/^\d{1,9}$/.test(value)) found[name] = Number(value);
+  }
+  return found;
+}
+
+/** The address of a state, without what goes without saying. @param {State} state */
+export function address(state) {
+  const said = new URLSearchParams();
+  for (const [name, value] of Object.entries(state)) {
+    if (value !== null && value !== start()[name]) said.set(name, String(value));
+  }
+  return `#${said}`;
+}
+
+/** What a state may not be beyond. @param {State} state @param {RunInfo} info @returns {State} */
+export function within(state, info) {
+  const sequence = Math.min(state.sequence, Math.max(0, info.sequences.length - 1));
+  const layer = Math.min(state.layer, info.layers.length - 1);
+  const { heads, keys } = info.layers[layer];
+  const head = state.head === null ? null : Math.min(state.head, heads - 1);
+  const token = state.token === null || state.token >= keys ? null : state.token;
+  return { ...state, sequence, layer, head, token };
+}
+
+/** The views of a run. @param {RunInfo} info */
+export function views(info) {
+  return [
+    ["text", "Text", "regard-text"],
+    ["heads", "Links", "regard-heads"],
+    ["model", "All heads", "regard-model"],
+    ["atlas", "Atlas", "regard-atlas"],
+    ...(info.stages === null ? [] : [["shift", "Movement", "regard-shift"]]),
+  ];
+}
+
+/**
+ * A run in views, one at a time, with the choices of sequence, layer and head above them.
+ * @param {HTMLElement} main
+ * @param {RunSource} source
+ */
+export function showRun(main, source) {
+  const { info } = source;
+  const all = views(info);
+  const controls = el("div", { class: "bar" });
+  const tabs = el("div", { role: "tablist", "aria-label": "Views" });
+  const panel = el("section", { role: "tabpanel", id: "panel", "aria-live": "off" });
+  /** @type {Map<string, AnyElement>} */
+  const made = new Map();
+  let state = within(read(location.hash, start()), info);
+
+  const draw = () => {
+    const current = all.find(([name]) => name === state.view) ?? all[0];
+    tabs.replaceChildren(
+      ...all.map(([name, title]) =>
+        el("button", {
+          role: "tab", id: `tab-${name}`, "aria-selected": String(name === current[0]), "aria-controls": "panel",
+          tabindex: name === current[0] ? 0 : -1, onclick: () => change({ view: name }),
+        }, title)),
+    );
+    panel.setAttribute("aria-labelledby", `tab-${current[0]}`);
+    controls.replaceChildren(...choices(info, state, change));
+    let element = made.get(current[0]);
+    if (element === undefined) {
+      element = /** @type {AnyElement} */ (document.createElement(current[2]));
+      element.source = source;
+      made.set(current[0], element);
+    }
+    element.state = state;
+    if (panel.firstChild !== element) panel.replaceChildren(element);
+  };
+
+  /** @param {Partial<State>} changed */
+  const change = (changed) => {
+    const next = within(/** @type {State} */ ({ ...state, ...changed }), info);
+    // A step for the back button where the view or the head changed, not for every word.
+    const big = ["view", "layer", "head", "sequence"].some((name) => next[name] !== state[name]);
+    state = next;
+    history[big ? "pushState" : "replaceState"](null, "", address(state));
+    draw();
+  };
+
+  tabs.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step === undefined) return;
+    const now = all.findIndex(([name]) => name === (state.view ?? all[0][0]));
+    change({ view: all[(now + step + all.length) % all.length][0] });
+    /** @type {HTMLElement | null} */ (tabs.querySelector('[aria-selected="true"]'))?.focus();
+  });
+  panel.addEventListener("regard-change", (event) => change(/** @type {CustomEvent} */ (event).detail));
+  const again = () => {
+    state = within(read(location.hash, start()), info);
+    draw();
+  };
+  addEventListener("popstate", again);
+  addEventListener("hashchange", again);
+  main.append(controls, tabs, panel);
+  draw();
+}
+
+/** @param {RunInfo} info @param {State} state @param {(change: Partial<State>) => void} change */
+function choices(info, state, change) {
+  const options = (/** @type {[number | null, string][]} */ list, /** @type {number | null} */ now) =>
+    list.map(([value, name]) => el("option", { value: value ?? "", selected: value === now }, name));
+  const choice = (/** @type {string} */ title, /** @type {string} */ name, /** @type {[number | null, string][]} */ list) =>
+    el("label", {}, title, el("select", {
+      name,
+      onchange: (event) => {
+        const { value } = /** @type {HTMLSelectElement} */ (event.target);
+        change({ [name]: value === "" ? null : Number(value) });
+      },
+    }, ...options(list, /** @type {number | null} */ (state[name]))));
+  const { heads } = info.layers[state.layer];
+  const kinds = new Map(info.heads.filter((each) => each.layer === state.layer).map((each) => [each.head, each.kind]));
+  return [
+    info.sequences.length > 1 && choice("Text", "sequence", info.sequences.map(({ text }, n) => [n, `${n + 1}: ${(text ?? "").slice(0, 40)}`])),
+    choice("Layer", "layer", info.layers.map((_, n) => [n, `${n}${info.layers[n].cross ? " (cross)" : ""}`])),
+    choice("Head", "head", [[null, "all"], ...Array.from({ length: heads }, (_, n) => /** @type {[number, string]} */ ([n, kinds.get(n) === "mixed" || !kinds.has(n) ? String(n) : `${n}: ${kinds.get(n)}`]))]),
+    el("span", { class: "faint" }, info.layers[state.layer].name),
+  ].filter((each) => each instanceof Node);
+}
+
+/** What is in this file, in words. @param {RunInfo} info @returns {string} */
+export function contents(info) {
+  const kept = `kept with ${info.bits} bits each`;
+  if (info.whole) return `Every weight is in this file, ${kept}.`;
+  const level = 2 ** /** @type {any} */ (info).level;
+  return `In this file, of each query in each head: the ${info.top} strongest weights, ${kept}; and maps whose cells are ${level} × ${level} weights.`;
+}
+
+/** Build the page from what is in it. */
+export function open() {
+  document.adoptedStyleSheets = [sheet(THEME + CSS)];
+  const content = manifest();
+  const main = document.createElement("main");
+  document.body.append(main);
+  main.append(el("header", {}, el("h1", {}, content.title), el("p", { class: "faint" }, content.subtitle)));
+  if (content.kind === "trace") {
+    const steps = /** @type {AnyElement} */ (document.createElement("regard-steps"));
+    steps.source = content.trace;
+    const again = () => (steps.state = read(location.hash, start()));
+    again();
+    steps.addEventListener("regard-change", (event) => {
+      steps.state = /** @type {State} */ ({ ...steps.state, .../** @type {CustomEvent} */ (event).detail });
+      history.replaceState(null, "", address(steps.state));
+    });
+    addEventListener("hashchange", again);
+    main.append(steps);
+    return;
+  }
+  const source = new EmbeddedRun(content);
+  showRun(main, source);
+  main.append(
+    el("details", {}, el("summary", {}, "About this file"), el("p", {}, contents(source.info)),
+      el("ul", {}, ...source.info.notes.map((note) => el("li", {}, note))),
+      el("p", { class: "faint" }, `Made by regard ${content.made}. It needs no network, and asks for none.`)),
+  );
+}

@@ -1,0 +1,103 @@
+// Where the elements get a run from: the one set of questions that a file and the studio answer.
+
+/**
+ * @typedef {{ text: string, start: number, end: number }} Token `start` and `end` count the
+ *   characters of the text (code points); both −1 for a token that does not stand in it
+ *
+ * @typedef {object} Sequence one text of the batch
+ * @property {string | null} text
+ * @property {Token[] | null} tokens one a position; null where they are not known
+ *
+ * @typedef {object} LayerInfo
+ * @property {string} name
+ * @property {boolean} cross keys are of another sequence than queries
+ * @property {boolean} causal
+ * @property {number} heads
+ * @property {number} queries how many there are in each sequence
+ * @property {number} keys
+ * @property {number} position query i stands where key i + position does
+ * @property {boolean} named whether the tokens of the sequence are those of its keys
+ * @property {(boolean[] | null)[]} real of each sequence, which keys are no padding; null: all
+ *
+ * @typedef {object} HeadInfo means over all real queries; null where it was not measured
+ * @property {number} layer
+ * @property {number} head
+ * @property {string} kind
+ * @property {number | null} score the share, or spread, that makes it of this kind
+ * @property {number | null} entropy in nats
+ * @property {number | null} spread
+ * @property {number | null} distance in tokens
+ * @property {number | null} first
+ * @property {number | null} self
+ * @property {number | null} previous
+ * @property {number | null} induction
+ *
+ * @typedef {object} RunInfo
+ * @property {string} model
+ * @property {Sequence[]} sequences
+ * @property {LayerInfo[]} layers
+ * @property {HeadInfo[]} heads in the order of layers and heads
+ * @property {string[]} notes what could not be seen, or is not in this file
+ * @property {boolean} whole whether every weight can be had
+ * @property {number} top how many of the strongest keys of a query can be had at least
+ * @property {number} bits with how many bits a weight is kept
+ * @property {boolean} rollout whether there is an attention rollout
+ * @property {string[] | null} stages the names of the places at which there are vectors of tokens,
+ *   first to last: "embedding", then "0 attention", "0 feed-forward", … or "0", "1", …; null: none
+ *
+ * @typedef {object} Row the weights of one query on all keys (or, `received`, on one key of all
+ *   queries)
+ * @property {Float32Array} weights 0 where it is not known
+ * @property {number} rest how much weight is on keys that are not known; 0 if all are
+ *
+ * @typedef {object} Links the strongest keys of each query of one head
+ * @property {number} count for each query
+ * @property {Int32Array} keys (queries × count), strongest first; −1 where there are fewer
+ * @property {Float32Array} weights
+ *
+ * @typedef {object} Tile one tile of a picture of a head's weights
+ * @property {Float32Array} values (height × width), row by row; NaN where it is not known
+ * @property {number} height
+ * @property {number} width
+ */
+
+/** A tile has at most this many cells in height and in width. */
+export const TILE = 256;
+
+/**
+ * What a run can be asked. All answers are of one `sequence` of the batch. `head` null is the mean
+ * of all heads of the layer.
+ * @typedef {object} RunSource
+ * @property {RunInfo} info
+ * @property {(sequence: number, layer: number, head: number | null, query: number) => Promise<Row>} row
+ * @property {(sequence: number, layer: number, head: number | null, key: number) => Promise<Row>} column
+ * @property {(sequence: number, layer: number, head: number) => Promise<Links>} links
+ * @property {(sequence: number, layer: number, head: number) => Promise<Tile>} map a small picture
+ *   of all weights, each cell the mean over its rectangle, multiplied by its number of keys (so that
+ *   rows sum to 1)
+ * @property {(sequence: number, layer: number, head: number, level: number, row: number,
+ *   column: number, reduce: "mean" | "max") => Promise<Tile>} tile where a cell is a block of
+ *   2^level × 2^level weights; tile (row, column) starts at weight (row · 256 · 2^level, column · …)
+ * @property {(sequence: number) => Promise<number>} finest the smallest level of `tile` that is known
+ *   everywhere; 0 if every weight is
+ * @property {(sequence: number, token: number) => Promise<Float32Array>} rollout
+ * @property {(sequence: number, tokens: number[]) => Promise<Float32Array[]>} vectors of each token:
+ *   (stages × width)
+ */
+
+/** The tokens that stand at the keys of a layer, as labels. @param {RunInfo} info
+ * @param {number} sequence @param {number} layer @returns {string[]} */
+export function keyLabels(info, sequence, layer) {
+  const { keys, named } = info.layers[layer];
+  const tokens = info.sequences[sequence]?.tokens;
+  return Array.from({ length: keys }, (_, n) => (named && tokens ? (tokens[n]?.text ?? "") : String(n)));
+}
+
+/** Those of its queries. @param {RunInfo} info
+ * @param {number} sequence @param {number} layer @returns {string[]} */
+export function queryLabels(info, sequence, layer) {
+  const { queries, position } = info.layers[layer];
+  const keys = keyLabels(info, sequence, layer);
+  const named = info.layers[layer].named;
+  return Array.from({ length: queries }, (_, n) => (named ? (keys[n + position] ?? "") : String(n)));
+}

@@ -1,0 +1,54 @@
+// Colours and letters that all elements share; light or dark follows the reader's system.
+
+export const THEME = `
+:host, :root {
+  color-scheme: light dark;
+  --page: #ffffff; --raised: #f6f7f9; --ink: #1f2328; --faint: #59636e; --edge: #d1d9e0;
+  --accent: #0a5fb4; --on-accent: #ffffff; --mark: #ffe08a; --hot: #c8600a; --error: #b3261e;
+  --mono: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  --sans: system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Noto Sans CJK KR",
+    "Noto Sans Bengali", sans-serif;
+}
+@media (prefers-color-scheme: dark) {
+  :host, :root {
+    --page: #0d1117; --raised: #161b22; --ink: #e6edf3; --faint: #9198a1; --edge: #3d444d;
+    --accent: #6cb6ff; --on-accent: #0d1117; --mark: #6b5300; --hot: #ffb066; --error: #ff8a80;
+  }
+}
+:host { display: block; font: 15px/1.5 var(--sans); color: var(--ink); }
+:host([hidden]) { display: none; }
+* { box-sizing: border-box; }
+button, select, input { font: inherit; color: inherit; }
+button, select, input[type="text"], input[type="number"] {
+  background: var(--page); border: 1px solid var(--edge); border-radius: 6px; padding: 3px 10px;
+}
+button { cursor: pointer; }
+button:hover:not(:disabled) { border-color: var(--accent); }
+button[aria-pressed="true"] {
+  background: var(--accent); border-color: var(--accent); color: var(--on-accent);
+}
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }
+.bar { display: flex; flex-wrap: wrap; gap: 8px 14px; align-items: center; margin: 0 0 10px; }
+.bar label { display: inline-flex; gap: 6px; align-items: center; color: var(--faint); }
+.group { display: inline-flex; }
+.group button { border-radius: 0; margin-left: -1px; }
+.group button:first-child { border-radius: 6px 0 0 6px; margin-left: 0; }
+.group button:last-child { border-radius: 0 6px 6px 0; }
+.faint { color: var(--faint); }
+.error { color: var(--error); }
+.readout { min-height: 1.5em; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+.unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+@media (prefers-reduced-motion: reduce) { * { transition: none !important; animation: none !important; } }
+`;
+
+/** @param {string} css @returns {CSSStyleSheet} */
+export function sheet(css) {
+  const made = new CSSStyleSheet();
+  made.replaceSync(css);
+  return made;
+}
+
+/** Is the page dark now? @returns {boolean} */
+export function isDark() {
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
