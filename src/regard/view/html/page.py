@@ -68,7 +68,7 @@ def page(title: str, content: dict[str, Any], parts: dict[str, Part] | None = No
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="referrer" content="no-referrer">',
         '<link rel="icon" href="data:,">',
-        f"<title>{escape(title)}</title>",
+        f"<title>{escape(_whole(title))}</title>",
         "</head>",
         "<body>",
         "<noscript>This page draws itself, and needs JavaScript for that.</noscript>",
@@ -92,6 +92,9 @@ def _block(name: str, kind: str, text: str) -> str:
 def _json(content: dict[str, Any]) -> str:
     """JSON that cannot end the element it stands in: every < is written as an escape."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    # Half of a surrogate pair cannot be written as UTF-8.
+    return _whole(text.replace("<", "\\u003c"))
+
+
+def _whole(text: str) -> str:
+    """A text that UTF-8 can hold: half of a surrogate pair becomes �."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
