@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 import typer.main
 
-from regard.cli import bench, check, doctor, explain, see
+from regard.cli import bench, check, doctor, explain, see, studio
 
 __all__ = ["app", "main"]
 
@@ -29,6 +29,7 @@ app = typer.Typer(
 explain.add_to(app)
 check.add_to(app)
 see.add_to(app)
+studio.add_to(app)
 bench.add_to(app)
 doctor.add_to(app)
 

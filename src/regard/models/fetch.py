@@ -23,7 +23,7 @@ from regard.models.errors import CheckpointError, plain
 from regard.models.progress import working
 from regard.models.unpack import check_hash, unpack
 
-__all__ = ["BUILT_IN", "Package", "cache_folder", "fetch"]
+__all__ = ["BUILT_IN", "Package", "cache_folder", "fetch", "is_here"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,19 @@ def cache_folder() -> Path:
     return Path.home() / ".cache" / "regard"
 
 
+def is_here(name: str) -> bool:
+    """Is a built-in model in the cache, so that it need not be fetched?
+
+    >>> is_here("gpt-5")
+    False
+    """
+    return name in BUILT_IN and _folder_of(name).is_dir()
+
+
+def _folder_of(name: str) -> Path:
+    return cache_folder() / "models" / f"{name}-{BUILT_IN[name].version}"
+
+
 def fetch(name: str, progress: bool | None = None) -> Path:
     """The folder of a built-in model; it is fetched if it is not in the cache yet.
 
@@ -90,8 +103,8 @@ def fetch(name: str, progress: bool | None = None) -> Path:
             f"The built-in models are {' and '.join(BUILT_IN)}.",
         )
     wanted = BUILT_IN[name]
-    models = cache_folder() / "models"
-    target = models / f"{name}-{wanted.version}"
+    target = _folder_of(name)
+    models = target.parent
     if target.is_dir():
         return target
     try:

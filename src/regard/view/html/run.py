@@ -16,7 +16,7 @@ from regard.run import Layer, Run
 from regard.run.atlas import blocks
 from regard.view.html.page import Part, page
 
-__all__ = ["LIMIT", "run_info", "run_page"]
+__all__ = ["LIMIT", "has_rollout", "run_info", "run_page", "small_map"]
 
 LIMIT = 24_000_000  # bytes of a page, unless another is asked for
 _WHOLE = 5_000_000  # weights that a page may hold one by one
@@ -80,7 +80,7 @@ class _Packing:
             "bits": 16,
             "level": level,
             "reduces": reduces,
-            "rollout": whole and _has_rollout(self.run),
+            "rollout": whole and has_rollout(self.run),
             "stages": stages,
         }
 
@@ -133,7 +133,7 @@ class _Packing:
 
     def _put_maps(self, layers: list[Layer]) -> None:
         for n, layer in enumerate(layers):
-            picture = _small_map(layer)
+            picture = small_map(layer)
             if picture is not None:
                 self.parts[f"map-{n}"] = Part.of(_sixteen(picture))
 
@@ -251,21 +251,25 @@ def _sixteen(weights: Tensor) -> NDArray[np.uint16]:
     return (numbers * _SIXTEEN).round_().numpy().astype(np.uint16)
 
 
-def _small_map(layer: Layer) -> Tensor | None:
-    """A picture of 64 × 64 cells at most, whose rows sum to 1; None where it cannot be had."""
+def small_map(layer: Layer, head: int | None = None) -> Tensor | None:
+    """A picture of 64 × 64 cells at most, whose rows sum to 1; None where it cannot be had.
+
+    (B, H, …), or (B, …) of one head.
+    """
     if layer.map is not None and max(layer.map.shape[2:]) <= 2 * _MAP:
-        return layer.map
+        return layer.map if head is None else layer.map[:, head]
     if layer.q is None or layer.k is None:
         return None
     shape = tuple(min(_MAP, n) for n in layer.shape[2:])
     if 0 in shape:
         return None
-    picture = layer.pooled(shape=(shape[0], shape[1]))
+    picture = layer.pooled(head, shape=(shape[0], shape[1]))
     wide = torch.bincount(torch.arange(layer.shape[3]) * shape[1] // layer.shape[3])
     return picture * wide.to(picture)
 
 
-def _has_rollout(run: Run) -> bool:
+def has_rollout(run: Run) -> bool:
+    """Can attention be rolled out through all layers?"""
     try:
         run.rollout(next(_real_tokens(run)))
     except (ValueError, StopIteration):

@@ -72,8 +72,9 @@ export function views(info) {
  * A run in views, one at a time, with the choices of sequence, layer and head above them.
  * @param {HTMLElement} main
  * @param {RunSource} source
+ * @param {AbortSignal} [until] when it is over
  */
-export function showRun(main, source) {
+export function showRun(main, source, until) {
   const { info } = source;
   const all = views(info);
   const controls = el("div", { class: "bar" });
@@ -126,8 +127,8 @@ export function showRun(main, source) {
     state = within(read(location.hash, start()), info);
     draw();
   };
-  addEventListener("popstate", again);
-  addEventListener("hashchange", again);
+  addEventListener("popstate", again, { signal: until });
+  addEventListener("hashchange", again, { signal: until });
   main.append(controls, tabs, panel);
   draw();
 }

@@ -1,0 +1,80 @@
+"""`regard studio`: the local web application."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.common import BadInput
+
+__all__ = ["add_to", "studio"]
+
+_EPILOG = """
+\b
+Examples:
+  regard studio
+  regard studio runs/one runs/two
+  regard studio --model ./my-model --port 8000 --no-browser
+
+\b
+It listens on this machine alone, opens only what is in the folders named here and
+where it saves runs (REGARD_RUNS, or ~/.local/share/regard/runs), and fetches nothing
+but a built-in model, when you ask for it. Ctrl-C stops it.
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make `studio` a command of the app.
+
+    >>> app = typer.Typer()
+    >>> add_to(app)
+    >>> [command.callback.__name__ for command in app.registered_commands]
+    ['studio']
+    """
+    app.command(epilog=_EPILOG)(studio)
+
+
+def studio(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[RUN …]", show_default=False, help="Runs, or folders of them."),
+    ] = None,
+    model: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="M", help="A folder with a model that may be chosen; repeatable."),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="P", show_default=False, help="Any (0).")
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
+) -> None:
+    """Look at attention in the browser: explain, see, compare, check."""
+    for folder in [*(runs or []), *(model or [])]:
+        if not folder.is_dir():
+            raise BadInput(f"{folder} must be a folder; there is none.")
+    try:
+        from regard.studio.places import store
+        from regard.studio.serve import CannotListen, serve
+
+        serve(
+            folders=list(runs or []),
+            models=list(model or []),
+            store=store(),
+            port=port,
+            browser=not no_browser,
+            ready=_say,
+        )
+    except ImportError as error:
+        raise BadInput(
+            f"the studio needs {error.name}, which is not installed: pip install 'regard[studio]'."
+        ) from error
+    except CannotListen as error:
+        raise BadInput(str(error)) from error
+
+
+def _say(address: str) -> None:
+    print(f"The studio is at\n\n  {address}\n\nCtrl-C stops it.", flush=True)

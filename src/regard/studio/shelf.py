@@ -1,0 +1,185 @@
+"""The runs that the studio has: saved ones in its folders, and new ones in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.studio.places import Places
+
+if TYPE_CHECKING:
+    from regard.run import Run
+
+__all__ = ["NoSuchRun", "Shelf"]
+
+_DOCUMENT = "run.json"
+_FILES = {_DOCUMENT, "tensors.safetensors", "edges.parquet"}
+_MOST_OPEN = 4  # runs in memory
+_MOST_DOCUMENT = 100_000_000  # bytes of a run.json that is looked into for the list
+_NAME = re.compile(r"[\w][\w .,()+-]{0,79}")
+
+
+class NoSuchRun(LookupError):
+    """A run was asked for that is not there, or not any more."""
+
+
+class Shelf:
+    """Runs by an id, which says nothing of where they lie.
+
+    Listing them reads no tensor, and imports no torch.
+    """
+
+    def __init__(self, places: Places, store: Path) -> None:
+        self._places = places
+        self._store = store
+        self._open: OrderedDict[str, Run] = OrderedDict()
+        self._new: dict[str, dict[str, Any]] = {}  # what is known of runs that are not saved
+        self._origins: dict[str, dict[str, Any]] = {}
+        self._told: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._lock = threading.RLock()
+
+    # ── which there are ───────────────────────────────────────────────────────────────────────
+
+    def list(self) -> list[dict[str, Any]]:
+        """Every run, the newest first."""
+        with self._lock:
+            found = [self._summary(name, folder) for name, folder in self._folders().items()]
+            found += self._new.values()
+        return sorted(found, key=lambda each: -each["made"])
+
+    def _folders(self) -> dict[str, Path]:
+        """The folders that hold a run: those that were named, and what is directly in them."""
+        found: dict[str, Path] = {}
+        for place in self._places.folders:
+            candidates = [place]
+            if place.is_dir() and not (place / _DOCUMENT).exists():
+                candidates = [each for each in place.iterdir() if not each.name.startswith(".")]
+            for folder in candidates:
+                document = folder / _DOCUMENT
+                if document.is_file() and self._is_ours(folder):
+                    found[_id(folder)] = folder
+        return found
+
+    def _is_ours(self, folder: Path) -> bool:
+        real = folder.resolve()
+        return any(real.is_relative_to(place) for place in self._places.folders)
+
+    def _summary(self, name: str, folder: Path) -> dict[str, Any]:
+        document = folder / _DOCUMENT
+        made = document.stat().st_mtime
+        known = self._told.get(name)
+        if known is None or known[0] != made:
+            self._told[name] = made, _told(document)
+        size = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
+        about = self._told[name][1]
+        return {
+            **about,
+            "id": name,
+            "name": folder.name,
+            "saved": True,
+            "bytes": size,
+            "made": made,
+        }
+
+    # ── one of them ───────────────────────────────────────────────────────────────────────────
+
+    def get(self, name: str) -> Run:
+        """A run, loaded if it is not open. Raises NoSuchRun."""
+        with self._lock:
+            if name in self._open:
+                self._open.move_to_end(name)
+                return self._open[name]
+            folder = self._folders().get(name)
+            if folder is None:
+                raise NoSuchRun("This run is not here any more.")
+            from regard.run import load
+
+            run = load(folder)
+            self._keep(name, run)
+            return run
+
+    def add(self, run: Run, made: float, about: dict[str, Any], origin: dict[str, Any]) -> str:
+        """Take in a new run, which is not saved, and what it was made from."""
+        name = hashlib.sha256(f"{id(run)} {made}".encode()).hexdigest()[:16]
+        with self._lock:
+            self._new[name] = {**about, "id": name, "saved": False, "bytes": 0, "made": made}
+            self._origins[name] = origin
+            self._keep(name, run)
+        return name
+
+    def origin(self, name: str) -> dict[str, Any]:
+        """What a new run was made from. Raises NoSuchRun for any other."""
+        if name not in self._origins:
+            raise NoSuchRun("Only a run that was made here, and is not saved yet, can be run again.")
+        return self._origins[name]
+
+    def _keep(self, name: str, run: Run) -> None:
+        self._open[name] = run
+        while len(self._open) > _MOST_OPEN:
+            gone, _ = self._open.popitem(last=False)
+            self._forget(gone)  # if it was not saved, there is no room for more
+
+    def _forget(self, name: str) -> None:
+        for known in (self._open, self._new, self._origins):
+            known.pop(name, None)
+
+    def save(self, name: str, title: str) -> str:
+        """Save a new run under a name of the reader's; its id is another then."""
+        if not _NAME.fullmatch(title):
+            raise ValueError("A name has letters, digits, spaces and .,()+-, at most 80 of them.")
+        with self._lock:
+            run = self.get(name)
+            self._store.mkdir(parents=True, exist_ok=True)
+            folder = self._places.find(self._store / title)
+            if folder.exists():
+                raise ValueError(f"There is a run called {title} already. Name it otherwise.")
+            run.save(folder)
+            self._forget(name)
+            self._keep(_id(folder), run)
+            return _id(folder)
+
+    def delete(self, name: str) -> None:
+        """Forget a run; of a saved one its files, and the folder if nothing else is in it."""
+        with self._lock:
+            if name in self._new:
+                self._forget(name)
+                return
+            folder = self._folders().get(name)
+            if folder is None:
+                raise NoSuchRun("This run is not here any more.")
+            others = {each.name for each in folder.iterdir()} - _FILES
+            if others:
+                raise ValueError("There is more in its folder than the run: delete it by hand.")
+            self._open.pop(name, None)
+            shutil.rmtree(self._places.find(folder))
+
+
+def _id(folder: Path) -> str:
+    return hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _told(document: Path) -> dict[str, Any]:
+    """What a run.json says of itself; as little as possible is trusted."""
+    empty = {"model": "?", "text": "", "layers": 0, "tokens": 0, "exact": False}
+    try:
+        if document.stat().st_size > _MOST_DOCUMENT:
+            return empty
+        content = json.loads(document.read_bytes())
+        layers, tensors = content["layers"], content["tensors"]
+        text = content.get("text")
+        text = " · ".join(map(str, text)) if isinstance(text, list) else str(text or "")
+        return {
+            "model": str(content["model"]),
+            "text": text[:200],
+            "layers": len(layers),
+            "tokens": max((int(layer["n_keys"]) for layer in layers), default=0),
+            "exact": "layers.0.q" in tensors and "layers.0.k" in tensors,
+        }
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return empty

@@ -1,0 +1,57 @@
+// Asking the studio: JSON or arrays, and its errors as words.
+
+/** An answer that is an error, in words for the reader. */
+export class Refused extends Error {}
+
+/** @param {Response} response @returns {Promise<Response>} */
+async function checked(response) {
+  if (response.ok) return response;
+  const text = await response.text();
+  let words = text;
+  try {
+    words = JSON.parse(text).error ?? text;
+  } catch {
+    // The guard speaks plain text.
+  }
+  throw new Refused(typeof words === "string" && words !== "" ? words : `The studio answered ${response.status}.`);
+}
+
+/** @param {string} path @param {RequestInit} [options] @returns {Promise<Response>} */
+async function fetched(path, options) {
+  try {
+    return await checked(await fetch(path, { credentials: "same-origin", ...options }));
+  } catch (error) {
+    if (error instanceof TypeError) throw new Refused("The studio does not answer: was it stopped?");
+    throw error;
+  }
+}
+
+/** What a path says. @param {string} path @returns {Promise<any>} */
+export async function ask(path) {
+  return (await fetched(path)).json();
+}
+
+/** Tell the studio something. @param {string} path @param {object} [body] @param {string} [method]
+ * @returns {Promise<any>} */
+export async function tell(path, body = {}, method = "POST") {
+  const headers = { "content-type": "application/json" };
+  return (await fetched(path, { method, headers, body: JSON.stringify(body) })).json();
+}
+
+/**
+ * @typedef {{ values: Float32Array, shape: number[], rest: number }} Numbers
+ */
+
+/** An array. @param {string} path @param {Record<string, string | number | null>} question
+ * @returns {Promise<Numbers>} */
+export async function numbers(path, question) {
+  const said = new URLSearchParams();
+  for (const [name, value] of Object.entries(question)) if (value !== null) said.set(name, String(value));
+  const response = await fetched(`${path}?${said}`);
+  const rest = response.headers.get("x-rest");
+  return {
+    values: new Float32Array(await response.arrayBuffer()),
+    shape: (response.headers.get("x-shape") ?? "").split(",").map(Number),
+    rest: rest === null || rest === "" ? NaN : Number(rest),
+  };
+}

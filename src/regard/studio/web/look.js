@@ -1,0 +1,35 @@
+// How the studio's own pages look; the elements bring their own.
+
+export const STUDIO = `
+body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 var(--sans); }
+header.top { display: flex; gap: 22px; align-items: center; padding: 8px 18px; border-bottom: 1px solid var(--edge); background: var(--raised); }
+header.top .name { font-weight: 700; letter-spacing: 0.02em; }
+nav { display: flex; gap: 4px; }
+nav a { padding: 4px 12px; border-radius: 6px; color: var(--ink); text-decoration: none; }
+nav a[aria-current] { background: var(--accent); color: var(--on-accent); }
+main { max-width: 1180px; margin: 0 auto; padding: 14px 18px 28px; }
+main:focus { outline: none; }
+h1 { font-size: 20px; line-height: 1.3; margin: 0 0 2px; overflow-wrap: anywhere; }
+h2 { font-size: 16px; margin: 18px 0 6px; }
+p { margin: 2px 0 10px; }
+a { color: var(--accent); }
+textarea { width: 100%; font: 14px/1.5 var(--sans); color: inherit; background: var(--page); border: 1px solid var(--edge); border-radius: 6px; padding: 8px 10px; resize: vertical; }
+textarea.mono { font-family: var(--mono); font-size: 13px; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--edge); vertical-align: top; overflow-wrap: anywhere; }
+th { color: var(--faint); font-weight: 500; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.scroll { max-height: 50vh; overflow: auto; }
+progress { width: 100%; height: 10px; accent-color: var(--accent); }
+button.main { background: var(--accent); border-color: var(--accent); color: var(--on-accent); font-weight: 600; }
+button:disabled { opacity: 0.5; cursor: default; }
+[role="tablist"] { display: flex; flex-wrap: wrap; gap: 4px; border-bottom: 1px solid var(--edge); margin: 0 0 12px; }
+[role="tab"] { border: 0; border-bottom: 3px solid transparent; border-radius: 0; background: none; padding: 6px 12px; }
+[role="tab"][aria-selected="true"] { border-bottom-color: var(--accent); font-weight: 600; }
+.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 24px; }
+@media (max-width: 800px) { .pair { grid-template-columns: 1fr; } }
+.marked { white-space: pre-wrap; font: 13px/1.7 var(--mono); border: 1px solid var(--edge); border-radius: 6px; padding: 10px; overflow-wrap: anywhere; }
+mark { background: var(--mark); color: inherit; border-radius: 3px; padding: 0 2px; }
+mark.first { outline: 2px solid var(--error); }
+.pager { display: flex; gap: 10px; align-items: center; }
+`;

@@ -1,0 +1,76 @@
+// A run in the studio: its views, and what can be done with it: save it, cut a head, compare.
+
+import { start } from "./base.js";
+import { el } from "./dom.js";
+import { address, read, showRun } from "./page.js";
+import { ask, tell } from "./asking.js";
+import { follow } from "./progress.js";
+import { ServedRun } from "./served.js";
+
+/** What is known of a run. @param {string} id @returns {Promise<any>} */
+export async function summary(id) {
+  const all = await ask("/api/runs");
+  return all.find((/** @type {any} */ each) => each.id === id) ?? { id, name: id, text: "", model: "", saved: true };
+}
+
+/** @param {HTMLElement} main @param {import("./base.js").State} state @param {AbortSignal} until */
+export async function showRunPage(main, state, until) {
+  const id = String(state.run ?? "");
+  const waiting = el("p", { class: "faint" }, "Opening …");
+  main.append(waiting);
+  const [source, about] = await Promise.all([ServedRun.open(id), summary(id)]);
+  if (until.aborted) return;
+  const { info } = source;
+  const tokens = Math.max(...info.layers.map((layer) => layer.keys));
+  const actions = el("div", { class: "bar" });
+  const said = el("div", { "aria-live": "polite" });
+  waiting.replaceWith(
+    el("h1", {}, about.name),
+    el("p", { class: "faint" }, `${info.model}: ${info.layers.length} layers, ${info.heads.length} heads, ${tokens.toLocaleString("en")} tokens`),
+    actions,
+    said,
+  );
+  if (!about.saved) actions.append(...saving(id, said));
+  actions.append(...cutting(about, id, said, until));
+  for (const note of info.notes) main.append(el("p", { class: "faint" }, note));
+  showRun(main, source, until);
+}
+
+/** @param {string} id @param {HTMLElement} said */
+function saving(id, said) {
+  const name = el("input", { type: "text", "aria-label": "Name of the saved run", placeholder: "name", size: 18 });
+  const button = el("button", {
+    onclick: async () => {
+      try {
+        const saved = await tell(`/api/runs/${id}/save`, { name: name.value.trim() });
+        location.replace(address({ ...read(location.hash, start()), run: saved.id }));
+      } catch (error) {
+        said.replaceChildren(el("p", { class: "error" }, /** @type {Error} */ (error).message));
+      }
+    },
+  }, "Save");
+  return [el("label", {}, "Not saved yet", name), button];
+}
+
+/** Run the text once more without a head. @param {any} about @param {string} id @param {HTMLElement} said
+ * @param {AbortSignal} until */
+function cutting(about, id, said, until) {
+  if (about.saved) return [];
+  const button = el("button", {
+    onclick: async () => {
+      const { layer, head } = read(location.hash, start());
+      if (head === null) {
+        said.replaceChildren(el("p", { class: "error" }, "Choose a head first: it is the one that will be cut."));
+        return;
+      }
+      try {
+        const { job } = await tell(`/api/runs/${id}/cut`, { cut: [[layer, head]] });
+        const other = await follow(job, said, until);
+        if (other !== null) location.hash = address({ ...start(), page: "compare", run: id, other });
+      } catch (error) {
+        said.replaceChildren(el("p", { class: "error" }, /** @type {Error} */ (error).message));
+      }
+    },
+  }, "Run again without this head");
+  return [button];
+}

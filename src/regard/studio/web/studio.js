@@ -1,0 +1,71 @@
+// The studio: its pages, and which of them is shown; the address says where the reader is.
+
+import { start } from "./base.js";
+import { el } from "./dom.js";
+import { address, read } from "./page.js";
+import { THEME, sheet } from "./theme.js";
+import { showCheck } from "./check-page.js";
+import { showCompare } from "./compare-page.js";
+import { showExplain } from "./explain-page.js";
+import { showRunPage } from "./run-page.js";
+import { showRuns } from "./runs-page.js";
+import { showSee } from "./see-page.js";
+import { STUDIO } from "./look.js";
+import "./text.js";
+
+/**
+ * A page of the studio: builds itself into `main`, and is over when `until` says so. What it returns
+ * is awaited; its errors are shown in words.
+ * @typedef {(main: HTMLElement, state: import("./base.js").State, until: AbortSignal) => void | Promise<void>} Page
+ */
+
+/** @type {[string, string, Page][]} */
+const PAGES = [
+  ["explain", "Explain", showExplain],
+  ["see", "See", showSee],
+  ["runs", "Runs", showRuns],
+  ["check", "Check", showCheck],
+  ["run", "", showRunPage],
+  ["compare", "", showCompare],
+];
+
+document.adoptedStyleSheets = [sheet(THEME + STUDIO)];
+const links = el("nav", { "aria-label": "Pages" });
+const main = el("main", { tabindex: -1 });
+document.body.append(el("header", { class: "top" }, el("span", { class: "name" }, "Regard"), links), main);
+
+let shown = "";
+let over = new AbortController();
+
+/** What makes a page another page; the rest of the state it handles itself. @param {import("./base.js").State} state */
+function identity(state) {
+  return [state.page ?? "explain", state.run ?? "", state.other ?? ""].join(" ");
+}
+
+async function draw() {
+  const state = read(location.hash, start());
+  const name = String(state.page ?? "explain");
+  const page = PAGES.find((each) => each[0] === name) ?? PAGES[0];
+  links.replaceChildren(
+    ...PAGES.filter(([, title]) => title !== "").map(([each, title]) =>
+      el("a", { href: address({ ...start(), page: each }), "aria-current": each === page[0] && "page" }, title)),
+  );
+  if (shown === identity(state)) return;
+  shown = identity(state);
+  over.abort();
+  over = new AbortController();
+  const until = over.signal;
+  main.replaceChildren();
+  document.title = page[1] === "" ? "Regard studio" : `${page[1]} · Regard studio`;
+  try {
+    await page[2](main, state, until);
+  } catch (error) {
+    if (until.aborted) return;
+    main.append(el("p", { class: "error", role: "alert" }, error instanceof Error ? error.message : String(error)));
+  }
+  document.body.dispatchEvent(new CustomEvent("regard-drawn", { bubbles: true }));
+}
+
+addEventListener("hashchange", draw);
+addEventListener("popstate", draw);
+draw();

@@ -1,0 +1,37 @@
+"""A studio in the same process, with runs in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_runs import made_run
+from studio_client import PORT, TOKEN, Client
+
+from regard.studio.app import make_app
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a saved run, `one`, in it."""
+    place = tmp_path / "data"
+    place.mkdir()
+    made_run().save(place / "one")
+    return place
+
+
+@pytest.fixture
+def app(folder: Path, tmp_path: Path) -> Any:
+    """The application behind its guard."""
+    return make_app(
+        token=TOKEN, port=PORT, folders=[folder], models=[], store=tmp_path / "store"
+    )
+
+
+@pytest.fixture
+def client(app: Any) -> Iterator[Client]:
+    """The reader: with the token, from the studio's own pages."""
+    with Client(app) as made:
+        yield made
