@@ -78,8 +78,8 @@ class Opened:
                     const main = document.querySelector("main");
                     const element = [...main.querySelectorAll("*")]
                         .find((each) => each.localName.startsWith("regard-"));
-                    const made = new Function("element", "values", `return (async () => ${script})()`);
-                    const found = await made(element, values);
+                    const body = `return (async () => ${script})()`;
+                    const found = await new Function("element", "values", body)(element, values);
                     return JSON.stringify(found, (_, x) => ArrayBuffer.isView(x) ? [...x] : x);
                 }""",
                 [script, list(arguments)],
@@ -91,5 +91,7 @@ class Opened:
         address = self.page.url.partition("#")[0]
         self._context.close()
         assert self.problems == []
-        elsewhere = [url for url in self.requests if not url.startswith((address, "data:", "blob:"))]
+        elsewhere = [
+            url for url in self.requests if not url.startswith((address, "data:", "blob:"))
+        ]
         assert elsewhere == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 import regard
@@ -59,8 +61,8 @@ def made_run(
         options = Options(causal=causal)
         _, seen = regard.attention(q, k, k, causal=causal, see=see)
         name = f"model.layers.{index}.attention"
-        kept = {"q": q, "k": k} if keep else {}
-        made[name] = Layer(name, seen, options, kv_heads=kv_heads or heads, **kept)
+        layer = Layer(name, seen, options, kv_heads=kv_heads or heads)
+        made[name] = replace(layer, q=q, k=k) if keep else layer
         x = x + torch.randn(1, n, 2 * width, generator=generator) * 0.5
         blocks[f"model.layers.{index}"] = x
     return Run(

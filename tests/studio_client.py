@@ -16,7 +16,9 @@ ADDRESS = f"http://127.0.0.1:{PORT}"
 class Client(TestClient):
     """Has the cookie and the origin of the studio, unless they are taken away."""
 
-    def __init__(self, app: Any, *, token: str | None = TOKEN, origin: str | None = ADDRESS) -> None:
+    def __init__(
+        self, app: Any, *, token: str | None = TOKEN, origin: str | None = ADDRESS
+    ) -> None:
         headers = {} if origin is None else {"origin": origin}
         cookies = {} if token is None else {f"regard-{PORT}": token}
         super().__init__(

@@ -14,7 +14,9 @@ OpenPage = Callable[..., Opened]
 
 
 @pytest.mark.parametrize("text", SENTENCES.values(), ids=SENTENCES)
-def test_a_page_opens_in_every_language_and_asks_for_nothing(open_page: OpenPage, text: str) -> None:
+def test_a_page_opens_in_every_language_and_asks_for_nothing(
+    open_page: OpenPage, text: str
+) -> None:
     opened = open_page(run_page(made_run(text)))
     tokens = opened.ask("element.source.info.sequences[0].tokens.map((each) => each.text)")
     assert tokens == [token.text for token in (made_run(text).tokens or [[]])[0]]
@@ -38,7 +40,8 @@ def test_a_long_run_has_its_strongest_links_and_says_how_much_is_not_there(
     assert opened.ask("element.source.info.whole") is False
     found = opened.ask("element.source.row(0, 1, 3, 1009)")
     layer = run.layer(1)
-    assert layer.top_keys is not None and layer.top_weights is not None
+    assert layer.top_keys is not None
+    assert layer.top_weights is not None
     keys, weights = layer.top_keys[0, 3, 1009].tolist(), layer.top_weights[0, 3, 1009].tolist()
     assert [found["weights"][key] for key in keys] == pytest.approx(weights, abs=1e-5)
     assert found["rest"] == pytest.approx(1 - sum(weights), abs=1e-4)

@@ -41,7 +41,9 @@ def test_a_block_is_what_its_weights_are(
 @pytest.mark.parametrize(
     ("rows", "columns"), [((0, 1), (2, 5)), ((3, 5), (0, 7)), ((4, 5), (6, 7)), ((1, 3), (1, 2))]
 )
-def test_a_part_of_the_picture_is_that_part(rows: tuple[int, int], columns: tuple[int, int]) -> None:
+def test_a_part_of_the_picture_is_that_part(
+    rows: tuple[int, int], columns: tuple[int, int]
+) -> None:
     layer = _layer()
     whole = blocks(layer, 4, 3, (0, 5), (0, 7))
     found = blocks(layer, 4, 3, rows, columns)

@@ -25,9 +25,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def app(folder: Path, tmp_path: Path) -> Any:
     """The application behind its guard."""
-    return make_app(
-        token=TOKEN, port=PORT, folders=[folder], models=[], store=tmp_path / "store"
-    )
+    return make_app(token=TOKEN, port=PORT, folders=[folder], models=[], store=tmp_path / "store")
 
 
 @pytest.fixture

@@ -221,7 +221,9 @@ def test_an_edited_number_changes_every_later_step(client: Client) -> None:
         {"edited": {"X": [[1.0]], "W_Q": [[1, 2]], "W_K": [[1]], "W_V": [[1]]}, "tokens": ["a"]},
     ],
 )
-def test_what_cannot_be_explained_is_refused_in_words(client: Client, asked: dict[str, Any]) -> None:
+def test_what_cannot_be_explained_is_refused_in_words(
+    client: Client, asked: dict[str, Any]
+) -> None:
     found = client.post("/api/explain", json=asked)
     assert found.status_code == 400
     assert found.json()["error"]

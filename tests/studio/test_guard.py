@@ -23,7 +23,14 @@ def test_the_reader_is_let_in(client: Client) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["example.org", f"example.org:{PORT}", "127.0.0.1", f"127.0.0.1:{PORT + 1}", f"[::2]:{PORT}", ""],
+    [
+        "example.org",
+        f"example.org:{PORT}",
+        "127.0.0.1",
+        f"127.0.0.1:{PORT + 1}",
+        f"[::2]:{PORT}",
+        "",
+    ],
 )
 def test_another_host_is_refused(client: Client, host: str) -> None:
     assert client.get(RUNS, headers={"host": host}).status_code == 421
@@ -118,7 +125,8 @@ def test_a_body_that_does_not_say_its_length_is_cut_off(client: Client) -> None:
         for _ in range(MOST_BYTES // 100_000 + 2):
             yield b" " * 100_000
 
-    found = client.post("/api/check", content=pieces(), headers={"content-type": "application/json"})
+    headers = {"content-type": "application/json"}
+    found = client.post("/api/check", content=pieces(), headers=headers)
     assert found.status_code == 413
 
 
@@ -180,10 +188,8 @@ def test_a_model_elsewhere_is_refused(tmp_path: Path, path: str) -> None:
     with Client(app) as client:
         asked = {"text": "a", "model": path.format(data)}
         job = client.post("/api/see", json=asked).json()["job"]
-        for _ in range(500):
-            found = client.get(f"/api/jobs/{job}").json()
-            if found["state"] == "failed":
-                break
+        app._app.state.jobs.wait()
+        found = client.get(f"/api/jobs/{job}").json()
     assert found["state"] == "failed"
     assert "only what is in the folders" in found["error"]
 
@@ -197,7 +203,9 @@ def test_a_run_behind_a_link_out_of_the_folder_is_not_listed(tmp_path: Path, fol
         assert client.get(RUNS).json() == []
 
 
-@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/b", "..", ".hidden", "", "x" * 81, "a\0"])
+@pytest.mark.parametrize(
+    "name", ["../out", "/tmp/out", "a/b", "..", ".hidden", "", "x" * 81, "a\0"]
+)
 def test_a_run_is_saved_under_a_plain_name_only(client: Client, name: str) -> None:
     run = client.get(RUNS).json()[0]["id"]
     assert client.post(f"{RUNS}/{run}/save", json={"name": name}).status_code == 400

@@ -115,8 +115,8 @@ class Answers:
         parts: list[NDArray[np.float32]] = []
         count, step = min(8, found.shape[3]), max(1, 2**22 // max(found.shape[3], 1))
         for start in range(0, found.shape[2], step):
-            tile = found.weights(head, rows=slice(start, min(start + step, found.shape[2])))[sequence]
-            weights, keys = tile.topk(count)
+            rows = slice(start, min(start + step, found.shape[2]))
+            weights, keys = found.weights(head, rows)[sequence].topk(count)
             keys = keys.masked_fill(weights <= 0, -1)
             parts.append(np.concatenate([_floats(keys), _floats(weights)], axis=-1))
         empty = np.zeros((0, 2 * count), dtype=np.float32)

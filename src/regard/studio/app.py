@@ -245,9 +245,7 @@ def _add_jobs(app: FastAPI, shelf: Shelf, jobs: Jobs, models: Models) -> None:
         whole = {layer: [*origin["cut"].get(layer, [])] for layer in {*origin["cut"], *heads}}
         for layer, some in heads.items():
             whole[layer] += [head for head in some if head not in whole[layer]]
-        return {
-            "job": _read_later(jobs, shelf, models, origin["model"], origin["text"], whole).id
-        }
+        return {"job": _read_later(jobs, shelf, models, origin["model"], origin["text"], whole).id}
 
     @app.get("/api/jobs/{name}")
     def job(name: str) -> Response:

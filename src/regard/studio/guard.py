@@ -174,4 +174,3 @@ async def _refuse(scope: Scope, send: Send, status: int, words: str) -> None:
     headers += [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-

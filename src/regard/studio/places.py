@@ -33,14 +33,15 @@ class Places:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     Places([folder]).find(f"{folder}/../../etc")
     Traceback (most recent call last):
-    regard.studio.places.Forbidden: The studio opens only what is in the folders it was started with.
+    regard.studio.places.Forbidden: The studio opens only what is in the folders it was started
+    with.
     """
 
     def __init__(self, folders: Iterable[str | Path]) -> None:
         self.folders = [Path(folder).resolve() for folder in folders]
 
     def find(self, path: str | Path) -> Path:
-        """The real place of a path, all links followed. Raises Forbidden if it is not in a folder."""
+        """The real place of a path, all links followed. Raises Forbidden if it is elsewhere."""
         try:
             found = Path(path).resolve()
         except (OSError, ValueError, RuntimeError) as error:

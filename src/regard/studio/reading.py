@@ -24,7 +24,7 @@ __all__ = ["BUILT_IN", "Models", "read"]
 
 BUILT_IN = {
     "minilm": "MiniLM: 6 layers × 12 heads, reads both ways, up to 512 tokens (83 MB)",
-    "smollm2": "SmolLM2-135M: 30 layers × 9 heads, reads from left to right, up to 8,192 tokens (93 MB)",
+    "smollm2": "SmolLM2-135M: 30 layers × 9 heads, left to right, up to 8,192 tokens (93 MB)",
 }
 
 
@@ -86,7 +86,7 @@ def read(loaded: Loaded, text: str, cut: Mapping[int, list[int]], job: Job) -> t
         keep=("q", "k", "vectors", "output"),
         tokenizer=loaded.tokenizer,
         text=text,
-        cut=dict(cut) or None,
+        cut=dict(cut.items()) or None,
     )
     job.tell("Reading the text")
     with warnings.catch_warnings():

@@ -68,6 +68,8 @@ def _listen(port: int) -> socket.socket:
         listening.bind(("127.0.0.1", port))
     except OSError as error:
         listening.close()
-        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used: {error.strerror}"
+        why = (
+            "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used: {error.strerror}"
+        )
         raise CannotListen(f"Port {port} {why}. --port 0 takes one that is free.") from error
     return listening

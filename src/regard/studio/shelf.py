@@ -116,7 +116,9 @@ class Shelf:
     def origin(self, name: str) -> dict[str, Any]:
         """What a new run was made from. Raises NoSuchRun for any other."""
         if name not in self._origins:
-            raise NoSuchRun("Only a run that was made here, and is not saved yet, can be run again.")
+            raise NoSuchRun(
+                "Only a run that was made here, and is not saved yet, can be run again."
+            )
         return self._origins[name]
 
     def _keep(self, name: str, run: Run) -> None:

@@ -22,8 +22,8 @@ def examples() -> list[dict[str, str]]:
 def explain(asked: dict[str, Any]) -> dict[str, Any]:
     """A trace as JSON: of a text, a worked example, or of X and matrices that were edited.
 
-    `asked`: `text` or `example`; `causal`, `scale`, `positions`, `heads`, `width`, `seed`; and, where
-    the reader has edited them, `X`, `W_Q`, `W_K`, `W_V`, `W_O`. Raises ValueError.
+    `asked`: `text` or `example`; `causal`, `scale`, `positions`, `heads`, `width`, `seed`; and, if
+    the reader has edited them, `edited`: `X`, `W_Q`, `W_K`, `W_V`, `W_O`. Raises ValueError.
     """
     settings: dict[str, Any] = {
         "causal": _flag(asked, "causal", False),

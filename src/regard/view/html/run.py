@@ -122,7 +122,8 @@ class _Packing:
         return top
 
     def _put_links_of(self, n: int, layer: Layer, top: int) -> None:
-        assert layer.top_keys is not None and layer.top_weights is not None
+        assert layer.top_keys is not None
+        assert layer.top_weights is not None
         keys = layer.top_keys[..., :top].cpu().numpy()
         small = layer.shape[3] < _SIXTEEN
         keys = np.where(keys < 0, _SIXTEEN, keys).astype(np.uint16) if small else keys
@@ -231,7 +232,12 @@ def _sequences(run: Run, layers: list[Layer]) -> list[dict[str, Any]]:
     codes = None if own is None else codes_of_keys(run, own, vocabulary(run))
     for b in range(batch):
         tokens = None
-        if codes is not None and b < len(codes) and run.tokens is not None and (codes[b] >= 0).any():
+        if (
+            codes is not None
+            and b < len(codes)
+            and run.tokens is not None
+            and (codes[b] >= 0).any()
+        ):
             rest = iter(run.tokens[b])
             tokens = [
                 vars(next(rest)) if code >= 0 else {"text": "", "start": 0, "end": 0}
