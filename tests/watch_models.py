@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["DECODERS", "ENCODERS", "MODELS", "build"]
+__all__ = ["DECODERS", "ENCODERS", "MODELS", "ODD", "build"]
 
 _SMALL: dict[str, Any] = {
     "vocab_size": 61,
@@ -137,6 +137,116 @@ def _vit() -> Any:
     )
 
 
+def _layoutlm() -> Any:
+    from transformers import LayoutLMConfig, LayoutLMModel
+
+    return LayoutLMModel(LayoutLMConfig(**_SMALL, max_position_embeddings=64))
+
+
+def _switch() -> Any:
+    from transformers import SwitchTransformersConfig, SwitchTransformersForConditionalGeneration
+
+    return SwitchTransformersForConditionalGeneration(
+        SwitchTransformersConfig(
+            vocab_size=61,
+            d_model=24,
+            d_kv=5,
+            d_ff=37,
+            num_layers=2,
+            num_decoder_layers=2,
+            num_heads=6,
+            num_experts=2,
+            expert_capacity=64,
+            **_START,
+        )
+    )
+
+
+def _longt5() -> Any:
+    from transformers import LongT5Config, LongT5ForConditionalGeneration
+
+    return LongT5ForConditionalGeneration(
+        LongT5Config(
+            vocab_size=61, d_model=24, d_kv=5, d_ff=37, num_layers=2, num_heads=6, **_START
+        )
+    )
+
+
+def _umt5() -> Any:
+    from transformers import UMT5Config, UMT5ForConditionalGeneration
+
+    return UMT5ForConditionalGeneration(
+        UMT5Config(vocab_size=61, d_model=24, d_kv=5, d_ff=37, num_layers=2, num_heads=6, **_START)
+    )
+
+
+def _falcon() -> Any:
+    from transformers import FalconConfig, FalconForCausalLM
+
+    return FalconForCausalLM(
+        FalconConfig(
+            vocab_size=61,
+            hidden_size=24,
+            num_hidden_layers=2,
+            num_attention_heads=6,
+            multi_query=True,
+            new_decoder_architecture=False,
+        )
+    )
+
+
+def _beit() -> Any:
+    from transformers import BeitConfig, BeitModel
+
+    return BeitModel(
+        BeitConfig(
+            hidden_size=24,
+            num_hidden_layers=2,
+            num_attention_heads=6,
+            intermediate_size=37,
+            image_size=12,
+            patch_size=4,
+            use_relative_position_bias=True,
+        )
+    )
+
+
+def _doge() -> Any:
+    from transformers import DogeConfig, DogeForCausalLM
+
+    return DogeForCausalLM(DogeConfig(**_SMALL, num_key_value_heads=2))
+
+
+def _nllb_moe() -> Any:
+    from transformers import NllbMoeConfig, NllbMoeModel
+
+    return NllbMoeModel(
+        NllbMoeConfig(
+            vocab_size=61,
+            d_model=24,
+            encoder_layers=2,
+            decoder_layers=2,
+            encoder_attention_heads=6,
+            decoder_attention_heads=6,
+            encoder_ffn_dim=37,
+            decoder_ffn_dim=37,
+            num_experts=2,
+            expert_capacity=64,
+            encoder_sparse_step=1,
+            decoder_sparse_step=1,
+            max_position_embeddings=64,
+            pad_token_id=60,
+            decoder_start_token_id=60,
+        )
+    )
+
+
+def _mamba() -> Any:
+    from transformers import MambaConfig, MambaModel
+
+    return MambaModel(MambaConfig(vocab_size=61, hidden_size=24, num_hidden_layers=2, state_size=5))
+
+
 MODELS: dict[str, Callable[[], Any]] = {
     "bert": _bert,
     "albert": _albert,
@@ -149,6 +259,18 @@ MODELS: dict[str, Callable[[], Any]] = {
     "marian": _marian,
     "vit": _vit,
 }
+# Those that do something unusual with their masks or their modules.
+ODD: dict[str, Callable[[], Any]] = {
+    "layoutlm": _layoutlm,
+    "switch": _switch,
+    "longt5": _longt5,
+    "umt5": _umt5,
+    "falcon": _falcon,
+    "beit": _beit,
+    "doge": _doge,
+    "nllb_moe": _nllb_moe,
+    "mamba": _mamba,
+}
 ENCODERS = ("bert", "albert")
 DECODERS = ("gpt2", "llama", "mistral", "gemma2", "gpt_oss")
 
@@ -156,7 +278,7 @@ DECODERS = ("gpt2", "llama", "mistral", "gemma2", "gpt_oss")
 def build(name: str, implementation: str = "sdpa") -> Any:
     """A model in evaluation mode, with weights that make its attention uneven."""
     torch.manual_seed(7)
-    model = MODELS[name]().eval()
+    model = (MODELS | ODD)[name]().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() >= 2:

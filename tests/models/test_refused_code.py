@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from transformers import PreTrainedModel
+from safetensors.torch import save_file
+from transformers import BertModel, PreTrainedModel
 
 from models.folders import (
     edit_json,
@@ -116,7 +119,8 @@ def test_the_choice_of_an_implementation_is_ignored_with_a_note(folder: Path) ->
         ({"hidden_size": -12}, ("config",)),
         ({"hidden_act": "no_such"}, ("no_such",)),
         ({"num_attention_heads": 5}, ("12", "5")),
-        ({"num_hidden_layers": 10**8}, ("num_hidden_layers", "10,000", "100000000")),
+        ({"num_hidden_layers": 10**8}, ("num_hidden_layers", "1,000", "100000000")),
+        ({"sub_config": {"stage_sizes": [[10**9]]}}, ("stage_sizes", "1000000000")),
         ({"num_labels": 2**31 - 1}, ("num_labels", "1,000,000")),
         ({"sub_config": [{"num_experts": 10**9}]}, ("num_experts",)),
         ({"vocab_size": 2**40}, ("vocab_size",)),
@@ -132,6 +136,83 @@ def test_a_config_that_describes_no_model_of_this_folder_is_refused(
     refused(folder, "config.json", *words)
 
 
+SMALL = {
+    "funnel": {"d_model": 7, "n_head": 1, "d_head": 7, "d_inner": 7},
+    "distilbert": {"dim": 2, "n_heads": 1, "n_layers": 1, "hidden_dim": 2},
+    "xlm": {"emb_dim": 2, "n_heads": 1, "n_layers": 1, "n_words": 5},
+    "flaubert": {"emb_dim": 2, "n_heads": 1, "n_layers": 1, "n_words": 5},
+    "marian": {"d_model": 2, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 2,
+               "decoder_ffn_dim": 2, "encoder_attention_heads": 1, "decoder_attention_heads": 1},
+    "roformer": {"hidden_size": 2, "num_hidden_layers": 1, "num_attention_heads": 1,
+                 "intermediate_size": 2},
+    "bert": {"hidden_size": 2, "num_attention_heads": 1, "intermediate_size": 2},
+    "albert": {"hidden_size": 2, "num_attention_heads": 1, "intermediate_size": 2,
+               "embedding_size": 2, "num_hidden_layers": 1},
+    "gpt_neo": {"hidden_size": 2, "num_heads": 1, "num_layers": 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "architecture", "changes", "words"),
+    [
+        ("funnel", "FunnelModel", {"block_sizes": [10**7]}, ("block_sizes", "10,000")),
+        ("funnel", "FunnelModel", {"block_sizes": [9973] * 9973}, ("2 tensors",)),
+        (
+            "distilbert",
+            "DistilBertModel",
+            {"sinusoidal_pos_embds": True, "max_position_embeddings": 2 * 10**7},
+            ("a table of positions", "20,000,000 × 2"),
+        ),
+        (
+            "xlm",
+            "XLMModel",
+            {"sinusoidal_embeddings": True, "max_position_embeddings": 2 * 10**7},
+            ("a table of positions",),
+        ),
+        (
+            "flaubert",
+            "FlaubertModel",
+            {"sinusoidal_embeddings": True, "max_position_embeddings": 2**20, "emb_dim": 2**10},
+            ("a table of positions",),
+        ),
+        ("marian", "MarianModel", {"max_position_embeddings": 2 * 10**7}, ("a table",)),
+        ("roformer", "RoFormerModel", {"max_position_embeddings": 2 * 10**7}, ("a table",)),
+        ("bert", "BertModel", {"num_hidden_layers": 10_000}, ("num_hidden_layers", "1,000")),
+        ("bert", "BertModel", {"num_hidden_layers": 997}, ("2 tensors",)),
+        ("albert", "AlbertModel", {"num_hidden_groups": 997, "inner_group_num": 997}, ("2 tens",)),
+        ("gpt_neo", "GPTNeoModel", {"attention_types": [[["global"], 10**9]]}, ("types",)),
+    ],
+)
+def test_a_config_cannot_keep_this_machine_busy(
+    tmp_path: Path, kind: str, architecture: str, changes: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    about = {"model_type": kind, "architectures": [architecture], "vocab_size": 5}
+    (tmp_path / "config.json").write_text(json.dumps({**about, **SMALL[kind], **changes}))
+    save_file({"a": torch.zeros(2), "b": torch.zeros(3)}, tmp_path / "model.safetensors")
+    before = time.perf_counter()
+    refused(tmp_path, "config.json", *words)
+    assert time.perf_counter() - before < 10  # seconds; the work itself would take minutes
+
+
+def test_the_names_of_classes_are_not_taken_for_sizes(folder: Path) -> None:
+    names = {f"class {n}": n for n in range(1009)} | {"layer cake": 1009}
+    id2label = {str(n): name for name, n in names.items()}
+    edit_json(folder / "config.json", label2id=names, id2label=id2label)
+    assert load(folder).model.config.label2id == names
+
+
+@pytest.mark.parametrize("error", [MemoryError, TimeoutError])
+def test_what_this_machine_lacks_is_not_said_to_be_wrong_with_the_config(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise error("no room")
+
+    monkeypatch.setattr(BertModel, "__init__", fail)
+    with pytest.raises(error, match="no room"):
+        load(folder)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -145,7 +226,7 @@ def test_a_config_that_describes_no_model_of_this_folder_is_refused(
         (b'{"a": ' + b"9" * 5000 + b"}", ("JSON object",)),
         (b'{"a": "' + b"x" * 10_000_000 + b'"}', ("at most 10,000,000 bytes", "more")),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:20],
 )
 def test_a_config_that_is_no_sane_json_object_is_refused(
     folder: Path, content: bytes, words: tuple[str, ...]

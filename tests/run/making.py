@@ -41,8 +41,8 @@ class Made:
 
     @property
     def allowed(self) -> NDArray[np.bool_]:
-        """(B, Nq, Nk): real queries by real keys in reach, by position alone."""
-        batch, _, n_queries, n_keys = self.layer.shape
+        """(B, H, Nq, Nk): queries by real keys in reach: by position, mask and bias."""
+        batch, heads, n_queries, n_keys = self.layer.shape
         options = self.layer.options
         reach = regard.reference.allowed_keys(
             n_queries,
@@ -51,8 +51,12 @@ class Made:
             window=options.window,
             position=options.position,
         )
-        reach = np.broadcast_to(reach, (batch, n_queries, n_keys))
-        return reach & real(self.layer.keys, batch, n_keys)[:, None]
+        reach = np.broadcast_to(reach, (batch, heads, n_queries, n_keys))
+        if options.mask is not None:
+            reach = reach & options.mask.numpy()
+        if options.bias is not None:
+            reach = reach & (options.bias.numpy() > -np.inf)
+        return reach & real(self.layer.keys, batch, n_keys)[:, None, None]
 
 
 def real(given: Tensor | None, batch: int, size: int) -> NDArray[np.bool_]:
@@ -106,7 +110,7 @@ def make(
     see = replace(see, queries=queries, distance=see.distance and kind != "cross")
     out, seen = regard.attention(q, k, v, see=see, **options)
     truth = regard.reference.attention(*map(numbers, (q, k, v)), **plain(options)).weights
-    kept = {"q": q, "k": k, "v": v, "output": out}
+    kept: dict[str, Any] = {"q": q, "k": k, "v": v, "output": out}
     layer = Layer(
         name,
         seen,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 import regard
 from regard.run import Layer, Options
-from regard.run.atlas import blocks, levels
+from regard.run.atlas import blocks, build_levels, levels
 
 
 def _layer(n_queries: int = 37, n_keys: int = 53, **options: Any) -> Layer:
@@ -55,3 +56,42 @@ def test_the_coarsest_level_is_the_first_that_fits_a_tile(length: int, level: in
     lse = torch.zeros(1, 1, length)
     seen = regard.Observation(lse=lse, n_keys=length)
     assert levels(Layer("a", seen)) == level
+
+
+@pytest.mark.parametrize("reduce", ["mean", "max"])
+@pytest.mark.parametrize("level", [5, 6, 7, 9])
+@pytest.mark.parametrize("head", [None, 1])
+def test_what_is_kept_gives_the_same_picture(
+    reduce: Literal["mean", "max"], level: int, head: int | None
+) -> None:
+    torch.manual_seed(0)
+    q, k = torch.randn(1, 2, 4099, 3), torch.randn(1, 1, 4153, 3)
+    _, seen = regard.attention(q, k, k, causal=True, see=regard.See())
+    layer = Layer("a", seen, Options(causal=True), q=q, k=k)
+    kept = build_levels(layer, ("mean", "max"))
+    assert kept.levels is not None
+    size = 1 << level
+    rows, columns = -(-4099 // size), -(-4153 // size)
+    for part in (((0, rows), (0, columns)), ((rows // 2, rows), (1, columns))):
+        expected = blocks(layer, head, level, *part, reduce)
+        found = blocks(kept, head, level, *part, reduce)
+        torch.testing.assert_close(found, expected, atol=1e-7, rtol=1e-4)
+
+
+def test_a_short_text_keeps_no_pictures() -> None:
+    layer = _layer()
+    assert build_levels(layer) is layer
+
+
+def test_what_is_kept_is_saved(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    q = torch.randn(1, 2, 4099, 3)
+    _, seen = regard.attention(q, q, q, see=regard.See())
+    layer = build_levels(Layer("a", seen, kv_heads=2, q=q, k=q), ("mean", "max"))
+    regard.Run({"a": layer}).save(tmp_path / "run")
+    found = regard.load(tmp_path / "run").layer(0).levels
+    assert found is not None
+    assert layer.levels is not None
+    assert (found.level, found.shape) == (layer.levels.level, layer.levels.shape)
+    for name in ("mean", "max"):
+        assert torch.equal(found.pictures[name], layer.levels.pictures[name])

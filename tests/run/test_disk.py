@@ -125,13 +125,23 @@ def test_whatever_was_kept_comes_back(tmp_path: Path, keep: tuple[str, ...]) -> 
 
 def test_what_was_only_expanded_is_written_once(tmp_path: Path) -> None:
     n = 1009
-    made = make("plain", keep=())
+    made = make("plain", keep=(), length=n, see=regard.See())
     mask = torch.ones(2, 1, 1, n, dtype=torch.bool).expand(2, 3, n, n)
-    layer = replace(made.layer, options=replace(made.layer.options, mask=mask))
+    layer = replace(made.layer, options=replace(made.layer.options, mask=mask), shares={})
     run = Run({"a": layer})
     run.save(tmp_path / "run")
     assert (tmp_path / "run" / "tensors.safetensors").stat().st_size < 50_000
     assert_same_run(load(tmp_path / "run"), run)
+
+
+def test_all_files_are_for_the_same_people(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        Run(model="tiny").save(tmp_path / "run")
+    finally:
+        os.umask(before)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "run").iterdir()}
+    assert modes == dict.fromkeys(("run.json", "tensors.safetensors", "edges.parquet"), 0o640)
 
 
 def test_a_loaded_run_works_as_the_first_did(tmp_path: Path) -> None:
@@ -240,8 +250,7 @@ def test_a_failure_at_any_step_leaves_the_old_run_or_the_new(
         assert not here or load(folder).model in (("old", "new") if old and failed else ("new",))
         Run(model="newest").save(folder)  # and nothing is in the way
         assert load(folder).model == "newest"
-        left = [each.name for each in folder.parent.iterdir() if "trash" not in each.name]
-        assert left == ["run"]
+        assert [*folder.parent.iterdir()] == [folder]
 
 
 DYING = """
@@ -270,8 +279,7 @@ def test_a_process_that_dies_leaves_the_old_run_or_the_new(tmp_path: Path, after
     assert load(folder).model == ("new" if after == 3 else "old")
     Run(model="newest").save(folder)
     assert load(folder).model == "newest"
-    for each in tmp_path.iterdir():  # what a dead process left behind is never taken for the run
-        assert each == folder or each.name.endswith(".tmp")
+    assert [*tmp_path.iterdir()] == [folder]  # what a dead process left behind is cleared
 
 
 # ── what is refused ───────────────────────────────────────────────────────────────────────────

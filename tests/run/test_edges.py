@@ -102,7 +102,7 @@ def test_exactly_the_rows_whose_list_may_be_too_short_are_cut() -> None:
         batch, heads, n_queries, _ = each.weights.shape
         queries = real(each.layer.queries, batch, n_queries)
         for b, h, i in np.ndindex(batch, heads, n_queries):
-            if not queries[b, i] or each.allowed[b, i].sum() <= 2:
+            if not queries[b, i] or each.allowed[b, h, i].sum() <= 2:
                 continue
             strongest = np.sort(each.weights[b, h, i])[::-1][:2]
             if strongest[-1] >= least and 1 - strongest.sum() >= least - 1e-3:

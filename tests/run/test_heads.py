@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -34,7 +37,7 @@ def expected_means(made: Made) -> dict[str, list[float]]:
                 rows["distance"].append(
                     float((row * abs(i + n_keys - n_queries - np.arange(n_keys))).sum())
                 )
-                if (count := allowed[b, i].sum()) > 1:
+                if (count := allowed[b, h, i].sum()) > 1:
                     rows["spread"].append(entropy / np.log(count))
                 for name, share in layer.shares.items():
                     if not np.isnan(value := share[b, h, i].item()):
@@ -61,6 +64,44 @@ def test_means_of_a_head_are_those_of_the_full_weights(kind: str) -> None:
 def test_allowed_counts_the_real_keys_in_reach(kind: str) -> None:
     made = make(kind)
     assert made.layer.allowed.tolist() == made.allowed.sum(-1).tolist()
+
+
+def test_allowed_counts_a_mask_by_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.run.reach._CELLS", 2 * 11 * 3)
+    for kind in ("mask", "bias"):
+        made = make(kind)
+        assert made.layer.allowed.tolist() == made.allowed.sum(-1).tolist()
+
+
+@pytest.mark.parametrize("shut", [-math.inf, torch.finfo(torch.float32).min, -1e9])
+def test_a_causal_mask_counts_as_the_causal_flag_does(shut: float) -> None:
+    flag = make("causal").layer
+    open_ = torch.ones(11, 11).tril().bool()
+    for options in (
+        Options(mask=open_),
+        Options(bias=torch.zeros(11, 11).masked_fill(~open_, shut)),
+        Options(bias=torch.zeros(1, 3, 11, 11).masked_fill(~open_, shut)),
+    ):
+        other = replace(flag, options=options)
+        assert torch.equal(other.allowed, flag.allowed)
+        assert other.heads == flag.heads
+
+
+def test_a_row_that_finite_numbers_shut_is_as_open_as_before() -> None:
+    bias = torch.zeros(1, 1, 11, 11)
+    bias[:, :, 3] = torch.finfo(torch.float32).min
+    bias[:, :, 5] = -math.inf
+    layer = replace(make("plain").layer, options=Options(bias=bias))
+    assert layer.allowed[0, 0].tolist() == [11, 11, 11, 11, 11, 0, 11, 11, 11, 11, 11]
+
+
+def test_a_layer_says_what_it_is() -> None:
+    layer = make("causal", keep=("q", "k")).layer
+    assert repr(layer) == (
+        "Layer('layer': 3 heads, 2 × 11 × 11: lse, entropy, distance, top 3, map 3 × 5, received, "
+        "q, k)"
+    )
+    assert len(repr(make("cross", see=regard.See()).layer)) < 90
 
 
 def one_hot(offset: int, n: int = 13) -> Layer:

@@ -16,7 +16,9 @@ from run.making import KINDS, make, make_run
 
 def test_a_run_is_told_in_one_line() -> None:
     run, _ = make_run("causal", "grouped")
-    assert repr(run) == "Run('made up': 2 layers, 9 heads, 2 × 11 tokens, 1 module not seen)"
+    assert (
+        repr(run) == "Run('made up': 2 layers, 9 heads, 2 × 11 tokens, 1 kind of module not seen)"
+    )
     assert repr(Run()) == "Run('': 0 layers, 0 heads, 0 tokens)"
     bare = Run({"a": make("cached").layer}, model="x")
     assert repr(bare) == "Run('x': 1 layer, 3 heads, 2 × 11 tokens)"

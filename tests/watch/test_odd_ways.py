@@ -55,6 +55,42 @@ def test_a_watch_inside_the_watch_of_another_model_disturbs_neither() -> None:
     assert list(inner.layers) == ["Plain"]
 
 
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_a_model_of_transformers_is_recorded_once_under_the_watch_of_another(name: str) -> None:
+    one, two = build(name), Plain()
+    with torch.no_grad(), regard.watch(one) as outer, regard.watch(two) as inner:
+        one(tokens(1, 5))
+        two(torch.randn(1, 1, 3, 2))
+    assert len(outer.layers) == 2
+    assert list(inner.layers) == ["Plain"]
+    assert not outer.unseen
+
+
+def test_the_work_of_one_watch_is_nothing_to_another() -> None:
+    class Outer(nn.Module):
+        def __init__(self, other: nn.Module) -> None:
+            super().__init__()
+            self.held = [other]  # no part of it
+
+        def forward(self, x: Tensor) -> Any:
+            return self.held[0](x, x, x)
+
+    for inner in (
+        nn.MultiheadAttention(12, 3, batch_first=True).eval(),
+        nn.MultiheadAttention(12, 3, batch_first=True, add_zero_attn=True).eval(),
+    ):
+        outer, x = Outer(inner), torch.randn(2, 5, 12)
+        with (
+            torch.no_grad(),
+            pytest.warns(UserWarning, match="no attention was computed"),
+            regard.watch(outer) as a,
+            regard.watch(inner) as b,
+        ):
+            outer(x)
+        assert not a.layers
+        assert list(b.layers) == ["MultiheadAttention"]
+
+
 def test_a_module_is_watched_by_one_at_a_time() -> None:
     model = nn.Sequential(Plain())
     with regard.watch(model) as run:
@@ -452,6 +488,7 @@ def test_odd_arguments_are_refused(arguments: dict[str, Any], message: str) -> N
     ("arguments", "message"),
     [
         ({"layers": ["nope", "Plain"]}, "no attention of 'nope'"),
+        ({"layers": [9]}, "no attention of 9 was computed.$"),
         ({"block": [(0, 0, 99, 0)]}, "no query looked along"),
         ({"block": [(0, 0, 0, 99)]}, "no query looked along"),
         ({"keep": ("vectors",)}, "vectors: none"),
@@ -465,11 +502,86 @@ def test_what_was_asked_for_and_is_not_there_is_said(
         model(torch.randn(1, 2, 5, 4))
 
 
+@pytest.mark.parametrize("name", ["nope", "layers.*", "0.nope"])
+def test_a_name_that_is_no_module_is_refused_before_anything_runs(name: str) -> None:
+    model = nn.Sequential(Plain(), Plain())
+    both: list[dict[str, Any]] = [{"cut": {name: [0]}}, {"block": [(name, 0, 0, 0)]}]
+    for arguments in both:
+        with pytest.raises(ValueError, match=f"must be the name of a module.*got '{name}'"):
+            regard.watch(model, **arguments)
+
+
+def test_heads_are_cut_and_links_blocked_by_pattern() -> None:
+    model, x = nn.Sequential(Plain(), Plain()), torch.randn(2, 3, 5, 4)
+    with torch.no_grad(), regard.watch(model, cut={"*": [1]}, keep=("output",)) as run:
+        model(x)
+    for layer in run.layers.values():
+        assert layer.output is not None
+        assert not layer.output[:, 1].any()
+        assert layer.output[:, 0].all()
+
+
 def test_one_name_of_a_layer_is_not_its_letters() -> None:
     model = nn.Sequential(Plain(), Plain())
     with regard.watch(model, layers="1") as run:
         model(torch.randn(1, 2, 5, 4))
     assert list(run.layers) == ["1"]
+
+
+# ── compiled ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_compiled_runs_uncompiled_while_it_is_watched() -> None:
+    class Counting(Plain):
+        calls = 0
+
+        def forward(self, q: Tensor, k: Tensor | None = None, **options: Any) -> Tensor:
+            Counting.calls += not torch.compiler.is_compiling()
+            return super().forward(q, k, **options)
+
+    x = torch.randn(1, 2, 5, 4)
+    with torch.no_grad():
+        model = Counting()
+        model.compile(backend="eager")
+        for _ in range(2):
+            expected = model(x)
+            with regard.watch(model, SEE) as run:
+                out = model(x)
+            assert list(run.layers) == ["Counting"]
+            torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+
+        plain = Counting()
+        function = torch.compile(lambda x: plain(x) + 1, backend="eager")
+        for _ in range(2):
+            expected = function(x)
+            with regard.watch(plain, SEE) as run:
+                out = function(x)
+            assert list(run.layers) == ["Counting"]
+            torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+
+        inside = nn.Sequential(Plain(), torch.compile(Plain(), backend="eager"))  # pyright: ignore
+        expected = inside(x)
+        with regard.watch(inside, SEE) as run:
+            out = inside(x)
+        assert len(run.layers) == 2
+        torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+        before = Counting.calls
+        model(x)
+        assert Counting.calls == before  # compiled again
+
+
+def test_the_stance_of_the_compiler_is_put_back_by_the_last_watch() -> None:
+    import torch._dynamo.eval_frame as frame
+
+    torch.compile(Plain(), backend="eager")
+    one, two = regard.watch(Plain()), regard.watch(Plain())
+    before = frame._stance.stance
+    one.__enter__()
+    two.__enter__()
+    for each, after in ((one, "force_eager"), (two, before)):
+        with pytest.warns(UserWarning, match="no attention"):
+            each.__exit__(None, None, None)
+        assert frame._stance.stance == after
 
 
 def test_transforms_and_compiled_models_are_refused() -> None:

@@ -356,6 +356,36 @@ def test_attention_that_is_written_by_hand_is_named() -> None:
     assert list(run.layers) == ["1"]
 
 
+class Flat(nn.Module):
+    """One head, without an axis for it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x @ x.mT).softmax(-1) @ x
+
+
+class PooledAttn(nn.Module):
+    """One query for all: (B, N) scores."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + (x.sum(-1).softmax(-1)[..., None] * x).sum(1, keepdim=True)
+
+
+class Router(nn.Module):
+    """A softmax that is no attention."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * x.softmax(-1)
+
+
+def test_attention_that_is_written_by_hand_is_named_whatever_its_axes() -> None:
+    model = nn.Sequential(Flat(), PooledAttn(), Router(), Flat(), OwnAttention())
+    words = "compute attention in their own way"
+    with pytest.warns(UserWarning, match=words), regard.watch(model) as run:
+        model(torch.randn(B, N, H * D))
+    assert list(run.layers) == ["4"]
+    assert [line.partition(":")[0] for line in run.unseen] == ["0 and 1 more", "1"]
+
+
 def test_an_empty_run_is_never_silent() -> None:
     model = nn.Linear(3, 3)
     with pytest.warns(UserWarning, match="no attention was computed"), regard.watch(model):
@@ -400,11 +430,13 @@ def test_a_blocked_link_is_masked_and_nothing_else_changes(
 
 def test_a_cut_that_names_no_layer_is_said() -> None:
     model = OwnAttention()
-    with (
-        pytest.warns(UserWarning, match="no layer 'elsewhere'"),
-        regard.watch(model, cut={"elsewhere": [0]}),
-    ):
-        model(torch.randn(B, N, H * D))
+    layers: list[str | int] = [9, "qkv"]
+    for layer in layers:
+        with (
+            pytest.warns(UserWarning, match=f"no layer {layer!r}"),
+            regard.watch(model, cut={layer: [0]}),
+        ):
+            model(torch.randn(B, N, H * D))
     with pytest.raises(ValueError, match="from 0 to 2"), regard.watch(model, cut={0: [3]}):
         model(torch.randn(B, N, H * D))
 

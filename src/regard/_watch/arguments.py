@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard._attention.checks import check, check_dropout, check_see
 from regard._watch.call import Call, as_autocast
+from regard._watch.masks import meaning_of
 from regard.observation import See
 from regard.run import Options
 
@@ -40,9 +41,11 @@ def sdpa_call(
     q, k, v = as_autocast(*(_four_axes(x) for x in tensors))
     if k.shape[0] == v.shape[0] == 1 != q.shape[0]:
         k, v = (x.expand(q.shape[0], -1, -1, -1) for x in (k, v))
+    if not enable_gqa and k.shape[1] != v.shape[1]:  # one of them is for all heads
+        k, v = (x.expand(-1, q.shape[1], -1, -1) if x.shape[1] == 1 else x for x in (k, v))
     if k.shape[:3] != v.shape[:3] or k.shape[3] != q.shape[3] or k.shape[0] != q.shape[0]:
         return None
-    if q.shape[1] != k.shape[1] and (not enable_gqa or not k.shape[1] or q.shape[1] % k.shape[1]):
+    if q.shape[1] != k.shape[1] and not _are_grouped(q.shape[1], k.shape[1], enable_gqa):
         return None
     mask = bias = None
     if attn_mask is not None:
@@ -55,8 +58,33 @@ def sdpa_call(
         scale=scale,
         position=0 if is_causal else None,  # PyTorch's flag is aligned to the first key
     )
-    cross = q.shape[2] != k.shape[2] and not is_causal
-    return Call(q, k, v, options, dropout, cross, *_padding_of(q, k, options))
+    return _call(q, k, v, options, dropout)
+
+
+def _are_grouped(heads: int, kv_heads: int, enable_gqa: bool) -> bool:
+    """May so many heads share so few keys? PyTorch broadcasts a single one unasked."""
+    return kv_heads == 1 or (enable_gqa and kv_heads > 0 and heads % kv_heads == 0)
+
+
+def _call(
+    q: Tensor, k: Tensor, v: Tensor, options: Options, dropout: float, backend: str | None = None
+) -> Call:
+    """A call with what its masks mean. Queries that are not as many as the keys, and may look
+    anywhere, are taken for those of another sequence."""
+    found = meaning_of(q, k, options)
+    cross = q.shape[2] != k.shape[2] and not found.looks_back
+    return Call(
+        q,
+        k,
+        v,
+        found.options,
+        dropout,
+        cross,
+        found.queries,
+        found.keys,
+        grows=found.grows,
+        backend=backend,
+    )
 
 
 def own_call(
@@ -85,10 +113,7 @@ def own_call(
         sinks=problem.sinks,
         position=problem.position,
     )
-    cross = q.shape[2] != k.shape[2] and not meant.causal
-    padding = _padding_of(q, k, meant)
-    dropout = check_dropout(name, dropout)
-    return Call(q, k, v, meant, dropout, cross, *padding, backend=backend)
+    return _call(q, k, v, meant, check_dropout(name, dropout), backend)
 
 
 def _four_axes(x: Tensor) -> Tensor:
@@ -111,42 +136,25 @@ def _mask_axes(mask: Tensor, query: Tensor) -> Tensor:
     return _four_axes(mask)
 
 
-def _padding_of(q: Tensor, k: Tensor, options: Options) -> tuple[Tensor | None, Tensor | None]:
-    """Which queries (B, Nq) and keys (B, Nk) are real; None: all. Shut keys are padding.
-
-    As many queries as keys are taken for the same tokens.
-    """
-    batch, n_keys = k.shape[0], k.shape[2]
-    keys = None
-    if options.lengths is not None:
-        keys = torch.arange(n_keys, device=k.device) < options.lengths[:, None]
-    for given in (options.mask, options.bias):
-        if given is None or given.shape[1:3] != (1, 1) or given.shape[3] != n_keys:
-            continue
-        open_ = given[:, 0, 0]
-        if open_.dtype != torch.bool:
-            open_ = open_ > torch.finfo(open_.dtype).min / 2
-        open_ = open_.expand(batch, n_keys)
-        keys = open_ if keys is None else keys & open_
-    return (keys if q.shape[2] == n_keys else None), keys
-
-
 def with_padding(call: Call, padding: Tensor, cross: bool | None) -> Call:
     """The call with PyTorch's key_padding_mask (B, Nk): True, or −inf, is padding."""
+    options = call.options
     if padding.dtype == torch.bool:
-        keys = ~padding
-        added = keys[:, None, None, :]
-        mask = added if call.options.mask is None else call.options.mask & added
-        options = replace(call.options, mask=mask)
+        added = ~padding[:, None, None, :]
+        mask = added if options.mask is None else options.mask & added
+        options = replace(options, mask=mask)
     else:
-        keys = padding > torch.finfo(padding.dtype).min / 2
         added = padding[:, None, None, :]
-        bias = added if call.options.bias is None else call.options.bias + added
-        options = replace(call.options, bias=bias)
-    queries = None
-    if not cross and call.q.shape[2] == call.k.shape[2]:
-        queries = keys  # of itself: a padded token is a padded query, too
-    return replace(call, options=options, keys=keys, queries=queries)
+        bias = added if options.bias is None else options.bias + added
+        options = replace(options, bias=bias)
+    found = meaning_of(call.q, call.k, options)
+    return replace(
+        call,
+        options=found.options,
+        keys=found.keys,
+        queries=None if cross else found.queries,
+        grows=found.grows or call.grows,
+    )
 
 
 def merged_mask(

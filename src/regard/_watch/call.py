@@ -25,7 +25,8 @@ class Call:
     `queries` (B, Nq) and `keys` (B, Nk) say which are real tokens, None: all. `start` is the
     position of the first key in the text, which is not 0 where a cache forgets. `said` is whether
     `cross` was told by the caller, not guessed from the lengths. `links` are blocked, by query:
-    {query: [(head, key), …]}.
+    {query: [(head, key), …]}. `grows` says that no query looks ahead, so that more tokens may
+    follow, though `options` do not.
     """
 
     q: Tensor
@@ -39,6 +40,7 @@ class Call:
     start: int = 0
     said: bool = False
     backend: str | None = None
+    grows: bool = False
     links: dict[int, list[tuple[int, int]]] = field(
         default_factory=dict[int, list[tuple[int, int]]]
     )

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from regard._watch.call import Call
 from regard.observation import shown
 
-__all__ = ["Cuts", "Link"]
+__all__ = ["Cuts", "LayerName", "Link", "is_meant"]
 
-Link = tuple[str | int, int | None, int | None, int]  # layer, head, query, key
+LayerName = str | int
+Link = tuple[LayerName, int | None, int | None, int]  # layer, head, query, key
+
+
+def is_meant(layer: LayerName, name: str, number: int) -> bool:
+    """Is it the module of this name, by its name, a pattern or its number?"""
+    if isinstance(layer, int):
+        return layer == number
+    return layer == name or fnmatchcase(name, layer)
 
 
 class Cuts:
@@ -19,10 +29,10 @@ class Cuts:
 
     def __init__(
         self,
-        cut: Mapping[str | int, Iterable[int]] | None,
+        cut: Mapping[LayerName, Iterable[int]] | None,
         block: Iterable[Link] | None,
     ) -> None:
-        self._heads: dict[str | int, tuple[int, ...]] = {}
+        self._heads: dict[LayerName, tuple[int, ...]] = {}
         if not isinstance(cast("object", cut), Mapping | None):
             raise TypeError(
                 f"watch(): cut must be {{layer: heads}}; got {shown(cut)}. "
@@ -45,21 +55,36 @@ class Cuts:
             self._links.append((_layer(layer), *numbers))  # pyright: ignore[reportArgumentType]
         self._used: set[object] = set()
 
+    def check_names(self, names: Collection[str]) -> None:
+        """Refuse a layer that is no module of the model, `names` being all of them."""
+        given = [("cut", layer) for layer in self._heads]
+        given += [("block", link[0]) for link in self._links]
+        for argument, layer in given:
+            if isinstance(layer, int) or any(is_meant(layer, name, -1) for name in names):
+                continue
+            close = difflib.get_close_matches(layer, names, n=3, cutoff=0.4)
+            hint = f"Close to it are {', '.join(map(repr, close))}. " if close else ""
+            raise ValueError(
+                f"watch(): a layer of {argument} must be the name of a module, a pattern of names "
+                f"or a number; got {shown(layer)}, and the model has none of that name. {hint}"
+                "run.layers of a first run has the names."
+            )
+
     def apply(self, name: str, index: int, call: Call) -> tuple[Call, tuple[int, ...]]:
         """The call without the links that are blocked in this layer, and its heads to cut."""
         heads: tuple[int, ...] = ()
         n_heads = call.q.shape[1]
-        for layer in (name, index):
-            if layer in self._heads:
+        for layer, numbers in self._heads.items():
+            if is_meant(layer, name, index):
                 self._used.add(layer)
-                heads += self._heads[layer]
+                heads += numbers
         first = call.position + call.start  # where the first query of this call stands
         last, n_keys = first + call.q.shape[2], call.start + call.k.shape[2]
         everywhere: list[tuple[int | None, int | None, int]] = []
         rows: dict[int, list[tuple[int, int]]] = {}
         for link in self._links:
             layer, head, query, key = link
-            if layer not in (name, index):
+            if not is_meant(layer, name, index):
                 continue
             if head is not None:
                 _check_heads(name, (head,), n_heads)
@@ -101,7 +126,7 @@ def _check_heads(name: str, heads: tuple[int, ...], n_heads: int) -> None:
             )
 
 
-def _layer(layer: object) -> str | int:
+def _layer(layer: object) -> LayerName:
     if isinstance(layer, str) or (isinstance(layer, int) and not isinstance(layer, bool)):
         return layer
     raise TypeError(

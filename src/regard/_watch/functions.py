@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import (
     TorchFunctionMode,
+    _get_current_function_mode,
     _get_current_function_mode_stack,
     _pop_mode,
     _push_mode,
@@ -24,7 +25,7 @@ from regard._watch.arguments import is_same, merged_mask, own_call, sdpa_call, w
 from regard._watch.call import Call
 from regard.observation import See
 
-__all__ = ["Functions"]
+__all__ = ["Functions", "working"]
 
 _sdpa = F.scaled_dot_product_attention
 _mha = F.multi_head_attention_forward
@@ -39,7 +40,7 @@ class Functions(TorchFunctionMode):
 
     `is_on` says whether a watched module is running, without which nothing is touched. `attend`
     gets the call, and gives the output and the call as it was computed. `missed` is told of
-    attention that only PyTorch can compute, `softmax` of every softmax with three axes or more.
+    attention that only PyTorch can compute, `softmax` of every softmax with two axes or more.
     """
 
     def __init__(
@@ -57,6 +58,11 @@ class Functions(TorchFunctionMode):
 
     def enter(self) -> None:
         _push_mode(self)
+
+    @property
+    def is_on_top(self) -> bool:
+        """Is it the mode that sees everything first, in this thread?"""
+        return bool(torch._C._len_torch_function_stack()) and _get_current_function_mode() is self
 
     @property
     def is_entered(self) -> bool:
@@ -78,7 +84,7 @@ class Functions(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if not self._is_on():
+        if _work.depth or not self._is_on():
             return func(*args, **kwargs)
         if func is _sdpa or func is scaled_dot_product_attention:
             return self._sdpa(*args, **kwargs, function=func)
@@ -86,7 +92,7 @@ class Functions(TorchFunctionMode):
             return self._mha(args, kwargs)
         if func is attention:
             return self._own(*args, **kwargs)
-        if func in _SOFTMAX and args and isinstance(args[0], Tensor) and args[0].dim() >= 3:
+        if func in _SOFTMAX and args and isinstance(args[0], Tensor) and args[0].dim() >= 2:
             self._softmax(args[0])
         return func(*args, **kwargs)
 
@@ -132,7 +138,7 @@ class Functions(TorchFunctionMode):
         see: See | None = options.get("see")
         if see is None:
             return out
-        with torch.no_grad():  # the caller's look is his own: other queries, other sizes
+        with torch.no_grad(), working():  # the caller's look is his own: other queries, other sizes
             return out, call.look(see)
 
     # ── nn.MultiheadAttention ─────────────────────────────────────────────────────────────────
@@ -161,18 +167,38 @@ class Functions(TorchFunctionMode):
                 extra["padding"] = padding
             return self._sdpa(*inner_args, **inner_kwargs, **extra)
 
-        with _sdpa_replaced(ours):
-            output, _ = _mha(**inner)
-        if not wants_weights:
-            return output, None
-        graph = torch.is_grad_enabled() and output.requires_grad
-        if graph or not calls:
-            # Weights that may be trained are PyTorch's own, as they carry its graph.
-            return output, _mha(**given)[1]
-        call = calls[-1]
-        found = weights(call.q, call.k, **call.options.arguments()).to(output.dtype)
-        found = found.mean(1) if average else found
-        return output, found if query.dim() == 3 else found[0]
+        with working():
+            with _sdpa_replaced(ours):
+                output, _ = _mha(**inner)
+            if not wants_weights:
+                return output, None
+            graph = torch.is_grad_enabled() and output.requires_grad
+            if graph or not calls:
+                # Weights that may be trained are PyTorch's own, as they carry its graph.
+                return output, _mha(**given)[1]
+            call = calls[-1]
+            found = weights(call.q, call.k, **call.options.arguments()).to(output.dtype)
+            found = found.mean(1) if average else found
+            return output, found if query.dim() == 3 else found[0]
+
+
+class _Work(threading.local):
+    """How deep this thread is in the work of a watch, which no watch is to look at."""
+
+    depth = 0
+
+
+_work = _Work()
+
+
+@contextmanager
+def working() -> Generator[None]:
+    """What is computed inside is the work of a watch: every mode of ours lets it pass."""
+    _work.depth += 1
+    try:
+        yield
+    finally:
+        _work.depth -= 1
 
 
 class _Replaced(threading.local):

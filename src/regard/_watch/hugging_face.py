@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from regard._watch.call import Call, as_autocast
+from regard._watch.masks import Meaning, meaning_of
 from regard.run import Options
 
 __all__ = ["HuggingFace", "Pattern"]
@@ -31,7 +33,10 @@ Attend = Callable[[nn.Module, Call], tuple[Tensor, Call] | None]
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Which keys a query may attend to, said by position and padding instead of N × N."""
+    """Which keys a query may attend to, said by position and padding instead of N × N.
+
+    A model that computes with its mask, or asks it for what is not here, gets `whole` instead.
+    """
 
     causal: bool
     window: tuple[int | None, int | None] | None
@@ -40,6 +45,7 @@ class Pattern:
     keys: Tensor | None  # (B, Nk), True where there is a real token
     queries: Tensor | None  # (B, Nq)
     shape: tuple[int, int, int, int]  # of the mask that it stands for
+    make: Callable[[], Tensor]  # that mask, as transformers would have made it
     mask: Tensor | None = None  # (B, 1, Nq, Nk), for a pattern that has no such name
     dtype: torch.dtype = torch.bool
     ndim: int = 4
@@ -58,6 +64,69 @@ class Pattern:
 
     def detach(self) -> Pattern:
         return self
+
+    @cached_property
+    def whole(self) -> Tensor:
+        """The mask that it stands for, (B, 1, Nq, Nk)."""
+        return self.make()
+
+    @property
+    def shuts_nothing(self) -> bool:
+        return not self.causal and self.window is None and self.keys is None and self.mask is None
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return func(*_made_whole(args), **_made_whole(kwargs or {}))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.whole, name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.whole[index]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __add__(self, other: Any) -> Any:
+        # What shuts nothing is no mask to transformers, and adds nothing.
+        return other if self.shuts_nothing else self.whole + other
+
+    __radd__ = __add__
+
+
+def _made_whole(x: Any) -> Any:
+    """The same with masks in the place of patterns, however deep in lists they are."""
+    if isinstance(x, Pattern):
+        return x.whole
+    if isinstance(x, dict):
+        return {key: _made_whole(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return type(x)(_made_whole(each) for each in x)
+    return x
+
+
+def _let_operators_through() -> None:
+    """Give patterns the operators of tensors, which Python asks the class for."""
+
+    def through(name: str) -> Callable[..., Any]:
+        def operate(self: Pattern, *args: Any) -> Any:
+            return getattr(self.whole, name)(*_made_whole(args))
+
+        return operate
+
+    both = ("sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul")
+    names = [f"__{name}__" for name in (*both, *(f"r{each}" for each in both))]
+    names += [f"__{name}__" for name in ("neg", "invert", "lt", "le", "gt", "ge", "eq", "ne")]
+    for name in (*names, "__bool__", "__abs__", "__iter__"):
+        setattr(Pattern, name, through(name))
+    Pattern.__hash__ = object.__hash__
+
+
+_let_operators_through()
 
 
 class HuggingFace:
@@ -109,6 +178,12 @@ class HuggingFace:
         self._before[id(config)] = config, said, count + 1
         config._attn_implementation_internal = NAME
 
+    @classmethod
+    def said_before(cls, config: Any) -> str | None:
+        """The implementation that a config names while nobody watches."""
+        found = cls._before.get(id(config))
+        return getattr(config, "_attn_implementation", None) if found is None else found[1]
+
     def leave(self) -> None:
         from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -156,9 +231,8 @@ def _attention(
             f"got {', '.join(sorted(unknown))}. Nothing is left out silently: please report it; "
             'model.set_attn_implementation("eager") runs without being watched.'
         )
-    options, queries, keys, start = _options(
-        module, query, key, attention_mask, is_causal, sliding_window
-    )
+    meaning, start = _meaning(module, query, key, attention_mask, is_causal, sliding_window)
+    options = meaning.options
     bias = position_bias if options.bias is None else options.bias
     if position_bias is not None and options.bias is not None:
         bias = options.bias + position_bias
@@ -167,7 +241,10 @@ def _attention(
     sinks = None if s_aux is None else s_aux.to(query.dtype)
     options = replace(options, scale=scaling, softcap=softcap, bias=bias, sinks=sinks)
     query, key, value = as_autocast(query, key, value)
-    call = Call(query, key, value, options, dropout, False, queries, keys, start)
+    queries, keys = meaning.queries, meaning.keys
+    call = Call(
+        query, key, value, options, dropout, False, queries, keys, start, grows=meaning.grows
+    )
     for active in reversed(HuggingFace._active):
         done = active._attend(module, call)
         if done is not None:
@@ -179,37 +256,44 @@ def _attention(
     return out.transpose(1, 2).contiguous(), found
 
 
-def _options(
+def _meaning(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
     mask: Pattern | Tensor | None,
     is_causal: bool | None,
     sliding_window: int | None,
-) -> tuple[Options, Tensor | None, Tensor | None, int]:
+) -> tuple[Meaning, int]:
+    """What the mask means, and the position of the first key."""
+    n_queries, n_keys = query.shape[2], key.shape[2]
     if isinstance(mask, Pattern):
         if mask.mask is not None:
-            chosen = mask.mask[..., : key.shape[2]]
-            return Options(mask=chosen, position=mask.position), mask.queries, None, mask.start
+            options = Options(mask=mask.mask[..., :n_keys], position=mask.position)
+            found = meaning_of(query, key, options)
+            if found.queries is None and mask.queries is not None:
+                found = replace(found, queries=mask.queries)
+            return found, mask.start
         keys = mask.keys
-        if keys is not None and keys.shape[1] != key.shape[2]:
-            keys = keys[:, : key.shape[2]]
+        if keys is not None and keys.shape[1] != n_keys:
+            keys = keys[:, :n_keys]
         options = Options(causal=mask.causal, window=mask.window, position=mask.position)
         if keys is not None:
             options = replace(options, mask=keys[:, None, None, :])
-        return options, mask.queries, keys, mask.start
+        return Meaning(options, mask.queries, keys), mask.start
     if isinstance(mask, Tensor):
-        mask = mask[..., : key.shape[2]]
-        if mask.dtype == torch.bool:
-            return Options(mask=mask), None, None, 0
-        return Options(bias=mask), None, None, 0
+        mask = mask[..., :n_keys]
+        options = Options(mask=mask) if mask.dtype == torch.bool else Options(bias=mask)
+        return meaning_of(query, key, options), 0
     # Without a mask the module says what it is, as for PyTorch's SDPA, aligned to the first key.
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    causal = bool(causal) and query.shape[2] > 1
+    if HuggingFace.said_before(getattr(module, "config", None)) == "eager" and is_causal is None:
+        causal = False  # eager attention knows masks only
     if not causal:
-        return Options(), None, None, 0
+        return Meaning(Options(position=0)), 0
+    if n_queries == 1:  # the last one, which may look at everything
+        return Meaning(Options(causal=True)), 0
     window = None if sliding_window is None else (sliding_window - 1, None)
-    return Options(causal=True, window=window, position=0), None, None, 0
+    return Meaning(Options(causal=True, window=window, position=0)), 0
 
 
 def _wants_weights(others: dict[str, Any]) -> bool:
@@ -234,9 +318,9 @@ def _mask(
     use_vmap: bool = False,
     device: torch.device | str = "cpu",
     **others: Any,
-) -> Pattern:
+) -> Pattern | None:
     """What transformers asks for a mask with; what it gets is a pattern."""
-    from transformers.masking_utils import causal_mask_function, sdpa_mask
+    from transformers.masking_utils import causal_mask_function
 
     if isinstance(attention_mask, Pattern):
         return attention_mask  # made already, for all layers of a kind
@@ -255,27 +339,67 @@ def _mask(
             keys = queries = None
         elif queries.shape[1] != q_length:
             queries = None
+    before = HuggingFace.said_before(others.get("config"))
+    make = partial(
+        _whole_mask,
+        before == "eager",
+        batch_size=batch_size,
+        q_length=q_length,
+        kv_length=kv_length,
+        q_offset=q_offset,
+        kv_offset=kv_offset,
+        mask_function=function,
+        attention_mask=attention_mask,
+        use_vmap=use_vmap,
+        device=device,
+        **others,
+    )
+    dtype = others.get("dtype", torch.float32) if before == "eager" else torch.bool
     position = q_offset - kv_offset
+    pattern = partial(
+        Pattern, position=position, start=kv_offset, keys=keys, shape=size, make=make, dtype=dtype
+    )
     shape = _recognise(function)
     if shape is not None and not use_vmap:
         causal, window = shape
+        if keys is None and not kv_offset and _is_left_out(before, shape, size, others):
+            return None
         # Queries of another sequence than the keys' have a padding of their own.
         if not causal and q_length != kv_length:
             queries = None
-        return Pattern(causal, window, position, kv_offset, keys, queries, size)
-    whole = sdpa_mask(
-        batch_size,
-        q_length,
-        kv_length,
-        q_offset,
-        kv_offset,
-        function,
-        attention_mask,
-        allow_is_causal_skip=False,
-        use_vmap=use_vmap,
-        device=device,
-    )
-    return Pattern(False, None, position, kv_offset, keys, queries, size, whole)
+        return pattern(causal, window, queries=queries)
+    whole = make() if before != "eager" else _whole_mask(False, **make.keywords)
+    return pattern(False, None, queries=queries, mask=whole)
+
+
+def _whole_mask(is_eager: bool, **given: Any) -> Tensor:
+    """The mask that transformers makes for its sdpa, or for its eager attention."""
+    from transformers.masking_utils import eager_mask, sdpa_mask
+
+    given |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+    whole = eager_mask(**given) if is_eager else sdpa_mask(**given)
+    assert whole is not None
+    return whole
+
+
+def _is_left_out(
+    before: str | None,
+    shape: tuple[bool, tuple[int | None, int | None] | None],
+    size: tuple[int, int, int, int],
+    others: dict[str, Any],
+) -> bool:
+    """Would transformers have made no mask, all tokens being real?
+
+    A model may go another way without one: the same that it goes unwatched.
+    """
+    causal, window = shape
+    _, _, n_queries, n_keys = size
+    if window is not None and n_keys >= (others.get("local_size") or 0):
+        return False
+    if not causal:
+        return before in ("sdpa", "eager") and bool(others.get("allow_is_bidirectional_skip"))
+    allowed = before == "sdpa" and bool(others.get("allow_is_causal_skip", True))
+    return allowed and n_queries in (1, n_keys)
 
 
 def _recognise(

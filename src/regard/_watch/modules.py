@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 __all__ = ["Modules", "Running"]
 
 # Arguments under which a module gets the sequence that it looks at, if it is another one.
-_OTHER_SEQUENCE = ("key_value_states", "memory", "context")
+_OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "memory", "context")
 
 
 @dataclass
@@ -90,9 +90,10 @@ class Modules:
         stack = self._stack()
         return stack[-1] if stack else None
 
-    def is_running(self, part: str) -> bool:
-        """Is there a module on the stack whose class name has `part` in it, whatever its case?"""
-        return any(part in type(each.module).__name__.lower() for each in self._stack())
+    def is_in_attention(self) -> bool:
+        """Is a module running whose class says that it is attention?"""
+        names = (type(each.module).__name__.lower() for each in self._stack())
+        return any("attention" in name or "attn" in name for name in names)
 
     def of(self, module: nn.Module) -> Running | None:
         """The running module that is `module`, or, if it is not on the stack, itself."""

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard._attention import attention
 from regard._watch.call import Call, weights_at
+from regard._watch.tokens import Text
 from regard.observation import Observation, See
 from regard.run import Layer, Options
 
@@ -37,6 +38,10 @@ class Record:
     cross: bool
     see: See
     keep: Keep = frozenset()
+    number: int = 0  # of the layer, in the order of computation
+    nth: int = 0  # which call of the module it was in its pass
+    text: Text | None = None
+    is_asked: bool = True  # for map and received: else they are left out without a word
     pieces: list[_Piece] = field(default_factory=list[_Piece])
     options: Options = field(default_factory=Options)
     keys: Tensor | None = None
@@ -50,6 +55,7 @@ class Record:
     _last: Tensor | None = None
     _first_real: Tensor | None = None  # (B or 1, 1): where the first real token stands
     _blocked: bool = False  # links of single queries
+    _grows: bool = False
     # Of what is held but not copied: the tensor, and how often it had been written to.
     _versions: dict[str, tuple[Tensor, int]] = field(default_factory=dict[str, tuple[Tensor, int]])
     # Of a cache that forgets: all keys, and which are real, as they came.
@@ -74,7 +80,7 @@ class Record:
         if self.cross:
             if end != self.end:
                 return False
-        elif end != self.end + call.q.shape[2] or not call.options.causal:
+        elif end != self.end + call.q.shape[2] or not (call.options.causal or call.grows):
             return False
         last = self.end - 1 - call.start
         if not 0 <= last < n_keys or not torch.equal(call.k[:, :, last : last + 1], self._last):
@@ -121,6 +127,7 @@ class Record:
                 call.options, position=self.options.position, lengths=call.options.lengths
             )
         self.keys = call.keys
+        self._grows = call.grows
         self.kv_heads = call.k.shape[1]
         self.start, self.end = call.start, call.start + n_keys
 
@@ -210,7 +217,7 @@ class Record:
                 self.options, mask=self._rows("mask", False), bias=self._rows("bias", 0.0)
             )
         elif len(pieces) > 1:
-            self.options = replace(self.options, bias=None)  # it was the last query's
+            self.options = self._of_all_queries()
         if len(pieces) > 1:
             seen = self._joined()
         queries = None
@@ -259,6 +266,29 @@ class Record:
                 "blocked. Blocking a key for every query (query None) leaves them."
             )
 
+    def _of_all_queries(self) -> Options:
+        """The options without what was the last call's alone."""
+        options, mask = self.options, self.options.mask
+        if mask is not None and (mask.shape[-2] > 1 or mask.shape[-3] == 1):
+            mask = None if self.keys is None else self.keys[:, None, None, :]
+        return replace(options, mask=mask, bias=None, causal=options.causal or self._grows)
+
+    def with_known_keys(self, call: Call) -> Call:
+        """A step of this record. What is shut to its one query need not be padding: which of the
+        keys before it are real is known, and the query itself is."""
+        if call.keys is None:
+            return call
+        old = self.keys
+        if old is None:
+            old = call.keys.new_ones((call.keys.shape[0], self.end))
+        if old.shape[1] >= call.keys.shape[1]:
+            return call
+        new = call.keys.shape[1] - old.shape[1]
+        if torch.equal(call.keys[:, : old.shape[1]], old):
+            return replace(call, queries=call.keys[:, -call.q.shape[2] :])
+        keys = torch.nn.functional.pad(old, (0, new), value=True)
+        return replace(call, keys=None if bool(keys.all()) else keys, queries=None)
+
     def _rows(self, name: str, fill: float | bool) -> Tensor | None:
         """A mask or bias of all pieces, one row a query, if it differs among them."""
         parts = [getattr(piece, name) for piece in self.pieces]
@@ -267,7 +297,9 @@ class Record:
         rows: list[Tensor] = []
         for piece, x in zip(self.pieces, parts, strict=True):
             n_queries = piece.seen.lse.shape[2]
-            if x is None:
+            if x is None and name == "mask" and self.keys is not None:
+                x = self.keys[:, None, None, : piece.n_keys]
+            elif x is None:
                 like = next(each for each in parts if each is not None)
                 x = like.new_full((1, 1, 1, 1), not fill if name == "mask" else fill)
             while x.dim() < 4:
@@ -303,6 +335,8 @@ class Record:
         if self._blocked:
             return seen
         if self.pieces[0].q is None or self.k is None:
+            if not self.is_asked:
+                return seen
             wanted = "map and received" if self.see.map and self.see.received else "map"
             if self.see.map is None:
                 wanted = "received"
@@ -336,7 +370,11 @@ def _all_real(piece: _Piece) -> Tensor:
 def _is_of_keys(call: Call) -> bool:
     """Is the mask the padding of the keys, and so the same for every query, also of later calls?"""
     mask = call.options.mask
-    return mask is None or (call.keys is not None and mask.shape[-2] == 1 == mask.shape[1])
+    if mask is None:
+        return True
+    if call.keys is None or mask.dim() < 4 or mask.shape[2] != 1 or mask.shape[1] != 1:
+        return False
+    return torch.equal(mask[:, 0, 0].expand_as(call.keys), call.keys)
 
 
 def _real(index: Tensor, keys: Tensor | None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -9,22 +10,19 @@ from torch import Tensor
 
 from regard.text import Token
 
-__all__ = ["TokenIds", "tokens_of"]
+__all__ = ["Names", "Text", "TokenIds"]
 
 
-class TokenIds:
-    """The token ids that a model is given, which grow while it generates."""
+class Text:
+    """The token ids of one pass, or of a prompt and what is generated from it."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int) -> None:
+        self.first = first  # how many sequences were read before
+        self.grows = False
         self._ids: dict[str, Tensor | None] = {"": None, "decoder": None}
-        self._grows = False
 
-    def take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Look for ids among the arguments of one forward pass."""
-        first = next((x for x in args if isinstance(x, Tensor)), None)
-        self._grows = _has_past(kwargs)
-        own = kwargs.get("input_ids", first)
-        decoder = kwargs.get("decoder_input_ids")
+    def take(self, own: Any, decoder: Any) -> None:
+        """The ids of one forward pass."""
         if decoder is None:
             self._ids["decoder"] = None
             self._ids[""] = self._grown(self._ids[""], own)
@@ -35,7 +33,7 @@ class TokenIds:
 
     def _grown(self, old: Tensor | None, given: Any) -> Tensor | None:
         ids = _ids(given)
-        if ids is None or not self._grows:
+        if ids is None or not self.grows:
             return ids
         if old is None or len(old) != len(ids):
             return None
@@ -43,16 +41,61 @@ class TokenIds:
 
     def forget(self) -> None:
         """Sequences have changed places, as beams do: whose tokens are whose is not known."""
-        if self._grows:
+        if self.grows:
             self._ids = dict.fromkeys(self._ids)
 
-    def all(self) -> Tensor | None:
+    @property
+    def ids(self) -> Tensor | None:
         return self._ids[""]
+
+    def part(self, name: str) -> str:
+        """Which ids a module reads: "decoder", or "" for all others."""
+        is_decoders = self._ids["decoder"] is not None and "decoder" in name.split(".")
+        return "decoder" if is_decoders else ""
+
+    def of(self, part: str) -> Tensor | None:
+        return self._ids[part]
+
+
+class TokenIds:
+    """The texts that a model is given, by the thread that it runs in."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._sequences = 0
+        self.count = 0
+        self.last: Text | None = None  # in whichever thread
+
+    def take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Look for ids among the arguments of one forward pass."""
+        own = kwargs.get("input_ids", next((x for x in args if isinstance(x, Tensor)), None))
+        grows = _has_past(kwargs)
+        text = self.current if grows else None
+        with self._lock:
+            if text is None:
+                text = Text(self._sequences)
+                self.count += 1
+                ids = _ids(own)
+                self._sequences += 0 if ids is None else len(ids)
+            self._local.text = self.last = text
+        text.grows = grows
+        text.take(own, kwargs.get("decoder_input_ids"))
+
+    @property
+    def current(self) -> Text | None:
+        """What is being read in this thread."""
+        return getattr(self._local, "text", None)
+
+    @property
+    def sequences(self) -> int:
+        """How many were read, one pass after the other."""
+        return self._sequences
 
     def of(self, name: str, n_keys: int) -> Tensor | None:
         """The ids of all keys of a module, None if they are not known."""
-        is_decoders = self._ids["decoder"] is not None and "decoder" in name.split(".")
-        ids = self._ids["decoder" if is_decoders else ""]
+        text = self.current
+        ids = None if text is None else text.of(text.part(name))
         return ids if ids is not None and ids.shape[1] == n_keys else None
 
 
@@ -68,28 +111,59 @@ def _has_past(kwargs: dict[str, Any]) -> bool:
     return past is not None and (length is None or int(length()) > 0)
 
 
-def tokens_of(
-    tokenizer: Any, text: str | list[str] | None, ids: Tensor | None
-) -> list[list[Token]] | None:
-    """The tokens of each sequence; spans where the text gives the same ids, else those of a text
-    put together from the tokens."""
-    if tokenizer is None:
-        return None
-    texts = [text] if isinstance(text, str) else text
-    if ids is None:
-        if texts is None:
+class Names:
+    """Names for the tokens of texts: what a tokenizer makes of them, and of what was given as text.
+
+    Texts are those of the sequences of a pass, or, if there are as many as all passes have
+    sequences, of one pass after the other.
+    """
+
+    def __init__(self, tokenizer: Any, text: str | list[str] | None, sequences: int) -> None:
+        self._tokenizer = tokenizer
+        self._texts = [text] if isinstance(text, str) else text
+        self._is_in_order = self._texts is not None and len(self._texts) == sequences
+        self._found: dict[str, bool] = {}  # was a text what the model read, in any pass?
+        self._known: dict[tuple[int, str], list[list[Token]] | None] = {}
+
+    def texts_of(self, text: Text | None) -> list[str] | None:
+        """What was given as the texts of this one."""
+        if self._texts is None or text is None or text.ids is None or not self._is_in_order:
+            return self._texts
+        return self._texts[text.first : text.first + len(text.ids)]
+
+    def of(self, text: Text | None, part: str = "") -> list[list[Token]] | None:
+        """The tokens of each sequence; spans where the text gives the same ids, else those of a
+        text put together from the tokens. None if they are not known."""
+        if self._tokenizer is None:
             return None
-        return [_with_spans(tokenizer, each)[1] for each in texts]
-    result: list[list[Token]] = []
-    for n, row in enumerate(ids.tolist()):
-        spans: list[Token] | None = None
-        if texts is not None and n < len(texts):
-            own, tokens = _with_spans(tokenizer, texts[n])
-            at = _place(own, row)
-            if at is not None:
-                spans = _pad(tokenizer, tokens, at, row, len(texts[n]))
-        result.append(spans if spans is not None else _apart(tokenizer, row))
-    return result
+        key = id(text), part
+        if key not in self._known:
+            self._known[key] = self._named(text, part)
+        return self._known[key]
+
+    def _named(self, text: Text | None, part: str) -> list[list[Token]] | None:
+        texts = None if part else self.texts_of(text)
+        ids = None if text is None else text.of(part)
+        if ids is None:
+            if texts is None:
+                return None
+            return [_with_spans(self._tokenizer, each)[1] for each in texts]
+        result: list[list[Token]] = []
+        for n, row in enumerate(ids.tolist()):
+            spans: list[Token] | None = None
+            if texts is not None and n < len(texts):
+                own, tokens = _with_spans(self._tokenizer, texts[n])
+                at = _place(own, row)
+                self._found[texts[n]] = self._found.get(texts[n], False) or at is not None
+                if at is not None:
+                    spans = _pad(self._tokenizer, tokens, at, row, len(texts[n]))
+            result.append(spans if spans is not None else _apart(self._tokenizer, row))
+        return result
+
+    @property
+    def not_read(self) -> list[str]:
+        """The texts that are not what the model read, of those that were compared."""
+        return [text for text, found in self._found.items() if not found]
 
 
 def _with_spans(tokenizer: Any, text: str) -> tuple[list[int], list[Token]]:

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from torch import nn
 
-from regard._watch.cut import Cuts, Link
+from regard._watch.cut import Cuts, LayerName, Link
 from regard._watch.monitor import Monitor
-from regard._watch.watching import LayerName, Watching
+from regard._watch.watching import Watching
 from regard.observation import See, shown
 from regard.run import Run
 
@@ -46,13 +46,15 @@ def watch(
     - `keep`: any of "q", "k", "v", "output" (of attention, for each head; and of the model, as
       `run.output`) and "vectors" (each token's after every block, for `run.effect`). With q and k
       every weight can be had later, exactly.
-    - `layers`: only these, by name, pattern ("*.3.*"), or number in the order of computation
+    - `layers`: only these, by name, pattern ("*.3.*"), or number in the order of computation. A
+      module that runs several times in one pass has as many numbers.
     - `tokenizer`, `text`: name the tokens, with their spans
-    - `cut`: {layer: heads} whose outputs are zeroed
+    - `cut`: {layer: heads} whose outputs are zeroed, layers being named in the same ways
     - `block`: links (layer, head, query, key) that are masked; None is every head, or query
     - `every`: for training: look at every n-th step only, and hand {step, layer, entropy of each
       head} to `report`, a function or a file of JSON lines, instead of keeping it
 
+    >>> import torch
     >>> layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
     >>> with watch(layer) as run, torch.no_grad():
     ...     out = layer(torch.randn(2, 5, 16))
@@ -99,6 +101,7 @@ def watch(
         text,
         Cuts(cut, block),
         monitor,
+        is_usual=see is None,
     )
 
 

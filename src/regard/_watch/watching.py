@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Any
 
@@ -17,19 +16,26 @@ from torch.overrides import _pop_mode_temporarily
 
 from regard._attention.eager import is_transformed
 from regard._watch.call import Call
-from regard._watch.cut import Cuts
-from regard._watch.functions import Functions
+from regard._watch.compiled import Uncompiled
+from regard._watch.cut import Cuts, LayerName, is_meant
+from regard._watch.functions import Functions, working
 from regard._watch.hugging_face import HuggingFace
 from regard._watch.modules import Modules, Running
 from regard._watch.monitor import Monitor
 from regard._watch.record import Record
-from regard._watch.tokens import TokenIds, tokens_of
-from regard.observation import See
-from regard.run import Run
+from regard._watch.tokens import Names, TokenIds
+from regard.observation import See, shown
+from regard.run import Layer, Run
 
-__all__ = ["LayerName", "Watching"]
+__all__ = ["Watching"]
 
-LayerName = str | int
+
+class _Pass(threading.local):
+    """What is known of the pass that a thread is in."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, int] = {}  # of each module
+        self.queries: dict[str, Tensor | None] = {}  # the real ones of each block
 
 
 class Watching(AbstractContextManager[Run]):
@@ -43,6 +49,7 @@ class Watching(AbstractContextManager[Run]):
         text: str | list[str] | None,
         cuts: Cuts,
         monitor: Monitor | None,
+        is_usual: bool,
     ) -> None:
         self._model = model
         self._see = see
@@ -51,20 +58,26 @@ class Watching(AbstractContextManager[Run]):
         self._tokenizer = tokenizer
         self._cuts = cuts
         self._monitor = monitor
+        self._is_usual = is_usual  # what is looked at, as nothing was asked for
         self._modules = Modules(model)
+        names = (name for name, _ in model.named_modules(remove_duplicate=False))
+        cuts.check_names({name or type(model).__name__ for name in names})
         self._ids = TokenIds()
-        self._records: dict[str, list[Record]] = {}
-        self._order: dict[str, int] = {}  # of the modules' first calls
-        self._skipped: dict[str, None] = {}  # modules that computed a softmax of their own
+        self._pass = _Pass()
+        self._records: list[Record] = []  # in the order of computation
+        self._latest: dict[str, dict[int, Record]] = {}  # of each module, by the nth call in a pass
+        self._numbers: dict[tuple[str, int], int] = {}  # of layers: a module, and which call of it
+        self._skipped: dict[str, nn.Module] = {}  # modules that computed a softmax of their own
         self._vectors: dict[str, Tensor] = {}
         self._output: Tensor | None = None
         self._mode = Functions(
             self._is_running, self._from_function, self._missed, self._saw_softmax
         )
         self._passes = 0
+        self._has_run = False  # any module of it
         self._wanted_layers: set[LayerName] = set()  # those asked for that were found
-        self._queries: dict[str, Tensor | None] = {}  # the real ones of each block
         self._hugging_face: HuggingFace | None = None
+        self._uncompiled = Uncompiled()
         self._entered = False
         self._run = Run(model=type(model).__name__, text=text, see=see)
 
@@ -88,6 +101,7 @@ class Watching(AbstractContextManager[Run]):
             if HuggingFace.is_needed(self._model):
                 self._hugging_face = HuggingFace(self._model, self._from_hugging_face)
                 self._hugging_face.enter()
+            self._uncompiled.enter()
             self._modules.watch(self._enter_module, self._leave_module)
             self._mode.enter()
         except BaseException:
@@ -110,6 +124,7 @@ class Watching(AbstractContextManager[Run]):
             if self in _watching:
                 _watching.remove(self)
         self._modules.release()
+        self._uncompiled.leave()
         if self._hugging_face is not None:
             self._hugging_face.leave()
 
@@ -118,10 +133,13 @@ class Watching(AbstractContextManager[Run]):
     def _enter_module(
         self, running: Running, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
+        self._has_run = True
         if running.outermost and not self._mode.is_entered:
             # Another thread, or what is computed once more on the way back.
             running.has_entered = True
             self._mode.enter()
+        if running.outermost:
+            self._pass.calls.clear()
         if running.module is self._model:
             self._passes += 1
             self._ids.take(args, kwargs)
@@ -139,6 +157,7 @@ class Watching(AbstractContextManager[Run]):
                     self._monitor.end(self._closed())
                 finally:
                     self._records.clear()
+                    self._latest.clear()
         if "vectors" in self._keep and running.name.rpartition(".")[2].isdigit():
             vector = _main_tensor(output)
             if vector is not None and vector.dim() == 3:
@@ -155,23 +174,24 @@ class Watching(AbstractContextManager[Run]):
     def _missed(self) -> None:
         running = self._modules.running()
         if running is not None:
-            self._skipped[running.name] = None
+            self._skipped[running.name] = running.module
 
     def _from_hugging_face(self, module: nn.Module, call: Call) -> tuple[Tensor, Call] | None:
         running = self._modules.of(module)
         if running is None:
             return None
-        if not torch._C._len_torch_function_stack():  # as in a thread of the model's own
+        if not self._mode.is_on_top:
             return self._attend(running, call)
-        with _pop_mode_temporarily():  # ours would only see its own work
+        with _pop_mode_temporarily():  # it would only be asked about each step of its own work
             return self._attend(running, call)
 
     def _saw_softmax(self, x: Tensor) -> None:
         running = self._modules.running()
         if running is None or x.shape[-1] < 2:
             return
-        if x.dim() >= 4 or self._modules.is_running("attention"):
-            self._skipped[running.name] = None
+        is_square = x.dim() == 3 and x.shape[-1] == x.shape[-2]
+        if x.dim() >= 4 or is_square or self._modules.is_in_attention():
+            self._skipped[running.name] = running.module
 
     def _attend(self, running: Running, call: Call) -> tuple[Tensor, Call]:
         """The output, and the call as it was computed."""
@@ -180,13 +200,25 @@ class Watching(AbstractContextManager[Run]):
                 "watch(): torch.func transforms (vmap, grad) of a watched model are not "
                 "implemented. Call the model itself."
             )
+        with working():
+            return self._look(running, call)
+
+    def _look(self, running: Running, call: Call) -> tuple[Tensor, Call]:
         name = running.name or type(running.module).__name__
         if running.cross and not call.cross:
-            call = replace(call, cross=True, said=True)
-        call = self._told_apart(name, call)
-        index = self._order.setdefault(name, len(self._order))
-        call, heads = self._cuts.apply(name, index, call)
-        wanted = self._is_wanted(name, index) and not _is_going_back()
+            # One query is at the end of its own sequence, and has the other before it as a whole.
+            causal = call.options.causal and call.q.shape[2] > 1
+            options = replace(call.options, causal=causal)
+            call = replace(call, cross=True, said=True, options=options)
+        nth = self._pass.calls.get(name, 0)
+        self._pass.calls[name] = nth + 1
+        call, record = self._told_apart(name, nth, call)
+        if record is None:
+            number = self._numbers.setdefault((name, nth), len(self._numbers))
+        else:
+            number = record.number
+        call, heads = self._cuts.apply(name, number, call)
+        wanted = self._is_wanted(name, number) and not _is_going_back()
         if self._monitor is not None and not self._monitor.is_on:
             wanted = False
         out, seen = call.compute(self._see if wanted else None)
@@ -196,74 +228,83 @@ class Watching(AbstractContextManager[Run]):
             out = torch.where(alive[:, None, None], out, 0.0)
         if wanted:
             assert seen is not None
-            record = self._record(name, call)
+            if record is None:
+                record = self._opened(name, nth, number, call)
+            record.text = self._ids.current
             tokens = self._ids.of(name, call.start + call.k.shape[2])
             record.add(call, out, seen, tokens, shares=self._monitor is None)
         return out, call
 
-    def _told_apart(self, name: str, call: Call) -> Call:
-        """The call, known to be of one sequence or of two, and with its padded queries."""
-        records = self._records.get(name)
-        if call.cross and not call.said and call.q.shape[2] == 1 and records:
+    def _told_apart(self, name: str, nth: int, call: Call) -> tuple[Call, Record | None]:
+        """The call, known to be of one sequence or of two, and with its padded queries; and the
+        record that it goes on, if it does."""
+        latest = self._latest.get(name, {})
+        records = [latest[nth]] if nth in latest else []
+        records += [record for n, record in reversed(latest.items()) if n != nth]
+        if call.cross and not call.said and call.q.shape[2] == 1:
             # One query on more keys than before: a step of a generation, if the keys are the old.
             step = replace(
                 call,
                 cross=False,
                 options=replace(call.options, causal=True, position=call.k.shape[2] - 1),
             )
-            if records[-1].continues(step):
-                return step
+            for record in records:
+                if record.continues(step):
+                    return record.with_known_keys(step), record
+        queries = self._pass.queries
         block = _block_of(name)
-        if not call.cross:
-            self._queries[block] = call.queries
-            return call
-        own = self._queries.get(block)  # of the same tokens, when they looked at themselves
-        fits = own is not None and own.shape == (call.q.shape[0], call.q.shape[2])
-        return replace(call, queries=own if fits else None)
+        if call.cross:
+            own = queries.get(block)  # of the same tokens, when they looked at themselves
+            fits = own is not None and own.shape == (call.q.shape[0], call.q.shape[2])
+            call = replace(call, queries=own if fits else None)
+        else:
+            queries[block] = call.queries
+        return call, next((record for record in records if record.continues(call)), None)
 
     def _is_wanted(self, name: str, index: int) -> bool:
         if self._layers is None:
             return True
-        found = [
-            layer
-            for layer in self._layers
-            if (layer == index if isinstance(layer, int) else fnmatchcase(name, layer))
-        ]
+        found = [layer for layer in self._layers if is_meant(layer, name, index)]
         self._wanted_layers.update(found)
         return bool(found)
 
-    def _record(self, name: str, call: Call) -> Record:
-        records = self._records.setdefault(name, [])
-        if not records or not records[-1].continues(call):
-            if records and not call.cross:
-                self._ids.forget()
-            keep = self._keep & {"q", "k", "v", "output"}
-            records.append(Record(name, call.cross, self._see, frozenset(keep)))
-        return records[-1]
+    def _opened(self, name: str, nth: int, number: int, call: Call) -> Record:
+        """A record of its own for a call that goes on with none."""
+        latest = self._latest.setdefault(name, {})
+        text = self._ids.current
+        if nth in latest and not call.cross and text is not None:
+            text.forget()
+        keep = frozenset(self._keep & {"q", "k", "v", "output"})
+        record = Record(name, call.cross, self._see, keep, number, nth, is_asked=not self._is_usual)
+        self._records.append(record)
+        latest[nth] = record
+        return record
 
     # ── when it ends ──────────────────────────────────────────────────────────────────────────
 
-    def _closed(self) -> dict[str, Any]:
-        layers: dict[str, Any] = {}
-        for name, records in self._records.items():
-            for n, record in enumerate(records):
-                unique = name if n == 0 else f"{name}#{n + 1}"
-                layers[unique] = record.close(unique)
+    def _closed(self) -> dict[str, Layer]:
+        layers: dict[str, Layer] = {}
+        times: dict[str, int] = {}
+        for record in self._records:
+            n = times[record.name] = times.get(record.name, 0) + 1
+            unique = record.name if n == 1 else f"{record.name}#{n}"
+            layers[unique] = record.close(unique)
         return layers
 
     def _close(self, quiet: bool) -> None:
         run = self._run
         run.layers = self._closed()
-        run.token_ids = self._ids.all()
-        if not quiet:
-            run.tokens = tokens_of(self._tokenizer, run.text, run.token_ids)
+        last = self._ids.last
+        run.token_ids = None if last is None else last.ids
         run.output = self._output
         run.vectors = {
             name: vector
             for name, vector in self._vectors.items()
-            if any(each.startswith(f"{name}.") or each == name for each in self._records)
+            if any(each.startswith(f"{name}.") or each == name for each in self._latest)
         }
         run.notes = [note for layer in run.layers.values() for note in layer.notes]
+        if not quiet:
+            self._name_tokens(run)
         run.notes += self._remarks(run)
         run.unseen = self._unseen()
         problems = [*run.unseen, *run.notes, *self._cuts.unused()]
@@ -274,14 +315,36 @@ class Watching(AbstractContextManager[Run]):
                     "nothing was reported: no attention was computed in a step of the model that "
                     "was looked at. A step is one call of the model that is watched."
                 )
-        elif not run.layers and not run.unseen:
+        elif not self._numbers and not run.unseen:
             problems.append(
-                "no attention was computed inside the with. Call the model there; attention that "
-                "is written by hand (softmax of q·k) cannot be seen: use "
-                "torch.nn.functional.scaled_dot_product_attention or regard.attention."
+                "no attention was computed inside the with"
+                + (", or none that can be seen." if self._has_run else ". Call the model there.")
             )
         if problems and not quiet:
             warnings.warn("watch(): " + "\n".join(problems), stacklevel=3)
+
+    def _name_tokens(self, run: Run) -> None:
+        """The tokens of the last pass, and of each layer that read others."""
+        names = Names(self._tokenizer, run.text, self._ids.sequences)
+        last = self._ids.last
+        run.tokens = names.of(last)
+        for (key, layer), record in zip(run.layers.items(), self._records, strict=True):
+            text = last if record.text is None and self._ids.count == 1 else record.text
+            part = "" if text is None else text.part(record.name)
+            if text is last and not part:
+                continue
+            tokens = names.of(text, part) if text is not None else None
+            if tokens != run.tokens:
+                run.layers[key] = replace(layer, tokens=tokens or [])
+        wrong = names.not_read
+        if wrong:
+            run.notes.append(
+                f"text: it is not what the model read. The tokens of {shown(wrong[0])} are not "
+                "among the ids that it got, so its tokens are named by these alone."
+            )
+            run.text = None
+        elif isinstance(run.text, list):
+            run.text = names.texts_of(last)
 
     def _remarks(self, run: Run) -> list[str]:
         """What was asked for and is not there."""
@@ -303,20 +366,36 @@ class Watching(AbstractContextManager[Run]):
         return remarks
 
     def _unseen(self) -> list[str]:
-        found = [
-            f"{name or type(self._model).__name__}: computes attention in its own way, and was not "
-            "seen. torch.nn.functional.scaled_dot_product_attention in its place can be."
-            for name in self._skipped
-            if (name or type(self._model).__name__) not in self._records
-        ]
-        refused = self._hugging_face.refused if self._hugging_face is not None else []
-        if not self._records:
-            found += [
+        seen = {name for name, _ in self._numbers}
+        kinds: dict[type[nn.Module], list[str]] = {}
+        for name, module in self._skipped.items():
+            name = name or type(self._model).__name__
+            if name not in seen:
+                kinds.setdefault(type(module), []).append(name)
+        found = [_of_its_own(type(self._model).__name__, *each) for each in kinds.items()]
+        if not found and not self._numbers and self._hugging_face is not None:
+            found = [
                 f"{name}: transformers computes its attention in a way that cannot be replaced, so "
                 "it was not seen."
-                for name in refused
+                for name in dict.fromkeys(self._hugging_face.refused)
             ]
-        return list(dict.fromkeys(found))
+        return found
+
+
+def _of_its_own(model: str, kind: type[nn.Module], names: list[str]) -> str:
+    """That modules of one kind compute attention by themselves."""
+    several = len(names) > 1
+    which = f"{names[0]} and {len(names) - 1:,} more" if several else names[0]
+    if kind.__module__.startswith("transformers."):
+        return (
+            f"{which}: {model} of transformers computes attention in its own way here, and cannot "
+            "be seen."
+        )
+    does = "compute attention in their own way, and were" if several else ""
+    return (
+        f"{which}: {does or 'computes attention in its own way, and was'} not seen. "
+        "torch.nn.functional.scaled_dot_product_attention in its place can be."
+    )
 
 
 _watching: list[Watching] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
+import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,11 @@ _TASKS = (
     "FOR_TOKEN_CLASSIFICATION_",
 )
 _ROOM = 2**26  # numbers that a model may have beside its weights: causal masks, rotary tables
+_TENSORS = 4096  # tensors that it may have beside them: those that are tied, or stored as one
+# Models whose tables of positions are computed number by number, in Python; others do so if their
+# config says sinusoidal. The longest honest ones have a million numbers, which takes a second.
+_TABLES = {"marian", "pegasus", "roformer"}
+_LARGEST_TABLE = 2**22
 
 
 class Plan:
@@ -56,7 +62,8 @@ class Plan:
 
 
 def prepare(folder: Path, config: dict[str, Any], checkpoint: Checkpoint) -> Plan:
-    """What will be built, before any weight is read. Refuses a config far larger than its weights.
+    """What will be built, before any weight is read. Refuses a config far larger than its weights,
+    as soon as the outline of the model, which has no numbers in it, outgrows them.
 
     >>> from regard.models.folder import Checkpoint
     >>> folder = Path("folder")
@@ -68,18 +75,70 @@ def prepare(folder: Path, config: dict[str, Any], checkpoint: Checkpoint) -> Pla
     import torch
 
     plan = Plan(folder, config, checkpoint.names)
+    _refuse_long_table(plan, config)
     buildable = "describe a model that can be built"
-    with _in_words(plan.file, buildable), quiet(), torch.device("meta"):
+    with (
+        _in_words(plan.file, buildable),
+        quiet(),
+        torch.device("meta"),
+        _within(plan.file, checkpoint),
+    ):
         skeleton = plan.kind(plan.config, **plan.arguments)
     wanted = sum(part.numel() for part in (*skeleton.parameters(), *skeleton.buffers()))
     if wanted > 2 * checkpoint.count + _ROOM:
+        raise _too_large(plan.file, checkpoint.count, "numbers", f"{wanted:,}")
+    return plan
+
+
+@contextlib.contextmanager
+def _within(file: Path, checkpoint: Checkpoint) -> Generator[None]:
+    """Refuse a model that is being built in this thread once it has far more than its weights."""
+    from torch.nn.modules.module import register_module_parameter_registration_hook
+
+    names, thread = len(checkpoint.names), threading.get_ident()
+    most, room = 4 * names + _TENSORS, 2 * checkpoint.count + _ROOM
+    tensors = numbers = 0
+
+    def count(module: object, name: str, parameter: Tensor | None) -> None:
+        nonlocal tensors, numbers
+        if parameter is None or threading.get_ident() != thread:
+            return
+        tensors, numbers = tensors + 1, numbers + parameter.numel()
+        if tensors > most:
+            raise _too_large(file, names, "tensors", f"more than {most:,}")
+        if numbers > room:
+            raise _too_large(file, checkpoint.count, "numbers", f"more than {room:,}")
+
+    handle = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _too_large(file: Path, held: int, of_what: str, found: str) -> CheckpointError:
+    return CheckpointError(
+        file,
+        f"describe a model of about the {held:,} {of_what} that the folder holds",
+        f"one of {found}",
+        "Copy the folder again, whole.",
+    )
+
+
+def _refuse_long_table(plan: Plan, config: dict[str, Any]) -> None:
+    """Tables that are computed number by number take time even in an outline."""
+    said = any(key.startswith("sinusoidal") and value for key, value in config.items())
+    if not said and config["model_type"] not in _TABLES:
+        return
+    sizes = [getattr(plan.config, name, 0) for name in ("max_position_embeddings", "hidden_size")]
+    positions, width = (size if isinstance(size, int) else 0 for size in sizes)
+    if positions * width > _LARGEST_TABLE:
         raise CheckpointError(
             plan.file,
-            f"describe a model of about the {checkpoint.count:,} numbers that the folder holds",
-            f"one of {wanted:,}",
-            "Copy the folder again, whole.",
+            f"have a table of positions of at most {_LARGEST_TABLE:,} numbers",
+            f"{positions:,} × {width:,}",
+            "See that the config belongs to the weights.",
         )
-    return plan
 
 
 def build(plan: Plan, tensors: dict[str, Tensor]) -> tuple[PreTrainedModel, list[str]]:
@@ -183,10 +242,13 @@ def _model_class(config: dict[str, Any], file: Path) -> type[PreTrainedModel]:
 
 @contextlib.contextmanager
 def _in_words(file: Path, expected: str) -> Generator[None]:
-    """Whatever transformers raises about a config that came from elsewhere, as CheckpointError."""
+    """Whatever transformers raises about a config that came from elsewhere, as CheckpointError.
+
+    That there is no memory or no time left says nothing about the config.
+    """
     try:
         yield
-    except CheckpointError:
+    except (CheckpointError, MemoryError, TimeoutError):
         raise
     except Exception as error:
         raise CheckpointError(

@@ -12,9 +12,18 @@ from regard.models.strict_json import read_object
 __all__ = ["read_config", "refuse_code"]
 
 _LIMIT = 10_000_000  # bytes; the largest honest ones, with names of 20,000 classes, have 2 million
-# How large a whole number may be, by what stands in its key: transformers makes a module or a name
-# for each of these. Other sizes only have to be those of the weights.
-_MOST = {"layer": 10_000, "group": 10_000, "expert": 10_000, "stage": 10_000, "label": 1_000_000}
+# How large a whole number may be, by what stands in its key, also inside of lists: transformers
+# makes a module or a name for each of these. Other sizes only have to be those of the weights.
+_MOST = {
+    "layer": 1_000,
+    "depth": 1_000,
+    "block": 10_000,
+    "group": 10_000,
+    "expert": 10_000,
+    "stage": 10_000,
+    "types": 10_000,
+    "label": 1_000_000,
+}
 _LARGEST = 2**31 - 1
 _CODE = {"auto_map", "trust_remote_code", "custom_pipelines"}
 # What would make transformers read other files, fetch something, or compute with other weights.
@@ -93,7 +102,8 @@ def refuse_code(config: dict[str, Any], path: Path) -> None:
 
 def _refuse_absurd(config: dict[str, Any], path: Path) -> None:
     """Sizes that would keep this machine busy for ever, or fill it, before any weight is read."""
-    for key, value in _walk(config):
+    # The keys of label2id are names of classes, and say nothing of sizes.
+    for key, value in _walk({key: value for key, value in config.items() if key != "label2id"}):
         if not isinstance(value, int):
             continue
         limit = min((most for part, most in _MOST.items() if part in key), default=_LARGEST)
@@ -107,16 +117,20 @@ def _refuse_absurd(config: dict[str, Any], path: Path) -> None:
 
 
 def _walk(value: object) -> list[tuple[str, Any]]:
-    """All keys of all objects inside of a JSON value, with what they lead to."""
+    """All keys of all objects inside of a JSON value, with what they lead to: a list that a key
+    leads to, and each thing in it.
+    """
     found: list[tuple[str, Any]] = []
-    waiting: list[object] = [value]
+    waiting: list[tuple[str, object]] = [("", value)]
     while waiting:
-        value = waiting.pop()
+        key, value = waiting.pop()
+        inside: list[tuple[str, Any]] = []
         if isinstance(value, dict):
-            found += value.items()
-            waiting += value.values()
+            inside = list(value.items())
         elif isinstance(value, list):
-            waiting += value
+            inside = [(key, each) for each in value]
+        found += inside
+        waiting += inside
     return found
 
 

@@ -60,7 +60,7 @@ def own_file(folder: Path, name: str) -> Path | None:
     home = folder.resolve()
     roots = [home]
     blobs = home.parent.parent / "blobs"
-    if home.parent.name == "snapshots" and blobs.is_dir() and not blobs.is_symlink():
+    if home.parent.name == "snapshots" and blobs.is_dir():
         roots.append(blobs)
     try:
         target = path.resolve(strict=True)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from regard.run.layer import Layer
+from regard.run.levels import Levels
 
-__all__ = ["blocks", "levels"]
+__all__ = ["UPPER", "blocks", "build_levels", "levels"]
+
+Reduce = Literal["mean", "max"]
+# The finest level that is kept: a tile of a finer one has at most 4,096 × 4,096 weights, which are
+# computed while a reader hardly waits.
+UPPER = 5
 
 
 def levels(layer: Layer, size: int = 256) -> int:
@@ -34,7 +42,7 @@ def blocks(
     level: int,
     rows: tuple[int, int],
     columns: tuple[int, int],
-    reduce: Literal["mean", "max"] = "mean",
+    reduce: Reduce = "mean",
 ) -> Tensor:
     """Blocks [rows) × [columns) of 2^level × 2^level weights: (B, H, …), or (B, …) of one head.
 
@@ -48,6 +56,10 @@ def blocks(
     >>> blocks(layer, 0, 1, (0, 2), (0, 2)).tolist()
     [[[0.5, 0.0], [0.0, 1.0]]]
     """
+    kept = layer.levels
+    if kept is not None and level >= kept.level and reduce in kept.pictures:
+        found = kept.blocks(reduce, level, rows, columns)
+        return found if head is None else found[:, head]
     size = 1 << level
     _, _, n_queries, n_keys = layer.shape
     strips = [
@@ -67,6 +79,36 @@ def blocks(
         for top, bottom in _spans(*rows, size, n_queries)
     ]
     return torch.cat(strips, dim=-2)
+
+
+def build_levels(
+    layer: Layer,
+    reduces: Sequence[Reduce] = ("mean",),
+    tell: Callable[[int], None] | None = None,
+) -> Layer:
+    """The layer with pictures of its upper levels, so that a map of all of it is there at once.
+
+    A text of up to 4,096 tokens needs none. `tell` is called with the number of every head that is
+    done, and may raise.
+
+    >>> import regard
+    >>> q = torch.zeros(1, 1, 9000, 2)
+    >>> _, seen = regard.attention(q, q, q, see=regard.See())
+    >>> layer = build_levels(Layer("a", seen, q=q, k=q))
+    >>> layer.levels.level, tuple(layer.levels.pictures["mean"].shape)
+    (5, (1, 1, 282, 282))
+    """
+    if levels(layer) < UPPER:
+        return layer
+    rows, columns = (-(-n >> UPPER) for n in layer.shape[2:])
+    pictures: dict[str, list[Tensor]] = {reduce: [] for reduce in reduces}
+    for head in range(layer.shape[1]):
+        for reduce in reduces:
+            pictures[reduce].append(blocks(layer, head, UPPER, (0, rows), (0, columns), reduce))
+        if tell is not None:
+            tell(head)
+    stacked = {reduce: torch.stack(heads, dim=1) for reduce, heads in pictures.items()}
+    return replace(layer, levels=Levels(UPPER, layer.shape[2:], stacked))
 
 
 def _spans(first: int, last: int, size: int, length: int) -> list[tuple[int, int]]:

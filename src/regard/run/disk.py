@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import re
 import secrets
 import shutil
+import stat
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+from regard.observation import shown
 from regard.run.errors import RunError
 from regard.run.extras import need
+from regard.run.files import own_file, read_own
 from regard.run.pack import FORMAT, pack, unpack
 from regard.run.run import Run
-from regard.run.store import LEAST, Edges, state, stored_edges
+from regard.run.store import ID, LEAST, Edges, state, stored_edges
 
 __all__ = ["RunError", "load", "save"]
 
 _DOCUMENT, _TENSORS, _EDGES = "run.json", "tensors.safetensors", "edges.parquet"
+_LONGEST = 2**28  # bytes of run.json: the names of five million tokens
 
 
 # ── save ──────────────────────────────────────────────────────────────────────────────────────
@@ -29,7 +36,7 @@ def save(run: Run, folder: str | Path) -> None:
 
     The new folder is complete, and on the disk, before it takes the place of the old. A crash
     leaves the one or the other; between the two renames the old one has a name beside the folder,
-    where `load` finds it.
+    where `load` finds it. What a crash left beside the folder is cleared by the next save.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -45,8 +52,9 @@ def save(run: Run, folder: str | Path) -> None:
     new = _beside(target, f"{secrets.token_hex(8)}.tmp")
     try:
         new.mkdir()
-        _write(run, new)
-        _replace(target, new)
+        with _in_use(new):
+            _write(run, new)
+            _replace(target, new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
@@ -66,7 +74,7 @@ def _check_target(target: Path) -> None:
             f"save(): {target} must hold a run and nothing else, or be empty, as it is replaced; "
             f"it holds {', '.join(others[:3])}. Name another folder, or move that away."
         )
-    if (target / _DOCUMENT).exists():
+    if own_file(target / _DOCUMENT, "save()"):
         _document(target, "save()")
     elif any(target.iterdir()):
         raise RunError(
@@ -76,29 +84,36 @@ def _check_target(target: Path) -> None:
 
 
 def _write(run: Run, new: Path) -> None:
-    """All files of a run, down to the disk."""
+    """All files of a run, down to the disk, each with the number that says whose they are."""
     document, tensors = pack(run)
-    need("save()", "safetensors.torch").save_file(tensors, new / _TENSORS)
+    number = secrets.token_hex(16)
+    need("save()", "safetensors.torch").save_file(tensors, new / _TENSORS, {ID: number})
+    edges = stored_edges(run, LEAST, call="save()")
     need("save()", "pyarrow.parquet").write_table(
-        stored_edges(run, LEAST, call="save()"),
+        edges.replace_schema_metadata({**(edges.schema.metadata or {}), ID.encode(): number}),
         new / _EDGES,
         compression="zstd",
         write_page_checksum=True,
     )
     sizes = {name: (new / name).stat().st_size for name in (_TENSORS, _EDGES)}
-    text = json.dumps({**document, "files": sizes}, allow_nan=False, indent=1)
+    text = json.dumps({**document, "id": number, "files": sizes}, allow_nan=False, indent=1)
+    if len(text) > _LONGEST:
+        raise RunError(
+            f"save(): {_DOCUMENT} must have at most {_LONGEST:,} bytes; it would have "
+            f"{len(text):,}. Save fewer sequences at a time, or without tokens."
+        )
     (new / _DOCUMENT).write_text(text, encoding="utf-8")
+    # safetensors makes its file for the owner alone.
+    (new / _TENSORS).chmod(stat.S_IMODE((new / _DOCUMENT).stat().st_mode))
     for name in (_TENSORS, _EDGES, _DOCUMENT):
         _sync(new / name)
     _sync(new)
 
 
 def _replace(target: Path, new: Path) -> None:
-    old, trash = _old(target), _beside(target, f"{secrets.token_hex(8)}.trash")
+    old = _old(target)
     if target.exists():
-        if old.exists():  # from a crash, after which the folder was whole again
-            old.rename(trash)
-            shutil.rmtree(trash)
+        _discard(old)  # from a crash, after which the folder was whole again
         target.rename(old)
         try:
             new.rename(target)
@@ -108,11 +123,43 @@ def _replace(target: Path, new: Path) -> None:
     else:
         new.rename(target)
     _sync(target.parent)
+    with contextlib.suppress(OSError):  # the new run is in its place; this is only room
+        _clear(target)
+
+
+def _clear(target: Path) -> None:
+    """Remove what this save and interrupted ones have left beside the folder."""
+    _discard(_old(target))  # under its name it could be taken for the run one day
+    left = re.compile(rf"\.{re.escape(target.name)}\.regard-[0-9a-f]+\.(tmp|trash)")
+    for each in target.parent.iterdir():
+        if left.fullmatch(each.name):
+            with contextlib.suppress(OSError), _in_use(each) as ours:
+                if ours:
+                    shutil.rmtree(each)
+
+
+def _discard(old: Path) -> None:
     if old.exists():
-        # What stays there under its name could be taken for the run one day.
-        with contextlib.suppress(OSError):  # the new run is in its place; this is only room
-            old.rename(trash)
-            shutil.rmtree(trash)
+        trash = old.with_name(f"{old.name.removesuffix('old')}{secrets.token_hex(8)}.trash")
+        old.rename(trash)
+        shutil.rmtree(trash, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _in_use(folder: Path) -> Generator[bool]:
+    """Hold a folder as long as this process lives. False if another one does, or if that cannot be
+    told on this disk.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ours = True
+        except OSError:
+            ours = False
+        yield ours
+    finally:
+        os.close(handle)
 
 
 def _beside(target: Path, ending: str) -> Path:
@@ -139,6 +186,7 @@ def load(folder: str | Path) -> Run:
     """A run that was saved. Tensors are mapped from the file, and read when they are looked at.
 
     RunError, a ValueError, says in words what is wrong with a folder that is no run, or damaged.
+    Where there is only the run before the last save, which was interrupted, a note says so.
 
     >>> load("no such folder")
     Traceback (most recent call last):
@@ -146,41 +194,54 @@ def load(folder: str | Path) -> Run:
     """
     given = Path(folder)
     target = given.resolve()
+    notes: list[str] = []
     if not target.exists() and _old(target).is_dir():
-        target = _old(target)  # a crash came while the run was replaced
+        notes = [
+            f"{given}: not there. This is the run that an interrupted save left in "
+            f"{_old(target).name} beside it; delete that if it is not wanted."
+        ]
+        target = _old(target)
     if not target.is_dir():
         found = "it is a file" if target.exists() else "there is none"
         raise RunError(
             f"load(): {given} must be a folder that run.save(…) made; {found}. Check the path."
         )
     document = _document(target, "load()")
+    number = _number(target, document)
     _check_sizes(target, document)
     safetensors = need("load()", "safetensors")
     file = target / _TENSORS
     try:
         with safetensors.safe_open(file, framework="pt", device="cpu") as opened:
+            if (opened.metadata() or {}).get(ID, number) != number:
+                raise RunError(
+                    f"load(): {file} must be of the same run as {_DOCUMENT}; it is of another. "
+                    "Load it again if it was being saved, or restore the folder."
+                )
             run = unpack(document, set(opened.keys()), opened.get_tensor, str(target / _DOCUMENT))
     except (OSError, safetensors.SafetensorError) as error:
         raise RunError(
             f"load(): {file} must be a whole safetensors file; {error}. "
             "Save the run again, or restore the folder."
         ) from None
-    if (target / _EDGES).exists():
-        run._edges = Edges(state(run), LEAST, file=target / _EDGES)
+    run.notes += notes
+    if own_file(target / _EDGES, "load()"):
+        run._edges = Edges(state(run), LEAST, file=target / _EDGES, id=number)
     return run
 
 
 def _document(target: Path, call: str) -> dict[str, Any]:
     """What run.json says, of a format that can be read here."""
     file = target / _DOCUMENT
-    try:
-        document = json.loads(file.read_bytes())
-    except FileNotFoundError:
+    content = read_own(file, _LONGEST, call)
+    if content is None:
         raise RunError(
             f"{call}: {target} must be a folder that run.save(…) made; it has no {_DOCUMENT}. "
             "Check the path."
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
+        )
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise RunError(
             f"{call}: {file} must be JSON; {error}. Save the run again, or restore the folder."
         ) from None
@@ -198,6 +259,17 @@ def _document(target: Path, call: str) -> dict[str, Any]:
     return document
 
 
+def _number(target: Path, document: dict[str, Any]) -> str | None:
+    """What tells the files of this save from those of another; older runs have none."""
+    number = document.get("id")
+    if number is not None and not isinstance(number, str):
+        raise RunError(
+            f"load(): {target / _DOCUMENT} must have a text as its id; got {shown(number)}. "
+            "Save the run again, or restore the folder."
+        )
+    return number
+
+
 def _check_sizes(target: Path, document: dict[str, Any]) -> None:
     """Are all files there, and as long as they were written?"""
     sizes = document.get("files")
@@ -209,9 +281,10 @@ def _check_sizes(target: Path, document: dict[str, Any]) -> None:
                 f"load(): {target / _DOCUMENT} must say how long {name} is; it does not. "
                 "Save the run again, or restore the folder."
             )
-        if not file.exists() and name == _EDGES:
+        there = own_file(file, "load()")
+        if not there and name == _EDGES:
             continue  # they are made from the rest
-        found = f"{file.stat().st_size:,}" if file.exists() else "no file"
+        found = f"{file.stat().st_size:,}" if there else "no file"
         if found != f"{size:,}":
             raise RunError(
                 f"load(): {file} must be {size:,} bytes long; got {found}. "

@@ -53,7 +53,8 @@ def describe(
 ) -> list[Head]:
     """Every head, from what was seen of each query (B, H, Nq).
 
-    `queries` (B, Nq) says which count, `allowed` (B, Nq) how many keys each may attend to.
+    `queries` (B, Nq) says which count, `allowed` (B, H, Nq) how many keys each may attend
+    to.
     """
     n_heads = seen.lse.shape[1]
     # A query without a key looks nowhere, and counts in no mean.
@@ -92,7 +93,7 @@ def _spread(entropy: Tensor | None, allowed: Tensor | None) -> Tensor | None:
     """Entropy over the logarithm of the number of keys, NaN for a single one."""
     if entropy is None or allowed is None:
         return None
-    most = allowed[:, None, :].clamp(min=1).double().log()
+    most = allowed.clamp(min=1).double().log()
     return torch.where(most > 0, entropy.double() / most, math.nan)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from regard._attention import pooled, weights
 from regard._attention.tiles import Span
 from regard.observation import Observation, shown
 from regard.run.heads import Head, describe
+from regard.run.levels import Levels
+from regard.run.reach import count
+from regard.text import Token
 
 __all__ = ["Layer", "Options"]
 
@@ -52,6 +54,8 @@ class Layer:
       what followed the last time that its token stood there (`induction`). NaN where there is no
       such key.
     - `queries` and `keys`: (B, Nq) and (B, Nk), True where there is a real token; None: everywhere
+    - `tokens`: of each sequence, where the layer read others than `run.tokens`; [] if they are not
+      known
     """
 
     name: str
@@ -67,6 +71,23 @@ class Layer:
     v: Tensor | None = None  # (B, Hkv, Nk, Dv)
     output: Tensor | None = None  # (B, H, Nq, Dv)
     notes: tuple[str, ...] = ()  # what could not be seen of it, and why
+    tokens: list[list[Token]] | None = None
+    levels: Levels | None = None  # pictures of all weights, for the atlas
+
+    def __repr__(self) -> str:
+        batch, heads, n_queries, n_keys = self.shape
+        several = f"{batch} × " if batch > 1 else ""
+        size = f"{heads} head{'s' if heads != 1 else ''}, {several}{n_queries} × {n_keys}"
+        seen = self.seen
+        found = [name for name in ("entropy", "distance") if getattr(seen, name) is not None]
+        if seen.top_keys is not None:
+            found.append(f"top {seen.top_keys.shape[-1]}")
+        if seen.map is not None:
+            found.append(f"map {seen.map.shape[2]} × {seen.map.shape[3]}")
+        found += ["received"] if seen.received is not None else []
+        found += [name for name in ("q", "k", "v", "output") if getattr(self, name) is not None]
+        kind = " of another sequence" if self.cross else ""
+        return f"Layer({self.name!r}: {size}{kind}: {', '.join(['lse', *found])})"
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -109,25 +130,8 @@ class Layer:
 
     @property
     def allowed(self) -> Tensor:
-        """How many real keys each query may attend to by position, (B, Nq)."""
-        batch, _, n_queries, n_keys = self.shape
-        device = self.lse.device
-        real = torch.ones((batch, n_keys), dtype=torch.bool, device=device)
-        if self.keys is not None:
-            real = self.keys
-        if self.options.lengths is not None:
-            real = real & (torch.arange(n_keys, device=device) < self.options.lengths[:, None])
-        before = torch.nn.functional.pad(real.long().cumsum(1), (1, 0))  # real keys before each
-        position = self.options.position
-        p = torch.arange(n_queries, device=device)
-        p = p + (n_keys - n_queries if position is None else position)
-        left, right = self.options.window or (None, None)
-        if self.options.causal:
-            right = 0 if right is None else min(right, 0)
-        low = torch.zeros_like(p) if left is None else p - left
-        high = torch.full_like(p, n_keys) if right is None else p + right + 1
-        low, high = low.clamp(0, n_keys), high.clamp(0, n_keys)
-        return (before[:, high] - before[:, low]).clamp(min=0)
+        """How many real keys each query may attend to, by position, mask and bias: (B, H, Nq)."""
+        return count(self)
 
     def weights(
         self, head: int | None = None, rows: Span = slice(None), keys: Span = slice(None)

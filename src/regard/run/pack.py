@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import fields
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import torch
 from torch import Tensor
 
-from regard.observation import Observation, See
+from regard.observation import Observation, See, shown
 from regard.run.errors import RunError
+from regard.run.fits import misfit
 from regard.run.layer import Layer, Options
+from regard.run.levels import Levels
 from regard.text import Token
 
 if TYPE_CHECKING:
@@ -23,7 +29,15 @@ FORMAT = 1
 _SEEN = ("lse", "entropy", "top_keys", "top_weights", "map", "received", "distance", "sinks")
 _OPTIONS = ("mask", "bias", "lengths", "sinks")
 _LAYER = ("queries", "keys", "q", "k", "v", "output")
+_PICTURES = ("mean", "max")
 _FLAGS = ("entropy", "top", "map", "received", "distance")
+_IDS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+# How large a tensor may be of which only a part is in the file, or nothing: numbers in all, numbers
+# for each that is in the file, and the axes multiplied if one is 0. Masks and biases may be larger,
+# as their shapes have to be those of the weights.
+_EXPANDED, _TIMES, _EMPTY = 2**24, 2**10, 2**20
+_LAST = 2**62  # place in a text
+_MOST_FAULTS = 20  # that are listed
 
 T = TypeVar("T")
 
@@ -44,10 +58,17 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
     given |= {f"vectors.{n}": x for n, x in enumerate(run.vectors.values())}
     layers: list[dict[str, Any]] = []
     for n, (key, layer) in enumerate(run.layers.items()):
+        if wrong := misfit(layer):
+            raise RunError(
+                f"save(): layers[{shown(key)}] must be one that can be read again; it {wrong}. "
+                "Make it anew, or delete it from run.layers."
+            )
         given |= {f"layers.{n}.seen.{name}": getattr(layer.seen, name) for name in _SEEN}
         given |= {f"layers.{n}.options.{name}": getattr(layer.options, name) for name in _OPTIONS}
         given |= {f"layers.{n}.{name}": getattr(layer, name) for name in _LAYER}
         given |= {f"layers.{n}.shares.{name}": x for name, x in layer.shares.items()}
+        if layer.levels is not None:
+            given |= {f"layers.{n}.levels.{name}": x for name, x in layer.levels.pictures.items()}
         rest = {each.name for each in fields(Options)} - set(_OPTIONS)
         layers.append(
             {
@@ -60,6 +81,8 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
                 "options": {name: getattr(layer.options, name) for name in sorted(rest)},
                 "shares": list(layer.shares),
                 "notes": list(layer.notes),
+                **({} if layer.tokens is None else {"tokens": _listed(layer.tokens)}),
+                **({} if layer.levels is None else {"level": layer.levels.level}),
             }
         )
     if run.see is not None:
@@ -69,12 +92,12 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
     memory: set[int] = set()
     for name, x in given.items():
         if x is not None:
-            tensors[name], entries[name] = _entry(x, memory)
+            tensors[name], entries[name] = _entry(name, x, memory)
     document = {
         "format": FORMAT,
         "model": run.model,
         "text": run.text,
-        "tokens": run.tokens and [[[t.text, t.start, t.end] for t in one] for one in run.tokens],
+        "tokens": run.tokens and _listed(run.tokens),
         "see": run.see and {name: getattr(run.see, name) for name in _FLAGS},
         "notes": run.notes,
         "unseen": run.unseen,
@@ -85,12 +108,19 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return document, tensors
 
 
-def _entry(x: Tensor, memory: set[int]) -> tuple[Tensor, dict[str, Any]]:
+def _listed(tokens: list[list[Token]]) -> list[list[list[str | int]]]:
+    return [[[token.text, token.start, token.end] for token in one] for one in tokens]
+
+
+def _entry(name: str, x: Tensor, memory: set[int]) -> tuple[Tensor, dict[str, Any]]:
     """The tensor as it is written, in memory of its own, and what the document says of it."""
     entry: dict[str, Any] = {"dtype": str(x.dtype).removeprefix("torch."), "shape": [*x.shape]}
     # What was only expanded, as a mask over heads may be, is written once.
     once = tuple(slice(0, 1) if not step else slice(None) for step in x.stride())
-    narrow = x.detach()[once].cpu().contiguous() if x.numel() else x.detach().cpu().contiguous()
+    narrow = x.detach()[once] if x.numel() else x.detach()
+    if not _may_be(name, [*x.shape], narrow.numel()):
+        narrow = x.detach()
+    narrow = narrow.cpu().contiguous()
     if narrow.shape != x.shape:
         entry["stored"] = [*narrow.shape]
     address = narrow.untyped_storage().data_ptr()
@@ -98,6 +128,16 @@ def _entry(x: Tensor, memory: set[int]) -> tuple[Tensor, dict[str, Any]]:
         narrow = narrow.clone()
     memory.add(narrow.untyped_storage().data_ptr())
     return narrow, entry
+
+
+def _may_be(name: str, shape: list[int], held: int) -> bool:
+    """Whether a tensor of this shape may be read from so many numbers."""
+    if name.endswith((".options.mask", ".options.bias")):
+        return True
+    size = math.prod(shape)
+    if size == held:
+        return size > 0 or math.prod(max(n, 1) for n in shape) <= _EMPTY
+    return not name.endswith(".seen.lse") and size <= max(_EXPANDED, held * _TIMES)
 
 
 # ── and back ──────────────────────────────────────────────────────────────────────────────────
@@ -122,30 +162,35 @@ def unpack(document: Any, names: set[str], read: Callable[[str], Tensor], file: 
             flags = {name: see[name] for name in _FLAGS}
             flags["map"] = flags["map"] and tuple(flags["map"])
             see = See(**flags, queries=tensors.pop("see.queries", None))
-        tokens = document["tokens"]
+        tokens, ids = document["tokens"], tensors.pop("token_ids", None)
+        if ids is not None and ids.dtype not in _IDS:
+            raise _damaged(file, f"says that token_ids are {ids.dtype}, and not whole numbers")
         run = Run(
             {},
             model=_is(document["model"], str),
             text=_text(document["text"]),
-            tokens=tokens and [[_token(each) for each in one] for one in tokens],
-            token_ids=tensors.pop("token_ids", None),
+            tokens=None if tokens is None else _tokens(tokens),
+            token_ids=ids,
             see=see,
-            notes=[_is(note, str) for note in document["notes"]],
-            unseen=[_is(name, str) for name in document["unseen"]],
+            notes=_texts(document["notes"]),
+            unseen=_texts(document["unseen"]),
             vectors={
-                _is(name, str): tensors.pop(f"vectors.{n}")
-                for n, name in enumerate(document["vectors"])
+                name: tensors.pop(f"vectors.{n}")
+                for n, name in enumerate(_different(_texts(document["vectors"])))
             },
             output=tensors.pop("output", None),
         )
-        for n, entry in enumerate(document["layers"]):
+        entries = _is(document["layers"], list)
+        keys = _different(_texts([entry["key"] for entry in entries]))
+        for n, (key, entry) in enumerate(zip(keys, entries, strict=True)):
             layer = _layer(entry, f"layers.{n}", tensors)
-            _check_layer(layer, file)
-            run.layers[_is(entry["key"], str)] = layer
+            if wrong := misfit(layer):
+                raise _damaged(file, wrong)
+            run.layers[key] = layer
     except RunError:
         raise
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        what = f"{type(error).__name__}: {error}"
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        what = f"{type(error).__name__}: {str(error)[:200]}"
         raise _damaged(file, f"does not describe a run ({what})") from None
     if tensors:
         raise _damaged(file, f"does not say what {', '.join(sorted(tensors)[:5])} is")
@@ -165,17 +210,19 @@ def _tensors(
     for name in entries.keys() & names:
         x, entry = read(name), entries[name]
         try:
-            shape, kind = [int(n) for n in entry["shape"]], entry["dtype"]
+            shape, kind = [_size(n) for n in _is(entry["shape"], list)], entry["dtype"]
             stored = entry.get("stored", shape)
             if [*x.shape] != stored or str(x.dtype) != f"torch.{kind}":
                 found = f"{str(x.dtype).removeprefix('torch.')} {[*x.shape]}"
-                wrong.append(f"{name} must be {kind} {stored}; got {found}")
+                wrong.append(f"{name} must be {str(kind)[:40]} {shown(stored)}; got {found}")
+            elif not _may_be(name, shape, x.numel()):
+                wrong.append(f"{name} is {shape}, of which there are {x.numel():,} numbers")
             else:
                 tensors[name] = x if stored == shape else x.expand(shape)
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError):
-            wrong.append(f"{name} is described as {entry}")
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
+            wrong.append(f"{name} is described as {shown(entry)}")
     if wrong:
-        raise _damaged(file, "does not fit its tensors: " + "; ".join(wrong))
+        raise _damaged(file, "does not fit its tensors: " + "; ".join(wrong[:_MOST_FAULTS]))
     # In the order of the document, in which shares come as they were.
     return {name: tensors[name] for name in entries}
 
@@ -187,72 +234,69 @@ def _layer(entry: Any, place: str, tensors: dict[str, Tensor]) -> Layer:
     seen = take(_SEEN, f"{place}.seen")
     options: dict[str, Any] = dict(entry["options"])
     window = options.get("window")
-    options["window"] = None if window is None else (window[0], window[1])
+    options["window"] = None if window is None else tuple(window)
     return Layer(
         name=_is(entry["name"], str),
         seen=Observation(**seen, n_keys=_is(entry["n_keys"], int), position=entry["position"]),
         options=Options(**options, **take(_OPTIONS, f"{place}.options")),
         cross=_is(entry["cross"], bool),
         kv_heads=_is(entry["kv_heads"], int),
-        shares={name: tensors.pop(f"{place}.shares.{name}") for name in entry["shares"]},
-        notes=tuple(_is(note, str) for note in entry["notes"]),
+        shares={name: tensors.pop(f"{place}.shares.{name}") for name in _texts(entry["shares"])},
+        notes=tuple(_texts(entry["notes"])),
+        tokens=None if entry.get("tokens") is None else _tokens(entry["tokens"]),
+        levels=_levels(entry, place, seen["lse"], tensors),
         **take(_LAYER, place),
     )
 
 
-def _check_layer(layer: Layer, file: str) -> None:
-    """Do the tensors of a layer fit each other?"""
-    seen = layer.seen
-    if not isinstance(seen.lse, Tensor) or seen.lse.dim() != 3:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise _damaged(file, f"has no log-sum-exp (B, H, Nq) of {layer.name}")
-    batch, heads, n_queries, n_keys = layer.shape
-    row = (batch, heads, n_queries)
-    top = () if seen.top_keys is None else tuple(seen.top_keys.shape[3:4])
-    either = layer.k if layer.q is None else layer.q
-    width = () if either is None else tuple(either.shape[3:4])
-    shared = 0 if layer.k is None or layer.k.dim() < 2 else layer.k.shape[1]
-    expected: Mapping[str, tuple[Tensor | None, tuple[int, ...]]] = {
-        "entropy": (seen.entropy, row),
-        "distance": (seen.distance, row),
-        "q": (layer.q, (*row, *width)),
-        "k": (layer.k, (batch, shared, n_keys, *width)),
-        "top_keys": (seen.top_keys, (*row, *top)),
-        "top_weights": (seen.top_weights, (*row, *top)),
-        "received": (seen.received, (batch, heads, n_keys)),
-        "queries": (layer.queries, (batch, n_queries)),
-        "keys": (layer.keys, (batch, n_keys)),
-        **{name: (x, row) for name, x in layer.shares.items()},
-    }
-    for name, (x, shape) in expected.items():
-        if x is not None and tuple(x.shape) != shape:
-            raise _damaged(
-                file,
-                f"says that {name} of {layer.name} is {tuple(x.shape)}, where its log-sum-exp "
-                f"makes it {shape}",
-            )
-    if layer.k is not None and (heads % shared if shared else heads):
-        raise _damaged(file, f"says that {heads} heads of {layer.name} share {shared} of its keys")
-    kinds = {"top_keys": seen.top_keys, "queries": layer.queries, "keys": layer.keys}
-    for name, x in kinds.items():
-        kind = "int64" if name == "top_keys" else "bool"
-        if x is not None and str(x.dtype) != f"torch.{kind}":
-            raise _damaged(file, f"says that {name} of {layer.name} is {x.dtype}, and not {kind}")
+def _levels(entry: Any, place: str, lse: Any, tensors: dict[str, Tensor]) -> Levels | None:
+    if entry.get("level") is None:
+        return None
+    names = [name for name in _PICTURES if f"{place}.levels.{name}" in tensors]
+    pictures = {name: tensors.pop(f"{place}.levels.{name}") for name in names}
+    shape = (int(lse.shape[2]), _is(entry["n_keys"], int))
+    return Levels(_is(entry["level"], int), shape, pictures)
 
 
 def _text(value: Any) -> str | list[str] | None:
-    if value is None or isinstance(value, str):
-        return value
+    return value if value is None or isinstance(value, str) else _texts(value)
+
+
+def _texts(value: Any) -> list[str]:
     return [_is(text, str) for text in _is(value, list)]
+
+
+def _different(names: list[str]) -> list[str]:
+    name, times = max(Counter(names).items(), key=itemgetter(1), default=("", 0))
+    if times > 1:
+        raise ValueError(f"{shown(name)} stands there {times} times")
+    return names
+
+
+def _tokens(entries: Any) -> list[list[Token]]:
+    return [[_token(each) for each in _is(one, list)] for one in _is(entries, list)]
 
 
 def _token(entry: Any) -> Token:
     text, start, end = entry
-    return Token(_is(text, str), _is(start, int), _is(end, int))
+    return Token(_is(text, str), _place(start), _place(end))
+
+
+def _place(value: Any) -> int:
+    if not -_LAST <= _is(value, int) <= _LAST:
+        raise ValueError(f"{shown(value)} is no place in a text")
+    return value
+
+
+def _size(value: Any) -> int:
+    if not 0 <= _is(value, int) <= _LAST:
+        raise ValueError(f"{shown(value)} is no size")
+    return value
 
 
 def _is(value: Any, kind: type[T]) -> T:
-    if not isinstance(value, kind):
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TypeError(f"{shown(value)} is no {kind.__name__}")
     return value
 
 

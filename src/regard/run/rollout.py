@@ -80,7 +80,7 @@ def _chosen(run: Run, layers: Which | Sequence[Which] | None) -> list[Layer]:
             "layers=None takes all there are."
         )
     names = [name.partition("#")[0] for name, _ in found]
-    again = next((name for name in names if names.count(name) > 1), None)
+    again = next((name for name in names if layers is None and names.count(name) > 1), None)
     if again is not None:
         raise ValueError(
             f"{_CALL}: each module must be there once; got {again} several times, as it ran "

@@ -24,12 +24,13 @@ __all__ = ["Run"]
 
 
 class Run:
-    """One or more passes of a model: what each of its attention modules did, in their order.
+    """One or more passes of a model: what each of its attention modules did.
 
-    - `layers`: by the name of the module; `run.layer(2)` counts
+    - `layers`: by the name of the module, in the order of computation; `run.layer(2)` counts
     - `model`, `text`: what ran, and on what
     - `tokens`: of each sequence of the batch, one a position, or one a real token if it is padded;
-      `token_ids` (B, N): as the model got them
+      `token_ids` (B, N): as the model got them. Both are of the last pass: a layer that read others
+      has tokens of its own
     - `see`: what was asked for; `notes` and `unseen`: what could not be done, and the modules whose
       attention could not be seen
     - `vectors`: by the name of a block, (B, N, width), each token after it; `output`: the model's,
@@ -78,7 +79,7 @@ class Run:
             several + _count(length, "token"),
         ]
         if self.unseen:
-            parts.append(_count(len(self.unseen), "module") + " not seen")
+            parts.append(_count(len(self.unseen), "kind") + " of module not seen")
         return f"Run({self.model!r}: {', '.join(parts)})"
 
     def _size(self) -> tuple[int, int]:
@@ -209,7 +210,7 @@ class Run:
           kind, score
         - `layers`: layer, name, sequences, heads, kv_heads, queries, keys, is_causal, is_cross,
           window_left, window_right
-        - `tokens`: sequence, position, token, start, stop, id
+        - `tokens`: sequence, position, token, start, stop, id, of the last pass
 
         A query sees these and nothing else: no file, no network, no variable.
 
@@ -238,6 +239,91 @@ class Run:
         from regard.run.disk import save
 
         save(self, folder)
+
+    # ── to look at ────────────────────────────────────────────────────────────────────────────
+
+    def html(self, path: str | Path, limit: int | None = None) -> None:
+        """Write one HTML file that shows the run: its text, links, heads and atlas.
+
+        It needs no network. `limit` is about how many bytes it may have, 24,000,000 unless another
+        is given: weaker links and finer pictures are left out first, and the page says which.
+
+        >>> import tempfile, torch, regard
+        >>> q = torch.eye(3)[None, None]
+        >>> _, seen = regard.attention(q, q, q, see=regard.See(top=2))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Run({"a": Layer("a", seen, q=q, k=q)}).html(Path(folder, "run.html"))
+        ...     Path(folder, "run.html").read_text(encoding="utf-8")[:15]
+        '<!doctype html>'
+        """
+        from regard._files import write_text
+        from regard.view.html.run import LIMIT, run_page
+
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise ValueError(
+                f"html(): limit must be a whole number of bytes, 1 or more; got {limit!r}. "
+                f"None is {LIMIT:,}."
+            )
+        write_text(path, run_page(self, LIMIT if limit is None else limit))
+
+    def figure(
+        self,
+        path: str | Path,
+        view: Literal["model", "head", "text", "links", "entropy"] = "model",
+        *,
+        layer: Which | None = None,
+        head: int | None = None,
+        token: int | str | None = None,
+        sequence: int = 0,
+        min_weight: float = 0.1,
+        log: bool = False,
+        width: float = 7.0,
+        dpi: float = 300,
+        dark: bool = False,
+    ) -> None:
+        """Write a figure for print: SVG, PDF or PNG, by the ending of `path`.
+
+        - `model`: every layer × head as a small map, with its kind; of one `layer`, if it is given
+        - `head`: one `head` of a `layer`: who looks at whom, exactly, or in 512 × 512 exact blocks
+        - `text`: the text, shaded by where `token` looks (its number from 0, or "it", "it#2"): in a
+          head, on average over a layer, or over all of them
+        - `links`: tokens that look at tokens in a `layer`, or a `head`, with at least `min_weight`
+        - `entropy`: how widely each head spreads its weight
+
+        `log` colours by the logarithm; `width` is in inches, 3.3 for a column and 7.0 for a page;
+        `dpi` is of a PNG. The same run gives the same bytes.
+
+        >>> import tempfile, torch, regard
+        >>> q = torch.eye(3)[None, None]
+        >>> _, seen = regard.attention(q, q, q, see=regard.See(top=2))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = Run({"a": Layer("a", seen, q=q, k=q)})
+        ...     run.figure(Path(folder, "head.pdf"), "head", layer=0, head=0, width=3.3)
+        ...     Path(folder, "head.pdf").read_bytes()[:4]
+        b'%PDF'
+        """
+        from regard.view.figure import run_figure
+
+        run_figure(
+            self,
+            path,
+            view,
+            layer=layer,
+            head=head,
+            token=token,
+            sequence=sequence,
+            min_weight=min_weight,
+            log=log,
+            width=width,
+            dpi=dpi,
+            dark=dark,
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from regard.view.html.frame import run_frame
+
+        return run_frame(self)
 
     # ── what follows from it ──────────────────────────────────────────────────────────────────
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -63,7 +64,7 @@ def sift(layer: Layer, min_weight: float, top: int | None, heads: list[int]) -> 
     named = keys >= 0
     if layer.keys is not None and n_keys:
         named &= real_keys[np.arange(batch)[:, None, None, None], keys]
-    proven = _proven(layer, keys, values, named, min_weight, top)
+    proven = _proven(layer, keys, values, named, min_weight, top, heads)
     unproven = rows & ~proven
     cut = np.empty((0, 3), dtype=np.int64)
     exact: list[tuple[Ints, Ints, NDArray[np.floating]]] = []
@@ -98,7 +99,7 @@ def _real(given: Tensor | None, batch: int, size: int) -> NDArray[np.bool_]:
     return np.ones((batch, size), dtype=np.bool_) if given is None else given.cpu().numpy()
 
 
-def _pick(x: Tensor, heads: list[int], n_heads: int) -> NDArray[np.floating]:
+def _pick(x: Tensor, heads: list[int], n_heads: int) -> NDArray[Any]:
     array = x.detach().cpu().numpy()
     return array if len(heads) == n_heads else array[:, heads]
 
@@ -121,10 +122,11 @@ def _proven(
     named: NDArray[np.bool_],
     min_weight: float,
     top: int | None,
+    heads: list[int],
 ) -> NDArray[np.bool_]:
     """(B, heads, Nq): is the list of a row all that there is of it?"""
     count = np.count_nonzero(named, axis=-1)
-    proven = count >= layer.allowed.cpu().numpy()[:, None]
+    proven = count >= _pick(layer.allowed, heads, layer.shape[1])
     if top is not None:
         proven |= count >= top
     if keys.shape[-1]:

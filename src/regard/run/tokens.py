@@ -26,25 +26,28 @@ def vocabulary(run: Run) -> dict[str, int]:
     {'a': 0, 'b': 1}
     """
     words: dict[str, int] = {}
-    for tokens in run.tokens or []:
-        for token in tokens:
-            words.setdefault(token.text, len(words))
+    for sequences in (run.tokens, *(layer.tokens for layer in run.layers.values())):
+        for tokens in sequences or []:
+            for token in tokens:
+                words.setdefault(token.text, len(words))
     return words
 
 
 def codes_of_keys(run: Run, layer: Layer, words: dict[str, int]) -> Codes:
     """(B, Nk): the number of the token of each key, −1 where it is not known.
 
-    The tokens of a run are those of the sequence that it read. They are a layer's if its keys are
-    of the same sequence as its queries, and as many as the tokens; or if there are as many real
-    keys, so that padding has none; or one less, as the last token of a generation is never read.
+    A layer has tokens of its own, or those of the run, which are of the sequence that it read last.
+    They are its keys' if these are of the same sequence as its queries, and as many as the tokens;
+    or if there are as many real keys, so that padding has none; or one less, as the last token of a
+    generation is never read.
     """
     batch, _, _, n_keys = layer.shape
     codes = np.full((batch, n_keys), -1, dtype=np.int32)
-    if layer.cross or run.tokens is None:
+    sequences = run.tokens if layer.tokens is None else layer.tokens
+    if layer.cross or sequences is None:
         return codes
     real = None if layer.keys is None else layer.keys.cpu().numpy()
-    for row, tokens in enumerate(run.tokens[:batch]):
+    for row, tokens in enumerate(sequences[:batch]):
         places = _places(tokens, n_keys, None if real is None else real[row])
         codes[row, places] = [words[token.text] for token in tokens[: len(places)]]
     return codes
