@@ -63,6 +63,11 @@ def complaint_about(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return err
 
 
+def never(*_: object, **__: object) -> None:
+    """Stands for what must not be reached."""
+    raise AssertionError("it came this far")
+
+
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -72,7 +77,8 @@ def test_it_shows_what_was_run_kinds_links_and_a_map_in_80_columns(
     out = output_of(capsys, TEXT, "--model", encoder)
     lines = out.splitlines()
     assert lines[0] == TEXT
-    assert re.search(r"10 tokens · 2 layers × 3 heads · \d+\.\d\d s", " ".join(out.split()))
+    told = r"10 tokens · 2 layers × 3 heads · read in \d+\.\d\d s once loaded"
+    assert re.search(told, " ".join(out.split()))
     counts = re.findall(r"^    (?:\w+ ?\w*?) +(\d+)   ", out, re.MULTILINE)
     assert sum(map(int, counts)) == 6
     assert "→" in out.partition("Strongest links")[2]
@@ -115,7 +121,7 @@ def test_token_shows_where_every_head_looks_from_it(
 ) -> None:
     out = output_of(capsys, TEXT, "--model", encoder, "--token", "love#2")
     assert "Where “love” looks   token 8 of 10" in out
-    assert "layers all" in out
+    assert "all layers" in out
     assert "layer 1" in out
     grid = out.partition("a column a head")[2].partition("Strongest links")[0].split()
     assert grid[:3] == ["0", "1", "2"]
@@ -159,6 +165,17 @@ def test_cut_shows_no_change_before_the_cut_and_some_after(
     assert float(changes["1"]) > 0
 
 
+@pytest.mark.parametrize("choice", [("--layer", "1"), ("--head", "2")])
+def test_cut_comes_after_the_layer_or_the_head_that_is_asked_for(
+    capsys: pytest.CaptureFixture[str], encoder: str, choice: tuple[str, str]
+) -> None:
+    alone = output_of(capsys, TEXT, "--model", encoder, *choice).partition("Heads by kind")[2]
+    out = output_of(capsys, TEXT, "--model", encoder, *choice, "--cut", "0.1")
+    shown, _, changed = out.partition("Heads by kind")[2].partition("\nWithout 0.1")
+    assert shown == alone != ""
+    assert "block   mean change" in changed
+
+
 def test_cut_tells_of_the_next_word_where_the_model_predicts_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -179,14 +196,51 @@ def test_sql_prints_the_table_and_nothing_else(
     assert out.split("\n") == ["layer  heads", "    0      3", "    1      3", "2 rows", ""]
 
 
-def test_the_model_is_chosen_by_the_number_of_words() -> None:
+def test_the_model_is_chosen_by_the_number_of_words_and_one_line_says_so() -> None:
     name, why = see._choose("I love apple phones.")
     assert name == "minilm"
-    assert "5 words and marks" in why
+    assert why == "minilm, as the text is short; --model smollm2 reads up to 8,192 tokens."
     name, why = see._choose("word " * 101)
     assert name == "smollm2"
-    assert "101 words" in why
-    assert "--model" in why
+    assert why == "smollm2, as the text is long; --model minilm reads up to 512 tokens."
+
+
+def test_why_a_model_was_chosen_is_not_said_if_one_was_named(
+    capsys: pytest.CaptureFixture[str], encoder: str
+) -> None:
+    assert "as the text is" not in output_of(capsys, TEXT, "--model", encoder)
+
+
+# ── tokens that the model does not know ───────────────────────────────────────────────────────
+
+
+def test_a_token_that_the_model_does_not_know_is_shown_as_what_it_reads(
+    capsys: pytest.CaptureFixture[str], encoder: str
+) -> None:
+    arguments = ("i love 🍎 . i love 🦄 🍎", "--model", encoder)
+    out = output_of(capsys, *arguments, "--layer", "1", "--head", "2")
+    told = " ".join(out.split())
+    assert f"3 tokens are unknown to {encoder}, which reads [UNK] for each: 🍎, 🦄." in told
+    rows = out.partition("Where each token looks")[2]
+    assert {"[UNK]#1", "[UNK]#2", "[UNK]#3"} <= set(re.findall(r"^ *(\S+) →", rows, re.MULTILINE))
+    assert "🍎" not in rows
+    found = json.loads(output_of(capsys, *arguments, "--json", "-"))["tokens"][3]
+    assert found == {"text": "[UNK]", "start": 7, "end": 8}
+
+
+def test_a_token_that_the_model_does_not_know_is_found_by_its_text_and_by_its_sign(
+    capsys: pytest.CaptureFixture[str], encoder: str
+) -> None:
+    text = "i love 🍎 . i love 🦄 🍎"
+    for name, place in (("🦄", 8), ("🍎#2", 9), ("[UNK]#3", 9)):
+        out = output_of(capsys, text, "--model", encoder, "--token", name)
+        assert f"Where “[UNK]” looks   token {place} of 10" in out
+
+
+def test_a_model_that_knows_every_token_is_not_said_to_lack_one(
+    capsys: pytest.CaptureFixture[str], encoder: str
+) -> None:
+    assert "unknown" not in output_of(capsys, "i love apple phones .", "--model", encoder)
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────
@@ -297,17 +351,81 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
         (["--cut", "2.0"], "no layer 2; there are 2 here, from 0"),
         (["--cut", "0.3"], "no head 3 in layer 0"),
         (["--token", "pears"], "no token 'pears'. There are: [CLS], i, love"),
-        (["--token", "love"], "love#1, love#2"),
-        (["--sql", "drop table heads"], "one SELECT"),
-        (["--sql", "select nothing from heads"], "DuckDB"),
-        (["--save", __file__], "must be a folder"),
-        (["--json", "missing/folder/x.json"], "cannot write missing/folder/x.json"),
+        (["--token", "love"], "'love' occurs 2 times: say love#1 or love#2."),
+        (["--token", "love#3"], "'love' occurs 2 times: say love#1 or love#2."),
     ],
 )
-def test_what_the_model_has_not_got_is_one_clear_line_and_exit_code_2(
-    capsys: pytest.CaptureFixture[str], encoder: str, arguments: list[str], why: str
+def test_what_the_model_has_not_got_is_refused_in_one_line_before_it_runs(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    encoder: str,
+    arguments: list[str],
+    why: str,
 ) -> None:
+    monkeypatch.setattr(see, "look", never)
     assert why in complaint_about(capsys, TEXT, "--model", encoder, *arguments)
+
+
+def test_a_layer_that_the_config_promises_and_the_run_has_not_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, encoder: str
+) -> None:
+    loaded = reading.load_model(encoder)
+    loaded.model.config.num_hidden_layers = 5
+    monkeypatch.setattr(see, "load_model", lambda name: loaded)
+    assert "no layer 3; there are 2 here" in complaint_about(capsys, TEXT, "--layer", "3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--sql", "drop table heads"], "--sql must be one SELECT; got 'drop table heads'."),
+        (["--sql", "selec 1"], 'Parser Error: syntax error at or near "selec".'),
+        (["--sql", "select nothing from heads"], 'Referenced column "nothing" not found'),
+        (["--sql", "select * from nowhere"], "Table with name nowhere does not exist!"),
+        (["--save", __file__], "must be a folder"),
+        (["--save", str(Path(__file__).parent)], "must hold a run and nothing else"),
+        (["--save", f"{__file__}/run"], f"cannot write {__file__}/run: Not a directory."),
+        (["--json", "missing/x.json"], "cannot write missing/x.json: No such file or directory."),
+        (["--svg", "missing/x.svg"], "cannot write missing/x.svg: No such file or directory."),
+        (["--json", "."], "cannot write .: Is a directory."),
+    ],
+)
+def test_what_needs_no_model_is_refused_before_one_is_loaded(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    why: str,
+) -> None:
+    monkeypatch.setattr(see, "load_model", never)
+    err = complaint_about(capsys, TEXT, *arguments)
+    assert why in err
+    assert err.endswith(".\n")
+
+
+@pytest.mark.parametrize("query", ["selec 1", "select nothing from heads", "select 'a'::int"])
+def test_an_error_of_sql_speaks_of_the_option_and_not_of_python(
+    capsys: pytest.CaptureFixture[str], query: str
+) -> None:
+    err = complaint_about(capsys, TEXT, "--sql", query)
+    assert err.startswith("regard: --sql must be a query that DuckDB can answer; ")
+    assert re.search(r"\. The tables are .*; regard see --help has their columns\.\n$", err)
+    assert not re.search(r"run\.|help\(|LINE 1|\^", err)
+
+
+def test_help_names_the_tables_of_sql_with_all_their_columns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = " ".join(output_of(capsys, "--help").split())
+    for table in ("edges", "heads", "layers", "tokens"):
+        columns = regard.Run().sql(f"select * from {table}").column_names
+        assert f"{table}: {', '.join(columns)}" in out
+
+
+def test_help_is_no_wider_than_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(cell_len, output_of(capsys, "--help").splitlines())) <= 80
 
 
 def test_a_text_that_is_too_long_says_how_many_tokens_there_is_room_for(
@@ -442,7 +560,26 @@ def test_help_needs_no_torch() -> None:
 def test_minilm_looks_from_it_to_the_animal(capsys: pytest.CaptureFixture[str]) -> None:
     text = "The animal didn't cross the street because it was too tired."
     out = output_of(capsys, text, "--token", "it")
-    assert "minilm was chosen for 12 words and marks" in out
+    assert "\nminilm, as the text is short; --model smollm2 reads up to 8,192 tokens.\n" in out
     assert "6 layers × 12 heads" in out
     assert re.search(r"it → animal +0\.\d\d", out)
     assert max(map(cell_len, out.splitlines())) <= 80
+
+
+def test_minilm_reads_as_many_tokens_as_is_said() -> None:
+    assert reading.load_model("minilm").model.config.max_position_embeddings == 512
+
+
+def test_minilm_has_several_tokens_for_a_syllable_and_a_map_numbers_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = output_of(capsys, "우리 전화기")
+    rows = re.findall(r"^ +(\S+) │", out, re.MULTILINE)
+    assert {"우#1", "우#2", "리#1", "리#2"} <= set(rows)
+    assert len(set(rows)) == len(rows)
+    assert max(map(cell_len, out.splitlines())) <= 80
+
+
+def test_minilm_says_which_words_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
+    out = output_of(capsys, "I ate 🍎 and 🍏 today 🦄")
+    assert "3 tokens are unknown to minilm, which reads [UNK] for each: 🍎, 🍏, 🦄." in out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -17,7 +18,15 @@ from regard.run import Layer, Options
 from regard.text import Token
 from regard.view.effect import render_effect
 from regard.view.head import render_head
-from regard.view.links import find_token, looks_of_token, mean_looks, strongest_links, token_labels
+from regard.view.lines import fit_name
+from regard.view.links import (
+    find_token,
+    looks_of_token,
+    mean_looks,
+    strongest_links,
+    token_labels,
+    token_names,
+)
 from regard.view.run import render_run, render_summary
 from regard.view.table import render_table
 from regard.view.token import render_token
@@ -60,7 +69,7 @@ def everything_of(run: Run, width: int) -> list[str]:
     """All that can be shown of a run."""
     return plain(
         [
-            *render_summary(run, width, seconds=1.25, why="A reason."),
+            *render_summary(run, width, seconds=1.25, why="A reason.", unknown=["🍎", "🍏"]),
             *render_run(run, width),
             *render_head(run, 0, 1, width),
             *render_token(run, 1, width),
@@ -77,10 +86,53 @@ def test_a_token_is_found_without_the_blank_that_it_begins_with() -> None:
     assert find_token(run, "is") == 1
     assert find_token(run, "it#2") == 2
     assert find_token(run, "4") == 3
-    with pytest.raises(KeyError, match="it#1, it#2"):
+    with pytest.raises(KeyError, match="'it' occurs 2 times: say it#1 or it#2"):
         find_token(run, "it")
     with pytest.raises(KeyError, match="There are: it, is"):
         find_token(run, "was")
+
+
+def test_a_name_counts_the_same_words_with_and_without_a_number() -> None:
+    run = make_run(["The", " the", " cat", " THE", " the"])
+    assert find_token(run, "The") == find_token(run, "The#1") == 0
+    assert [find_token(run, f"the#{n}") for n in (1, 2)] == [1, 4]
+    assert [find_token(run, f"tHE#{n}") for n in (1, 2, 3, 4)] == [0, 1, 3, 4]
+    assert token_names(run) == ["The", "the#1", "cat", "THE", "the#2"]
+    for name, ways in (("the", "the#1 or the#2"), ("tHE", "tHE#1 to tHE#4")):
+        with pytest.raises(KeyError, match=f"say {ways}"):
+            find_token(run, name)
+    with pytest.raises(KeyError, match="'the' occurs 2 times: say the#1 or the#2"):
+        find_token(run, "the#3")
+    with pytest.raises(KeyError, match="'cat' occurs once: say cat"):
+        find_token(run, "cat#2")
+
+
+def test_a_name_of_many_tokens_says_the_first_and_the_last() -> None:
+    run = Run(tokens=[tokens_of(["fox"] * 1483)])
+    with pytest.raises(KeyError, match=r"'fox' occurs 1,483 times: say fox#1 to fox#1483\."):
+        find_token(run, "fox")
+
+
+@pytest.mark.parametrize("name", ["#", "it#", "it#0", "it#" + "9" * 5000, "9" * 5000, "#1", "0"])
+def test_a_name_that_is_nobodys_is_refused_in_words(name: str) -> None:
+    with pytest.raises(KeyError, match=r"find_token\(\): "):
+        find_token(make_run(["it", " is", " so"]), name)
+
+
+def test_a_token_is_found_by_its_piece_of_the_text_where_its_own_is_another() -> None:
+    run = Run(text="a 🍎 b", tokens=[[Token("a", 0, 1), Token("[UNK]", 2, 3), Token("b", 4, 5)]])
+    assert find_token(run, "🍎") == find_token(run, "[UNK]") == find_token(run, "2") == 1
+
+
+def test_what_the_model_does_not_know_is_counted_and_each_is_named_once() -> None:
+    run = make_run(["a", "b"])
+    text = " ".join(" ".join(plain(render_summary(run, name="m", unknown=["🍎"]))).split())
+    assert "1 token is unknown to m, which reads [UNK] for it: 🍎." in text
+    many = [chr(0x1F34E + n) for n in range(11)]
+    text = " ".join(plain(render_summary(run, 200, name="m", unknown=[*many, *many], sign="<unk>")))
+    assert "22 tokens are unknown to m, which reads <unk> for each: 🍎, 🍏" in text
+    assert text.count("🍎") == 1
+    assert text.endswith("….")
 
 
 def test_tokens_that_are_not_known_are_numbers() -> None:
@@ -125,7 +177,7 @@ def test_links_name_a_token_as_it_can_be_asked_for() -> None:
     shown = "\n".join(plain(render_run(run))).partition("Strongest links")[2].partition("Left")[0]
     rows = [line.split() for line in shown.splitlines()[1:] if " → " in line]
     names = {name for row in rows for name in (row[0], row[2])}
-    assert names <= {"The", "the#2", "cat#1", "the#3", "mat", "cat#2"}
+    assert names <= {"The", "the#1", "cat#1", "the#2", "mat", "cat#2"}
     links = strongest_links(run)
     assert {find_token(run, name) for name in names} == {
         place for link in links for place in (link.query, link.key)
@@ -170,7 +222,11 @@ def test_one_layer_or_head_of_a_token_leaves_out_the_others() -> None:
     text = "\n".join(plain(render_token(run, 3, 80, layer=1)))
     assert "layer 1" in text
     assert "layer 0" not in text
-    assert "layers all" not in text
+    assert "all layers" not in text
+    text = "\n".join(plain(render_token(run, 3, 80)))
+    assert (
+        text.index("    all layers  ") < text.index("    layer 0  ") < text.index("    layer 1  ")
+    )
     assert "Mean over heads" not in "\n".join(plain(render_token(run, 3, 80, layer=1, head=2)))
 
 
@@ -208,6 +264,24 @@ def test_a_map_of_a_long_text_is_that_of_groups_and_that_is_said(keep: bool, cau
     assert "mean of 2 or 3 queries, a column the sum of 2 or 3 keys" in " ".join(
         " ".join(lines).split()
     )
+
+
+def test_a_map_numbers_the_tokens_that_are_alike() -> None:
+    run = make_run(["우", "우", "리", " a", "리", "Donaudampfschiff", " Donaudampfschiff"])
+    lines = plain(render_head(run, 1, 2))
+    names = [line.partition("│")[0].strip() for line in lines if "│" in line]
+    assert names == ["우#1", "우#2", "리#1", "a", "리#2", "Donaudampfs…#1", "Donaudampfs…#2"]
+    rows = "\n".join(lines).partition("Where each token looks")[2].splitlines()[1:]
+    assert [row.partition("→")[0].strip() for row in rows] == names
+
+
+def test_the_keys_of_a_token_are_numbered_where_there_is_room() -> None:
+    run = make_run(["우", "우", "리", "리", "리"])
+    lines = plain(render_token(run, 1, 80))
+    names = {"우#1", "우#2", "리#1", "리#2", "리#3"}
+    assert set(re.findall(r"\S+#\d|[우리]", "\n".join(lines[2:]))) <= names
+    assert fit_name("love#2", 5) == "love"
+    assert fit_name("animals#2", 8) == "anima…#2"
 
 
 def test_a_map_that_was_not_kept_is_said_to_be_missing() -> None:

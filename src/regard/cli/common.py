@@ -21,11 +21,15 @@ __all__ = [
     "print_out",
     "quoted",
     "read_standard_input",
+    "refuse_two_outputs",
     "write_out",
 ]
 
 _MOST_BYTES = 2**20
 _WIDEST, _NARROWEST, _PIPED = 100, 40, 80
+
+
+_WRITTEN = ("--svg", "--json", "--html", "--fix")  # options that name a file to write
 
 
 class BadInput(typer.TyperException):
@@ -43,10 +47,22 @@ def command_line(arguments: Sequence[str]) -> str:
     shown: list[str] = []
     skip = False
     for argument in arguments:
-        if not skip and not argument.startswith(("--svg", "--json", "--fix")):
+        if not skip and not argument.startswith(_WRITTEN):
             shown.append(argument)
-        skip = argument in ("--svg", "--json", "--fix")
+        skip = argument in _WRITTEN
     return " ".join(["regard", *map(quoted, shown)])
+
+
+def refuse_two_outputs(**files: str | None) -> None:
+    """At most one of these options may print to standard output.
+
+    >>> refuse_two_outputs(json="-", svg="-")
+    Traceback (most recent call last):
+    regard.cli.common.BadInput: --json - and --svg - cannot both go to standard output.
+    """
+    printed = [f"--{name} -" for name, file in files.items() if file == "-"]
+    if len(printed) > 1:
+        raise BadInput(f"{' and '.join(printed[:2])} cannot both go to standard output.")
 
 
 def quoted(argument: str) -> str:

@@ -17,6 +17,7 @@ from regard.cli.common import (
     print_out,
     quoted,
     read_standard_input,
+    refuse_two_outputs,
     write_out,
 )
 from regard.cli.reading import check_place, load_model, look, refuse_no_text
@@ -40,6 +41,7 @@ Examples:
   regard explain --step weights
   regard explain --cell love,phones
   regard explain --no-scale --svg steps.svg
+  regard explain "The cat sat on the mat" --html steps.html
   regard explain "The cat sat on the mat" --model minilm --layer 3 --head 5
   echo "any text" | regard explain -
 
@@ -107,13 +109,15 @@ def explain(
     svg: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write it as a picture; - prints it.")
     ] = None,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a page to look at; - prints it.")
+    ] = None,
 ) -> None:
     """Every step of attention on a sentence, with its numbers.
 
     TEXT is a sentence of your own; - reads it from standard input.
     """
-    if json == svg == "-":
-        raise BadInput("--json - and --svg - cannot both go to standard output.")
+    refuse_two_outputs(json=json, svg=svg, html=html)
     text = " ".join(words) if words else None
     if text == "-":
         text = read_standard_input()
@@ -145,7 +149,11 @@ def explain(
         from regard.view import picture
 
         write_out(svg, picture(lines, console.width, command_line(context.obj["arguments"])))
-    if "-" not in (json, svg):
+    if html is not None:
+        from regard.view.html.trace import trace_page
+
+        write_out(html, trace_page(trace))
+    if "-" not in (json, svg, html):
         if step is cell is head is model is None:
             lines += _suggestions(trace, text, example, console.width)
         print_out(lines, console)

@@ -7,8 +7,9 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from regard.cli.common import BadInput
@@ -18,14 +19,18 @@ if TYPE_CHECKING:
 
     from regard import Run
     from regard.models import Loaded
+    from regard.text import Token
 
 __all__ = [
+    "Reading",
+    "check_config",
     "check_place",
     "load_model",
     "look",
     "notes",
     "plain_error",
     "progress",
+    "read_tokens",
     "refuse_no_text",
 ]
 
@@ -57,6 +62,50 @@ def load_model(name: str) -> Loaded:
     return loaded
 
 
+@dataclass(frozen=True)
+class Reading:
+    """The tokens of a text as a model reads them, one that it does not know being its `sign`, and
+    the pieces of the text that are unknown to it."""
+
+    tokens: list[Token]
+    unknown: list[str]
+    sign: str
+
+
+def read_tokens(loaded: Loaded, text: str) -> Reading:
+    """How a model reads a text, before it runs. Raises BadInput if it cannot take the text."""
+    ids = _inputs(loaded, text)["input_ids"][0].tolist()
+    own = loaded.tokens(text)
+    tokens = _as_read(loaded, own, ids)
+    unknown = [one.text for one, read in zip(own, tokens, strict=True) if one.text != read.text]
+    return Reading(tokens, unknown, _unknown_sign(loaded))
+
+
+def _inputs(loaded: Loaded, text: str) -> dict[str, Any]:
+    try:
+        return {**loaded.inputs(text)}
+    except ValueError as error:
+        raise BadInput(plain_error(error)) from error
+
+
+def _as_read(loaded: Loaded, tokens: Sequence[Token], ids: Sequence[int]) -> list[Token]:
+    """The tokens, with the model's sign for the text of each that it does not know."""
+    sign = _unknown_sign(loaded)
+    assert loaded.tokenizer is not None
+    unknown = loaded.tokenizer.backend_tokenizer.token_to_id(sign)
+    return [
+        replace(token, text=sign) if number == unknown and token.start < token.end else token
+        for token, number in zip(tokens, ids, strict=True)
+    ]
+
+
+def _unknown_sign(loaded: Loaded) -> str:
+    """What the tokenizer puts for what it does not know, such as [UNK]; empty if it has none."""
+    assert loaded.tokenizer is not None
+    own = getattr(loaded.tokenizer.backend_tokenizer.model, "unk_token", None)
+    return own or getattr(loaded.tokenizer, "unk_token", None) or ""
+
+
 def look(
     loaded: Loaded,
     text: str,
@@ -68,16 +117,14 @@ def look(
     """The run of a text through a model, and how many seconds it took.
 
     `keep` is what `regard.watch` keeps; None keeps q and k of texts that are not long. `effect`
-    keeps what `run.effect` needs. Raises BadInput if the model cannot take the text.
+    keeps what `run.effect` needs. The tokens of the run are those of `read_tokens`. Raises BadInput
+    if the model cannot take the text.
     """
     import torch
 
     from regard import See, watch
 
-    try:
-        inputs: dict[str, Any] = loaded.inputs(text)
-    except ValueError as error:
-        raise BadInput(plain_error(error)) from error
+    inputs = _inputs(loaded, text)
     length = inputs["input_ids"].shape[1]
     kept = set(("q", "k") if length <= _LONG else ()) if keep is None else set(keep)
     side = 64 if kept >= {"q", "k"} else 24  # without q and k, a map must fit as it is
@@ -102,6 +149,8 @@ def look(
             seconds = time.perf_counter() - start
     except (ValueError, RuntimeError) as error:
         raise BadInput(f"{loaded.name} cannot read the text: {plain_error(error)}") from error
+    if run.tokens:
+        run.tokens = [_as_read(loaded, run.tokens[0], inputs["input_ids"][0].tolist())]
     return run, seconds
 
 
@@ -163,17 +212,29 @@ def progress(model: nn.Module) -> Generator[None]:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
+def check_config(loaded: Loaded, layer: int | None, head: int | None) -> None:
+    """Refuse a layer or a head that the model has not got by its config, before it runs."""
+    config = loaded.model.config.get_text_config()
+    names = ("num_hidden_layers", "num_attention_heads")
+    layers, heads = (getattr(config, name, None) for name in names)
+    if isinstance(layers, int) and isinstance(heads, int):
+        _refuse_place([heads] * layers, layer, head)
+
+
 def check_place(run: Run, layer: int | None, head: int | None) -> None:
-    """Refuse a layer or a head that the model has not got.
+    """Refuse a layer or a head that was not seen.
 
     >>> from regard import Run
     >>> check_place(Run(), None, None)
     """
-    layers = list(run.layers.values())
-    if layer is not None and layer >= len(layers):
-        raise BadInput(f"there is no layer {layer}; there are {len(layers)} here, from 0.")
-    here = layers if layer is None else [layers[layer]]
-    most = max((each.shape[1] for each in here), default=0)
+    _refuse_place([each.shape[1] for each in run.layers.values()], layer, head)
+
+
+def _refuse_place(heads: Sequence[int], layer: int | None, head: int | None) -> None:
+    """`heads` says how many of them each layer has."""
+    if layer is not None and layer >= len(heads):
+        raise BadInput(f"there is no layer {layer}; there are {len(heads)} here, from 0.")
+    most = max(heads, default=0) if layer is None else heads[layer]
     if head is not None and head >= most:
         where = "" if layer is None else f" in layer {layer}"
         raise BadInput(f"there is no head {head}{where}; there are {most} here, from 0.")

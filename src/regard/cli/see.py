@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json as json_
-import math
 import re
 import sys
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,9 +16,21 @@ from regard.cli.common import (
     make_console,
     print_out,
     read_standard_input,
+    refuse_two_outputs,
     write_out,
 )
-from regard.cli.reading import check_place, load_model, look, notes, plain_error, refuse_no_text
+from regard.cli.reading import (
+    check_config,
+    check_place,
+    load_model,
+    look,
+    notes,
+    plain_error,
+    read_tokens,
+    refuse_no_text,
+)
+from regard.cli.see_checks import ask, check_file, check_folder, check_query
+from regard.cli.see_json import document
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -28,27 +38,39 @@ if TYPE_CHECKING:
     from regard import Run
     from regard.models import Loaded
     from regard.run import Effect
+    from regard.text import Token
 
 __all__ = ["add_to", "see"]
 
 _MOST_WORDS = 100  # that are still read by the small encoder, if no model is named
 _MOST_BYTES = 2**20
-_FORMAT, _VERSION = "regard.see", 1
+_MOST_MOVED = 256  # tokens whose movement through the layers a page can show
 
 _EPILOG = """
 \b
 Examples:
   regard see "The animal didn't cross the street because it was too tired."
-  regard see "The animal didn't cross the street because it was too tired." --token it
+  regard see "The cat saw that it was late." --token it
   regard see "…" --layer 3 --head 1
   regard see "…" --cut 3.1 --cut 5.11
   regard see --file story.txt --model smollm2 --save story
-  regard see "…" --sql "select layer, head, first from heads order by first desc limit 5"
+  regard see "…" --sql "select layer, head from heads where first > 0.8"
 
 \b
-M is minilm (6 layers × 12 heads), smollm2 (30 × 9), or a folder that a model was saved to.
-Layers and heads count from 0: 3.5 is head 5 of layer 3. The second "it" of a text is it#2,
-its third token 3. The tables of --sql are edges, heads, layers and tokens.
+M is minilm (6 layers × 12 heads, 512 tokens), smollm2 (30 × 9, 8,192), or a
+folder that a model was saved to. Layers and heads count from 0: 3.5 is head 5
+of layer 3. TOKEN is a word as it is written: "the" is no "The", unless there
+is no "the". the#2 is the second of those words, 3 is the third token.
+
+\b
+The tables of --sql and their columns:
+  edges: sequence, layer, head, query, key, query_token, key_token, weight
+         (weights of 0.05 or more)
+  heads: layer, name, head, entropy, spread, distance, first, self, previous,
+         induction, kind, score
+  layers: layer, name, sequences, heads, kv_heads, queries, keys, is_causal,
+         is_cross, window_left, window_right
+  tokens: sequence, position, token, start, stop, id
 """
 
 
@@ -71,7 +93,9 @@ def see(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="M", help=f"minilm (up to {_MOST_WORDS} words), smollm2, a folder."),
+        typer.Option(
+            metavar="M", help=f"minilm (chosen up to {_MOST_WORDS} words), smollm2, a folder."
+        ),
     ] = None,
     layer: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Only this layer, from 0.")
@@ -98,56 +122,69 @@ def see(
     svg: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write it as a picture; - prints it.")
     ] = None,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a page to look at; - prints it.")
+    ] = None,
 ) -> None:
     """Where every head of a model looked, and what stands out.
 
     TEXT is what the model reads; - reads it from standard input.
     """
-    if json == svg == "-":
-        raise BadInput("--json - and --svg - cannot both go to standard output.")
+    refuse_two_outputs(json=json, svg=svg, html=html)
     text = _read(words, file)
     cuts = [_pair(each) for each in cut or ()]
+    for path in (json, svg, html):
+        check_file(path)
+    if save is not None:
+        check_folder(save)
+    if sql is not None:
+        check_query(sql)
     name, why = (model, "") if model is not None else _choose(text)
     loaded = load_model(name)
+    for place in ((layer, head), *cuts):
+        check_config(loaded, *place)
+    reading = read_tokens(loaded, text)
+    position = None if token is None else _position(reading.tokens, text, token)
     # What is asked of single weights needs q and k, however long the text is.
-    exact = None not in (layer, head) or not (save is token is sql is None)
-    run, seconds = look(loaded, text, keep=("q", "k") if exact else None, effect=bool(cuts))
+    exact = None not in (layer, head) or not (save is token is sql is html is None)
+    keep = ("q", "k") if exact else None
+    if html is not None and len(reading.tokens) <= _MOST_MOVED:
+        keep = ("q", "k", "vectors")
+    run, seconds = look(loaded, text, keep=keep, effect=bool(cuts))
     for place in ((layer, head), *cuts):
         check_place(run, *place)
+    table = None if sql is None else ask(run, sql)
+    effect = _effect(loaded, text, run, cuts) if cuts else None
+
     from regard.view import picture
-    from regard.view.links import find_token
     from regard.view.run import render_summary
     from regard.view.table import render_table
 
-    try:
-        position = None if token is None else find_token(run, token)
-        with notes():
-            table = None if sql is None else run.sql(sql)
-    except (KeyError, ValueError, ImportError) as error:
-        raise BadInput(plain_error(error)) from error
-    effect = _effect(loaded, text, run, cuts) if cuts else None
     console = make_console()
     width = console.width
     if table is not None:
         title, summary, lines = [], [], render_table(table, width)
     else:
         # A picture of the same text is the same every time: it does not tell the seconds.
-        title = render_summary(run, width, name=name, why=why)
-        summary = render_summary(run, width, name=name, seconds=seconds, why=why)
+        unknown, sign = reading.unknown, reading.sign
+        about = partial(render_summary, run, width, name=name, why=why, unknown=unknown, sign=sign)
+        title, summary = about(), about(seconds=seconds)
         lines = _lines(run, position, layer, head, effect, cuts, width)
     if save is not None:
         _save(run, save)
     if json is not None:
-        found = {
-            "sql": None if table is None else table.to_pylist(),
-            "token": None if position is None else _looks(run, position),
-            "effect": None if effect is None else _changes(effect, cuts),
-        }
-        write_out(json, _document(run, name, seconds, found))
+        content = document(
+            run, name, seconds, table=table, token=position, effect=effect, cuts=cuts
+        )
+        write_out(json, content)
     if svg is not None:
         command = command_line(context.obj["arguments"])
         write_out(svg, picture([*title, *lines], width, command))
-    if "-" not in (json, svg):
+    if html is not None:
+        from regard.view.html.run import run_page
+
+        write_out(html, run_page(run))
+    if "-" not in (json, svg, html):
         print_out([*summary, *lines], console)
 
 
@@ -160,10 +197,13 @@ def _lines(
     cuts: list[tuple[int, int]],
     width: int,
 ) -> list[Text]:
-    """What is asked for: one token, one head, what a cut does, or else what stands out."""
+    """What is asked for: a token, a head, what stands out of a layer, or of all; what a cut does.
+
+    A cut alone is all that is shown.
+    """
     from regard.view.effect import render_effect
     from regard.view.head import render_head
-    from regard.view.links import token_labels
+    from regard.view.links import token_names
     from regard.view.run import render_run
     from regard.view.token import render_token
 
@@ -172,10 +212,10 @@ def _lines(
         lines += render_token(run, token, width, layer=layer, head=head)
     elif layer is not None and head is not None:
         lines += render_head(run, layer, head, width)
-    elif effect is None:
+    elif effect is None or (layer, head) != (None, None):
         lines += render_run(run, width, layer=layer, head=head)
     if effect is not None:
-        lines += render_effect(effect, cuts, token_labels(run), width)
+        lines += render_effect(effect, cuts, token_names(run), width)
     return lines
 
 
@@ -223,11 +263,11 @@ def _choose(text: str) -> tuple[str, str]:
     """A model for a text of that length, and why this one."""
     from regard.text import tokenize
 
-    words = len(tokenize(text))
-    name = "minilm" if words <= _MOST_WORDS else "smollm2"
-    counted = f"{words:,} word{'' if words == 1 else 's'} and marks"
-    limit = f"minilm reads up to {_MOST_WORDS}, smollm2 more"
-    return name, f"{name} was chosen for {counted} ({limit}); --model names another."
+    if len(tokenize(text)) <= _MOST_WORDS:
+        limit = "--model smollm2 reads up to 8,192 tokens"
+        return "minilm", f"minilm, as the text is short; {limit}."
+    limit = "--model minilm reads up to 512 tokens"
+    return "smollm2", f"smollm2, as the text is long; {limit}."
 
 
 def _pair(cut: str) -> tuple[int, int]:
@@ -235,6 +275,17 @@ def _pair(cut: str) -> tuple[int, int]:
     if found is None:
         raise BadInput(f"--cut needs LAYER.HEAD, such as 3.5; got {cut!r}.")
     return int(found[1]), int(found[2])
+
+
+def _position(tokens: list[Token], text: str, name: str) -> int:
+    """The place of the token that is meant, from 0. Raises BadInput if there is no such one."""
+    from regard import Run
+    from regard.view.links import find_token
+
+    try:
+        return find_token(Run(text=text, tokens=[tokens]), name)
+    except KeyError as error:
+        raise BadInput(plain_error(error)) from error
 
 
 # ── what comes out ────────────────────────────────────────────────────────────────────────────
@@ -249,53 +300,3 @@ def _save(run: Run, folder: str) -> None:
     except OSError as error:
         raise BadInput(f"cannot write {folder}: {error.strerror or error}.") from error
     print(f"Wrote {folder}", file=sys.stderr)
-
-
-def _looks(run: Run, token: int) -> dict[str, Any]:
-    from regard.view.links import looks_of_token, mean_looks
-
-    heads = [
-        {"layer": link.layer, "head": link.head, "key": link.key, "weight": link.weight}
-        for link in looks_of_token(run, token)
-    ]
-    return {"position": token, "heads": heads, "mean": mean_looks(run, token).tolist()}
-
-
-def _changes(effect: Effect, cuts: list[tuple[int, int]]) -> dict[str, Any]:
-    changes = dict(effect.layers)
-    if effect.output is not None:
-        changes["output"] = effect.output
-    return {
-        "cut": [{"layer": layer, "head": head} for layer, head in cuts],
-        "relative": {name: change.relative[0].tolist() for name, change in changes.items()},
-        "cosine": {name: change.cosine[0].tolist() for name, change in changes.items()},
-    }
-
-
-def _document(run: Run, name: str, seconds: float, found: dict[str, Any]) -> str:
-    from regard.view.links import strongest_links
-
-    tokens = run.tokens[0] if run.tokens else []
-    content = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "model": name,
-        "text": run.text,
-        "seconds": seconds,
-        "tokens": [asdict(token) for token in tokens],
-        "layers": list(run.layers),
-        "heads": run.heads(),
-        "links": [asdict(link) for link in strongest_links(run)],
-        "unseen": run.unseen,
-        **{key: value for key, value in found.items() if value is not None},
-    }
-    return json_.dumps(_finite(content), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    """The same without NaN and infinities, which JSON has not: null stands for them."""
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

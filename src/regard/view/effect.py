@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from regard.view.labels import fit
-from regard.view.lines import INDENT, title_line
+from regard.view.lines import INDENT, fit_name, title_line
 from regard.view.terminal import paragraph
 
 if TYPE_CHECKING:
@@ -55,5 +54,5 @@ def _changed(name: str, change: Change, labels: Sequence[str]) -> Text:
     line = Text(f"{' ' * INDENT}{name:<6}  ")
     line.append(f"{relative.mean():>11.2%}  {relative.max():>7.2%}")
     if len(relative) == len(labels) and relative.max() > 0:
-        line.append(f"  {fit(labels[int(relative.argmax())], 24)}")
+        line.append(f"  {fit_name(labels[int(relative.argmax())], 24)}")
     return line

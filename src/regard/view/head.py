@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from regard.view.labels import fit, most_cells, pad, visible
-from regard.view.lines import INDENT, LABEL, looks_told, title_line
-from regard.view.links import label_at, query_positions, token_labels
+from regard.view.labels import most_cells, pad, visible
+from regard.view.lines import INDENT, LABEL, fit_name, looks_told, title_line
+from regard.view.links import label_at, query_positions, token_names
 from regard.view.run import KINDS, render_map
 from regard.view.terminal import paragraph
 
@@ -57,10 +57,10 @@ def _each_token(run: Run, index: int, head: int, width: int) -> list[Text]:
     lines = [title_line("Where each token looks", "its strongest keys", width)]
     if layer.top_keys is None or layer.top_weights is None:
         return [*lines, *paragraph("They were not kept.", width, style="dim")]
-    labels, places = token_labels(run), query_positions(layer).tolist()
+    labels, places = token_names(run), query_positions(layer).tolist()
     keys, weights = layer.top_keys[0, head].tolist(), layer.top_weights[0, head].tolist()
     shown = list(range(len(keys)))[:_MOST_TOKENS]
-    names = [fit(label_at(labels, places[i]), LABEL) for i in shown]
+    names = [fit_name(label_at(labels, places[i]), LABEL) for i in shown]
     column = max(map(most_cells, names), default=0)
     for i, name in zip(shown, names, strict=True):
         start = f"{' ' * INDENT}{pad(name, column, right=True)} → "

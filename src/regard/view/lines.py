@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from regard.view.labels import fit, most_cells
+from regard.view.labels import fit, most_cells, visible
 
-__all__ = ["INDENT", "LABEL", "counted", "looks_told", "title_line"]
+__all__ = ["INDENT", "LABEL", "counted", "fit_name", "looks_told", "title_line"]
 
 INDENT = 4
 LABEL = 14  # cells of a token, at most
+_LEAST = 6  # cells of a word that is cut to make room for its number
 
 
 def title_line(title: str, remark: str, width: int) -> Text:
@@ -36,6 +37,19 @@ def counted(number: int, of: str) -> str:
     return f"{number:,} {of}" if number == 1 else f"{number:,} {of}s"
 
 
+def fit_name(name: str, width: int) -> str:
+    """A token's name in at most `width` cells: the word is cut, its number stays if it can.
+
+    >>> fit_name("it#2", 5), fit_name("telephones#2", 9), fit_name("love#2", 5)
+    ('it#2', 'teleph…#2', 'love')
+    """
+    word, mark, number = name.rpartition("#")
+    if not word or not number.isdecimal() or most_cells(visible(name)) <= width:
+        return fit(name, width)
+    room = width - len(mark + number)
+    return fit(word, room) + mark + number if room >= _LEAST else fit(word, width)
+
+
 def looks_told(looks: Iterable[tuple[str, float]], room: int, most: int = 3) -> str:
     """Tokens with their weights: the first of them, as many as there is room for.
 
@@ -44,7 +58,7 @@ def looks_told(looks: Iterable[tuple[str, float]], room: int, most: int = 3) -> 
     """
     told = ""
     for label, weight in list(looks)[:most]:
-        piece = f"{' · ' if told else ''}{fit(label, LABEL)} {weight:.2f}"
+        piece = f"{' · ' if told else ''}{fit_name(label, LABEL)} {weight:.2f}"
         if most_cells(told + piece) > room:
             break
         told += piece

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from regard._steps import Axis, find_label
 from regard.reference import Array
 from regard.view.labels import visible
 
@@ -32,6 +31,8 @@ __all__ = [
 ]
 
 LEAST_WEIGHT = 0.1  # a link of less weight does not stand out
+_MOST_SHOWN = 12  # tokens, where one is asked for that is not there
+_MOST_DIGITS = 9  # of a number that is looked at
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,17 @@ def token_names(run: Run) -> list[str]:
     alike: Counter[str] = Counter()
     names: list[str] = []
     for label in labels:
-        alike[label.casefold()] += 1
-        names.append(label if times[label] == 1 else f"{label}#{alike[label.casefold()]}")
+        alike[label] += 1
+        names.append(label if times[label] == 1 else f"{label}#{alike[label]}")
     return names
 
 
 def find_token(run: Run, name: str) -> int:
     """The place of a token, by its text, by `it#2`, or by its number from 1.
+
+    A name stands for the tokens that are written so, or in any case where none is; `#2` takes the
+    second of these. A token that is none of the text, as [UNK] is, has the name of its piece, too.
+    KeyError says what there is instead.
 
     >>> from regard.run import Run
     >>> from regard.text import Token
@@ -103,8 +108,45 @@ def find_token(run: Run, name: str) -> int:
     >>> find_token(run, "it#2"), find_token(run, "is"), find_token(run, "1")
     (2, 1, 0)
     """
-    labels = tuple(visible(label) for label in token_labels(run))
-    return find_label(visible(name.strip() or name), Axis("token", labels))
+    asked = visible(name.strip() or name)
+    labels = [visible(label) for label in token_labels(run)]
+    kinds = (labels, [visible(piece) for piece in _pieces(run)])
+    found = next(filter(None, (_alike(each, asked) for each in kinds)), [])
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise KeyError(f"find_token(): {_ways(asked, len(found))}")
+    word, _, number = asked.rpartition("#")
+    found = next(filter(None, (_alike(each, word) for each in kinds)), [])
+    if found and number.isdecimal():
+        if len(number) <= _MOST_DIGITS and 1 <= int(number) <= len(found):
+            return found[int(number) - 1]
+        raise KeyError(f"find_token(): {_ways(word, len(found))}")
+    if asked.isdecimal() and len(asked) <= _MOST_DIGITS and 1 <= int(asked) <= len(labels):
+        return int(asked) - 1
+    shown = ", ".join(labels[:_MOST_SHOWN]) + (", …" if len(labels) > _MOST_SHOWN else "")
+    raise KeyError(f"find_token(): there is no token {asked!r}. There are: {shown}.")
+
+
+def _pieces(run: Run) -> list[str]:
+    """What stands in the text where each token does."""
+    if not run.tokens or not isinstance(run.text, str):
+        return []
+    return [run.text[token.start : token.end].strip() for token in run.tokens[0]]
+
+
+def _alike(labels: Sequence[str], name: str) -> list[int]:
+    """The places of a name, which is not empty: as it is written, or else in any case."""
+    exact = [place for place, label in enumerate(labels) if label == name != ""]
+    folded = name.casefold()
+    return exact or [n for n, label in enumerate(labels) if label.casefold() == folded != ""]
+
+
+def _ways(name: str, times: int) -> str:
+    if times == 1:
+        return f"{name!r} occurs once: say {name}."
+    between = "or" if times == 2 else "to"
+    return f"{name!r} occurs {times:,} times: say {name}#1 {between} {name}#{times}."
 
 
 def _added(run: Run, n_keys: int) -> NDArray[np.bool_]:

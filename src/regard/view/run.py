@@ -10,7 +10,7 @@ from rich.text import Text
 
 from regard.reference import Array
 from regard.view.labels import fit, most_cells, pad
-from regard.view.lines import INDENT, LABEL, counted, title_line
+from regard.view.lines import INDENT, LABEL, counted, fit_name, title_line
 from regard.view.links import (
     LEAST_WEIGHT,
     Link,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "render_links", "render_map", "render_run", "render_summary"]
 
 _SHADES = ((0.7, "█"), (0.4, "▓"), (0.2, "▒"), (0.05, "░"))  # from that share of the weight on
-_MOST_LINKS, _MOST_EXAMPLES = 10, 4
+_MOST_LINKS, _MOST_EXAMPLES, _MOST_UNKNOWN = 10, 4, 8
 _SIDE = 24  # cells of a map, at most
 _BAR = 20
 _NARROW = 30  # cells beside a name in which nothing is written any more
@@ -46,14 +46,23 @@ KINDS = {
 
 
 def render_summary(
-    run: Run, width: int = 80, *, name: str = "", seconds: float | None = None, why: str = ""
+    run: Run,
+    width: int = 80,
+    *,
+    name: str = "",
+    seconds: float | None = None,
+    why: str = "",
+    unknown: Sequence[str] = (),
+    sign: str = "[UNK]",
 ) -> list[Text]:
-    """What was run, in a few lines: the text, the model, its size, the time.
+    """What was run, in a few lines: the text, the model, its size, the time of the pass.
+
+    `unknown` are the pieces of the text that the model does not know, and reads `sign` for.
 
     >>> from regard.run import Run
     >>> print(*render_summary(Run(text="I love"), name="minilm", seconds=0.25), sep="\\n")
     I love
-    minilm · 0 tokens · no attention was seen · 0.25 s
+    minilm · 0 tokens · no attention was seen · read in 0.25 s once loaded
     """
     text = run.text if isinstance(run.text, str) else ""
     lines = [Text(fit(" ".join(text.split()), width), "bold")] if text.strip() else []
@@ -67,13 +76,24 @@ def render_summary(
     if any(layer.options.causal for layer in layers):
         parts.append("causal")
     if seconds is not None:
-        parts.append(f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s")
+        parts.append(f"read in {seconds:.{2 if seconds < 10 else 0}f} s once loaded")
     lines += paragraph(" · ".join(filter(None, parts)), width, indent=0)
     if why:
         lines += paragraph(why, width, indent=0, style="dim")
+    if unknown:
+        told = _unknown(unknown, name or "the model", sign)
+        lines += paragraph(told, width, indent=0, style="yellow")
     for note in run.unseen:
         lines += paragraph(f"Not seen: {note}", width, indent=0, style="yellow")
     return lines
+
+
+def _unknown(pieces: Sequence[str], name: str, sign: str) -> str:
+    each = list(dict.fromkeys(fit(piece, LABEL) for piece in pieces))
+    shown = ", ".join(each[:_MOST_UNKNOWN]) + (", …" if len(each) > _MOST_UNKNOWN else "")
+    are, it = ("is", "it") if len(pieces) == 1 else ("are", "each")
+    tokens = counted(len(pieces), "token")
+    return f"{tokens} {are} unknown to {name}, which reads {sign} for {it}: {shown}."
 
 
 def render_run(
@@ -146,7 +166,7 @@ def render_links(run: Run, links: Sequence[Link], width: int = 80, *, trivial: b
     labels = token_names(run)
     room = min(LABEL, (width - INDENT - 20) // 2)
     names = [
-        f"{fit(label_at(labels, link.query), room)} → {fit(label_at(labels, link.key), room)}"
+        " → ".join(fit_name(label_at(labels, place), room) for place in (link.query, link.key))
         for link in links
     ]
     column = max(map(most_cells, names), default=0)
@@ -191,10 +211,10 @@ def render_map(run: Run, index: int, head: int, width: int = 80) -> list[Text]:
     array = _shares(layer, head, min(n_queries, side), min(n_keys, side))
     if array is None:
         return [*lines, *paragraph("No map of it was kept.", width, style="dim")]
-    labels = token_labels(run)
+    labels = token_names(run)
     places = query_positions(layer)
     starts = [-(-row * n_queries // len(array)) for row in range(len(array))]
-    names = [fit(label_at(labels, int(places[start])), LABEL) for start in starts]
+    names = [fit_name(label_at(labels, int(places[start])), LABEL) for start in starts]
     column = max(map(most_cells, names), default=0)
     for name, row in zip(names, array, strict=True):
         blocks = "".join(_block(share) * 2 for share in row)

@@ -9,7 +9,7 @@ import numpy as np
 from rich.text import Text
 
 from regard.view.labels import fit, pad
-from regard.view.lines import INDENT, looks_told, title_line
+from regard.view.lines import INDENT, fit_name, looks_told, title_line
 from regard.view.links import (
     Link,
     label_at,
@@ -17,6 +17,7 @@ from regard.view.links import (
     looks_of_token,
     mean_looks,
     token_labels,
+    token_names,
 )
 from regard.view.run import render_links
 from regard.view.terminal import paragraph
@@ -44,8 +45,8 @@ def render_token(
         Mean over heads
         layer 0     2 1.00 · 1 0.00 · 3 0.00
     """
-    labels = token_labels(run)
-    name = fit(label_at(labels, token), 30)
+    labels = token_names(run)
+    name = fit(label_at(token_labels(run), token), 30)
     lines = [
         Text(),
         title_line(f"Where “{name}” looks", f"token {token + 1} of {len(labels)}", width),
@@ -67,12 +68,12 @@ def _means(
 ) -> list[Text]:
     means = mean_looks(run, token)
     lines = paragraph("Mean over heads", width, style="bold")
-    rows = [(str(index), row) for index, row in enumerate(means) if layer in (None, index)]
+    rows = [(f"layer {index}", row) for index, row in enumerate(means) if layer in (None, index)]
     if len(rows) > 1:
-        rows.insert(0, ("all", means.mean(0)))
+        rows.insert(0, ("all layers", means.mean(0)))
     for name, row in rows:
         order = np.argsort(-row, kind="stable")[:4]
-        start = f"{' ' * INDENT}{'layer ' if name != 'all' else 'layers '}{name}".ljust(16)
+        start = f"{' ' * INDENT}{name}".ljust(16)
         looks = [(label_at(labels, int(key)), float(row[key])) for key in order]
         lines.append(Text(start + looks_told(looks, width - len(start), most=4)))
     return lines
@@ -96,7 +97,7 @@ def _grid(links: Sequence[Link], labels: Sequence[str], width: int) -> list[Text
             line = Text(" " * INDENT).append(f"{layer:<3} ", "dim")
             for head in some:
                 link = found.get((layer, head))
-                label = "" if link is None else fit(label_at(labels, link.key), column)
+                label = "" if link is None else fit_name(label_at(labels, link.key), column)
                 style = "bold" if link is not None and link.weight >= 0.5 else ""
                 line.append(" ").append(pad(label, column), style)
             lines.append(line)

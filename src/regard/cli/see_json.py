@@ -1,0 +1,88 @@
+"""What `regard see` found, as a JSON document."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from regard import Run
+    from regard.run import Effect
+
+__all__ = ["document"]
+
+_FORMAT, _VERSION = "regard.see", 1
+
+
+def document(
+    run: Run,
+    name: str,
+    seconds: float,
+    *,
+    table: pa.Table | None = None,
+    token: int | None = None,
+    effect: Effect | None = None,
+    cuts: list[tuple[int, int]],
+) -> str:
+    """The run of a model: its tokens, heads and links, and what else was asked for.
+
+    >>> from regard import Run
+    >>> json.loads(document(Run(text="I love"), "minilm", 0.25, cuts=[]))["model"]
+    'minilm'
+    """
+    from regard.view.links import strongest_links
+
+    found = {
+        "sql": None if table is None else table.to_pylist(),
+        "token": None if token is None else _looks(run, token),
+        "effect": None if effect is None else _changes(effect, cuts),
+    }
+    tokens = run.tokens[0] if run.tokens else []
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "model": name,
+        "text": run.text,
+        "seconds": seconds,
+        "tokens": [asdict(token) for token in tokens],
+        "layers": list(run.layers),
+        "heads": run.heads(),
+        "links": [asdict(link) for link in strongest_links(run)],
+        "unseen": run.unseen,
+        **{key: value for key, value in found.items() if value is not None},
+    }
+    return json.dumps(_finite(content), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def _looks(run: Run, token: int) -> dict[str, Any]:
+    from regard.view.links import looks_of_token, mean_looks
+
+    heads = [
+        {"layer": link.layer, "head": link.head, "key": link.key, "weight": link.weight}
+        for link in looks_of_token(run, token)
+    ]
+    return {"position": token, "heads": heads, "mean": mean_looks(run, token).tolist()}
+
+
+def _changes(effect: Effect, cuts: list[tuple[int, int]]) -> dict[str, Any]:
+    changes = dict(effect.layers)
+    if effect.output is not None:
+        changes["output"] = effect.output
+    return {
+        "cut": [{"layer": layer, "head": head} for layer, head in cuts],
+        "relative": {name: change.relative[0].tolist() for name, change in changes.items()},
+        "cosine": {name: change.cosine[0].tolist() for name, change in changes.items()},
+    }
+
+
+def _finite(value: Any) -> Any:
+    """The same without NaN and infinities, which JSON has not: null stands for them."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
