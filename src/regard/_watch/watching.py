@@ -22,6 +22,7 @@ from regard._watch.functions import Functions, working
 from regard._watch.hugging_face import HuggingFace
 from regard._watch.modules import Modules, Running
 from regard._watch.monitor import Monitor
+from regard._watch.moves import Moves
 from regard._watch.record import Record
 from regard._watch.tokens import Names, TokenIds
 from regard.observation import See, shown
@@ -69,6 +70,7 @@ class Watching(AbstractContextManager[Run]):
         self._numbers: dict[tuple[str, int], int] = {}  # of layers: a module, and which call of it
         self._skipped: dict[str, nn.Module] = {}  # modules that computed a softmax of their own
         self._vectors: dict[str, Tensor] = {}
+        self._moves = Moves()
         self._output: Tensor | None = None
         self._mode = Functions(
             self._is_running, self._from_function, self._missed, self._saw_softmax
@@ -103,6 +105,8 @@ class Watching(AbstractContextManager[Run]):
                 self._hugging_face.enter()
             self._uncompiled.enter()
             self._modules.watch(self._enter_module, self._leave_module)
+            if "vectors" in self._keep:
+                self._moves.watch(self._model)
             self._mode.enter()
         except BaseException:
             self._release()
@@ -124,6 +128,7 @@ class Watching(AbstractContextManager[Run]):
             if self in _watching:
                 _watching.remove(self)
         self._modules.release()
+        self._moves.release()
         self._uncompiled.leave()
         if self._hugging_face is not None:
             self._hugging_face.leave()
@@ -140,6 +145,8 @@ class Watching(AbstractContextManager[Run]):
             self._mode.enter()
         if running.outermost:
             self._pass.calls.clear()
+        if "vectors" in self._keep and _is_block(running.name):
+            self._moves.enter(running.name, args, kwargs)
         if running.module is self._model:
             self._passes += 1
             self._ids.take(args, kwargs)
@@ -158,10 +165,12 @@ class Watching(AbstractContextManager[Run]):
                 finally:
                     self._records.clear()
                     self._latest.clear()
-        if "vectors" in self._keep and running.name.rpartition(".")[2].isdigit():
+        if "vectors" in self._keep and _is_block(running.name):
             vector = _main_tensor(output)
             if vector is not None and vector.dim() == 3:
                 self._vectors[running.name] = vector
+                inside = [name for name in self._latest if name.startswith(f"{running.name}.")]
+                self._moves.leave(running.name, vector, inside)
 
     def _is_running(self) -> bool:
         return self._modules.running() is not None
@@ -302,6 +311,9 @@ class Watching(AbstractContextManager[Run]):
             for name, vector in self._vectors.items()
             if any(each.startswith(f"{name}.") or each == name for each in self._latest)
         }
+        run.between = {name: x for name, x in self._moves.between.items() if name in run.vectors}
+        if run.between and self._moves.first is not None:
+            run.between = {"embedding": self._moves.first, **run.between}
         run.notes = [note for layer in run.layers.values() for note in layer.notes]
         if not quiet:
             self._name_tokens(run)
@@ -409,6 +421,11 @@ def _block_of(name: str) -> str:
         if part.isdigit():
             return ".".join(parts[: n + 1])
     return ".".join(parts[:-1])
+
+
+def _is_block(name: str) -> bool:
+    """Does a module stand in a list?"""
+    return name.rpartition(".")[2].isdigit()
 
 
 def _is_going_back() -> bool:

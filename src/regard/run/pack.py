@@ -56,6 +56,7 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """
     given: dict[str, Tensor | None] = {"token_ids": run.token_ids, "output": run.output}
     given |= {f"vectors.{n}": x for n, x in enumerate(run.vectors.values())}
+    given |= {f"between.{n}": x for n, x in enumerate(run.between.values())}
     layers: list[dict[str, Any]] = []
     for n, (key, layer) in enumerate(run.layers.items()):
         if wrong := misfit(layer):
@@ -102,6 +103,7 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "notes": run.notes,
         "unseen": run.unseen,
         "vectors": list(run.vectors),
+        "between": list(run.between),
         "layers": layers,
         "tensors": entries,
     }
@@ -177,6 +179,10 @@ def unpack(document: Any, names: set[str], read: Callable[[str], Tensor], file: 
             vectors={
                 name: tensors.pop(f"vectors.{n}")
                 for n, name in enumerate(_different(_texts(document["vectors"])))
+            },
+            between={
+                name: tensors.pop(f"between.{n}")
+                for n, name in enumerate(_different(_texts(document.get("between", []))))
             },
             output=tensors.pop("output", None),
         )

@@ -33,8 +33,9 @@ class Run:
       has tokens of its own
     - `see`: what was asked for; `notes` and `unseen`: what could not be done, and the modules whose
       attention could not be seen
-    - `vectors`: by the name of a block, (B, N, width), each token after it; `output`: the model's,
-      (B, N, …) or (B, …)
+    - `vectors`: by the name of a block, (B, N, width), each token after it; `between`: after its
+      attention, where that could be told, and before the first block, as `embedding`
+    - `output`: the model's, (B, N, …) or (B, …)
 
     >>> import torch, regard
     >>> q = torch.eye(3)[None, None]
@@ -55,6 +56,7 @@ class Run:
         notes: list[str] | None = None,
         unseen: list[str] | None = None,
         vectors: dict[str, Tensor] | None = None,
+        between: dict[str, Tensor] | None = None,
         output: Tensor | None = None,
     ) -> None:
         self.layers: dict[str, Layer] = {} if layers is None else layers
@@ -66,6 +68,7 @@ class Run:
         self.notes: list[str] = [] if notes is None else notes
         self.unseen: list[str] = [] if unseen is None else unseen
         self.vectors: dict[str, Tensor] = {} if vectors is None else vectors
+        self.between: dict[str, Tensor] = {} if between is None else between
         self.output = output
         self._edges: Edges | None = None  # what `sql` asks, once it was made
 

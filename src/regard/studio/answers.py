@@ -29,6 +29,7 @@ class Answers:
         self._layers = list(run.layers.values())
 
     def info(self) -> dict[str, Any]:
+        from regard.run.stages import stages
         from regard.view.html.run import has_rollout, run_info
 
         tops = [0 if x.top_keys is None else x.top_keys.shape[3] for x in self._layers]
@@ -42,7 +43,7 @@ class Answers:
             "level": 0 if whole else None,
             "reduces": ["mean", "max"] if whole else [],
             "rollout": whole and has_rollout(self._run),
-            "stages": list(self._run.vectors) or None,
+            "stages": list(stages(self._run)) or None,
         }
 
     @staticmethod
@@ -167,7 +168,9 @@ class Answers:
         """(tokens, stages, width)."""
         import torch
 
-        kept = list(self._run.vectors.values())
+        from regard.run.stages import stages
+
+        kept = list(stages(self._run).values())
         if not kept:
             raise ValueError("The vectors of the tokens were not kept.")
         batch, length = kept[0].shape[:2]

@@ -19,7 +19,7 @@ from regard.studio.answers import Answer, Answers
 from regard.studio.guard import Guard, TooLong
 from regard.studio.jobs import Full, Job, Jobs
 from regard.studio.places import Forbidden, Places
-from regard.studio.reading import Models, read
+from regard.studio.reading import Models, keep_levels, read
 from regard.studio.shelf import NoSuchRun, Shelf
 
 __all__ = ["make_app"]
@@ -289,6 +289,7 @@ def _read_later(
 
     def work(job: Job) -> str:
         run, seconds = read(models.load(model, job), text, cut, job)
+        keep_levels(run, job)
         about = {
             "name": _title(text, cut),
             "model": Path(model).name,

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from regard.models import Loaded
     from regard.run import Run
 
-__all__ = ["BUILT_IN", "Models", "read"]
+__all__ = ["BUILT_IN", "Models", "keep_levels", "read"]
 
 BUILT_IN = {
     "minilm": "MiniLM: 6 layers × 12 heads, reads both ways, up to 512 tokens (83 MB)",
@@ -95,6 +96,18 @@ def read(loaded: Loaded, text: str, cut: Mapping[int, list[int]], job: Job) -> t
         with watching as run, torch.no_grad(), _told(loaded.model, job):
             loaded.model(**inputs)
     return run, time.perf_counter() - start
+
+
+def keep_levels(run: Run, job: Job) -> None:
+    """Make the pictures that the atlas of a long text begins with."""
+    from regard.run.atlas import build_levels
+
+    for n, (name, layer) in enumerate(run.layers.items()):
+        words = f"Maps of layer {n} of {len(run.layers)}"
+        job.tell(words, n, len(run.layers))
+        if layer.q is not None and layer.k is not None:
+            told = partial(job.tell, words, n, len(run.layers))
+            run.layers[name] = build_levels(layer, ("mean",), lambda _, told=told: told())
 
 
 @contextmanager

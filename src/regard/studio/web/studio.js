@@ -11,7 +11,7 @@ import { showRunPage } from "./run-page.js";
 import { showRuns } from "./runs-page.js";
 import { showSee } from "./see-page.js";
 import { STUDIO } from "./look.js";
-import "./text.js";
+import "./elements.js";
 
 /**
  * A page of the studio: builds itself into `main`, and is over when `until` says so. What it returns

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from regard.run import Layer, Run
 from regard.run.atlas import blocks
+from regard.run.stages import stages
 from regard.view.html.page import Part, page
 
 __all__ = ["LIMIT", "has_rollout", "run_info", "run_page", "small_map"]
 
 LIMIT = 24_000_000  # bytes of a page, unless another is asked for
 _WHOLE = 5_000_000  # weights that a page may hold one by one
-_VECTORS = 1_500_000  # numbers of tokens' vectors
+_VECTORS = 2_500_000  # numbers of tokens' vectors
 _MAP = 64  # cells of a head's small map, in height and in width
 _SIXTEEN = 65535
 
@@ -173,12 +174,9 @@ class _Packing:
     # ── vectors ───────────────────────────────────────────────────────────────────────────────
 
     def _put_vectors(self) -> list[str] | None:
-        """Each token after each block, (B, N, stages, width), where that was kept and is little."""
-        kept = self.run.vectors
+        """Each token at each stage, (B, N, stages, width), where that was kept and is little."""
+        kept = stages(self.run)
         if not kept:
-            return None
-        shapes = {tuple(x.shape) for x in kept.values()}
-        if len(shapes) != 1:
             return None
         if sum(x.numel() for x in kept.values()) > _VECTORS:
             self.notes.append("The vectors of so many tokens have no room in this file.")
