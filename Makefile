@@ -8,7 +8,7 @@ ROUNDS ?= 10
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-native sanitize lint format bench bench-models bench-record pictures native clean
+.PHONY: help demo test test-native sanitize lint format bench bench-models bench-views bench-record pictures native clean
 
 comma := ,
 BIN := .venv/bin
@@ -51,6 +51,7 @@ lint: .venv/dev.stamp .venv/typescript.stamp ## style, types and the order of im
 	@$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/pyright
 	@.venv/typescript/node_modules/.bin/tsc -p src/regard/view/web
+	@.venv/typescript/node_modules/.bin/tsc -p src/regard/studio/web
 
 format: .venv/dev.stamp ## put the Python and C++ sources into shape
 	@$(BIN)/ruff check --fix-only
@@ -65,13 +66,17 @@ bench: .venv/runtime.stamp ## how fast it is: starting the commands, attention b
 bench-models: .venv/runtime.stamp ## watching two real models beside running them blind; minutes
 	@$(BIN)/python bench/models.py
 
+bench-views: .venv/dev.stamp .venv/chromium.stamp ## tiles of the atlas, a page of one file, the studio
+	@$(BIN)/python bench/views.py
+
 bench-record: .venv/runtime.stamp ## measure attention for docs/bench.json and the README
 	@$(BIN)/regard bench --json docs/bench.json --svg docs/pictures/bench.svg --markdown README.md
 
-pictures: .venv/runtime.stamp ## make the README's pictures again
+pictures: .venv/dev.stamp .venv/chromium.stamp ## make the README's pictures again
 	@sed -n '/^```sh$$/{n;s/^regard //p;n;n;n;s/.*](\(docs[^)]*\))/\1/p}' README.md | while read -r command && read -r picture; do \
 	  eval "COLUMNS=80 $(BIN)/regard $$command --svg $$picture >/dev/null" || [ $$? = 1 ]; done
 	@COLUMNS=80 $(BIN)/regard explain --svg docs/pictures/explain.svg >/dev/null
+	@REGARD_PICTURES=1 $(BIN)/python -m pytest -q tests/browser/test_pictures.py
 
 native: .venv/runtime.stamp ## rebuild regard._native if its sources have changed
 

@@ -78,8 +78,9 @@ function picker(title, now, count, chosen, all = false) {
 /** How much each token's vector changed, block by block. @param {{ blocks: any[] }} found @param {ServedRun} source */
 function changes({ blocks }, source) {
   const tokens = source.info.sequences[0]?.tokens ?? [];
-  return el("div", { class: "scroll" }, el("table", {},
-    el("thead", {}, el("tr", {}, ...["After", "Mean change", "Largest", "At"].map((name) => el("th", { scope: "col" }, name)))),
+  return el("div", { class: "scroll" }, el("table", { class: "fit" },
+    el("thead", {}, el("tr", {}, ...["After", "Mean change", "Largest", "At"].map((name, n) =>
+      el("th", { scope: "col", class: (n === 1 || n === 2) && "number" }, name)))),
     el("tbody", {}, ...blocks.map(({ name, relative }) => {
       const numbers = relative.filter((/** @type {any} */ x) => typeof x === "number");
       const mean = numbers.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0) / Math.max(1, numbers.length);

@@ -16,6 +16,8 @@ a { color: var(--accent); }
 textarea { width: 100%; font: 14px/1.5 var(--sans); color: inherit; background: var(--page); border: 1px solid var(--edge); border-radius: 6px; padding: 8px 10px; resize: vertical; }
 textarea.mono { font-family: var(--mono); font-size: 13px; }
 table { border-collapse: collapse; width: 100%; }
+table.fit { width: auto; }
+table.fit th, table.fit td { padding-right: 28px; }
 th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--edge); vertical-align: top; overflow-wrap: anywhere; }
 th { color: var(--faint); font-weight: 500; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
@@ -26,6 +28,7 @@ button:disabled { opacity: 0.5; cursor: default; }
 [role="tablist"] { display: flex; flex-wrap: wrap; gap: 4px; border-bottom: 1px solid var(--edge); margin: 0 0 12px; }
 [role="tab"] { border: 0; border-bottom: 3px solid transparent; border-radius: 0; background: none; padding: 6px 12px; }
 [role="tab"][aria-selected="true"] { border-bottom-color: var(--accent); font-weight: 600; }
+.pair h2 { min-height: 2.8em; margin: 6px 0; }
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 24px; }
 @media (max-width: 800px) { .pair { grid-template-columns: 1fr; } }
 .marked { white-space: pre-wrap; font: 13px/1.7 var(--mono); border: 1px solid var(--edge); border-radius: 6px; padding: 10px; overflow-wrap: anywhere; }

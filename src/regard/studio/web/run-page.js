@@ -26,7 +26,7 @@ export async function showRunPage(main, state, until) {
   const said = el("div", { "aria-live": "polite" });
   waiting.replaceWith(
     el("h1", {}, about.name),
-    el("p", { class: "faint" }, `${info.model}: ${info.layers.length} layers, ${info.heads.length} heads, ${tokens.toLocaleString("en")} tokens`),
+    el("p", { class: "faint" }, `${about.model || info.model}: ${info.layers.length} layers, ${info.heads.length} heads, ${tokens.toLocaleString("en")} tokens`),
     actions,
     said,
   );
@@ -58,7 +58,8 @@ function cutting(about, id, said, until) {
   if (about.saved) return [];
   const button = el("button", {
     onclick: async () => {
-      const { layer, head } = read(location.hash, start());
+      const now = read(location.hash, start());
+      const { layer, head } = now;
       if (head === null) {
         said.replaceChildren(el("p", { class: "error" }, "Choose a head first: it is the one that will be cut."));
         return;
@@ -66,7 +67,7 @@ function cutting(about, id, said, until) {
       try {
         const { job } = await tell(`/api/runs/${id}/cut`, { cut: [[layer, head]] });
         const other = await follow(job, said, until);
-        if (other !== null) location.hash = address({ ...start(), page: "compare", run: id, other });
+        if (other !== null) location.hash = address({ ...now, page: "compare", run: id, other });
       } catch (error) {
         said.replaceChildren(el("p", { class: "error" }, /** @type {Error} */ (error).message));
       }

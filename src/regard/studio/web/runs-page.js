@@ -34,7 +34,8 @@ export async function showRuns(main, state, until) {
 
   /** @param {any[]} runs */
   const table = (runs) => el("table", {},
-    el("thead", {}, el("tr", {}, ...["", "Run", "Model", "Layers", "Tokens", "Size", "Made", ""].map((name) => el("th", { scope: "col" }, name)))),
+    el("thead", {}, el("tr", {}, ...["", "Run", "Model", "Layers", "Tokens", "Size", "Made", ""].map((name) =>
+      el("th", { scope: "col", class: ["Layers", "Tokens", "Size"].includes(name) && "number" }, name)))),
     el("tbody", {}, ...runs.map(row)));
 
   /** @param {any} run */
@@ -128,8 +129,9 @@ function result({ columns, values, rows }, named) {
   };
   return el("div", {},
     el("p", { class: "faint" }, shown < rows ? `The first ${shown} of ${rows.toLocaleString("en")} rows` : `${rows} rows`),
-    el("div", { class: "scroll" }, el("table", {},
-      el("thead", {}, el("tr", {}, ...columns.map((name) => el("th", { scope: "col" }, name)))),
+    el("div", { class: "scroll" }, el("table", { class: "fit" },
+      el("thead", {}, el("tr", {}, ...columns.map((name, c) =>
+        el("th", { scope: "col", class: typeof values[c][0] === "number" && "number" }, name)))),
       el("tbody", {}, ...Array.from({ length: shown }, (_, n) => el("tr", {}, ...columns.map((name, c) => cell(values[c][n], name))))))));
 }
 
