@@ -1,4 +1,4 @@
-"""Writing a text file whole or not at all."""
+"""Writing a file whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ import secrets
 import stat
 from pathlib import Path
 
-__all__ = ["write_text"]
+__all__ = ["write_bytes", "write_text"]
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Put `text` into the file, as UTF-8, with its line ends as they are.
-
-    A crash leaves the old file or the new one, never half of it: the text goes to a temporary file
-    in the same folder, which then takes the place of the old. A link is followed, and the file
-    keeps its permissions. What is no regular file (a terminal, a pipe) is written to directly.
-    Raises OSError where that is not possible.
+    """Put `text` into the file, as UTF-8, with its line ends as they are; as `write_bytes` does.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -25,8 +20,24 @@ def write_text(path: str | Path, text: str) -> None:
     ...     Path(folder, "note.txt").read_bytes()
     b'one\\r\\ntwo\\n'
     """
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Put `content` into the file.
+
+    A crash leaves the old file or the new one, never half of it: it goes to a temporary file
+    in the same folder, which then takes the place of the old. A link is followed, and the file
+    keeps its permissions. What is no regular file (a terminal, a pipe) is written to directly.
+    Raises OSError where that is not possible.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_bytes(Path(folder, "note.txt"), b"one")
+    ...     Path(folder, "note.txt").read_bytes()
+    b'one'
+    """
     target = Path(path).resolve()
-    content = text.encode("utf-8")
     mode = target.stat().st_mode if target.exists() else None
     if mode is not None and not stat.S_ISREG(mode):
         target.write_bytes(content)

@@ -275,6 +275,52 @@ class Trace:
         """Write `to_json()` to a file."""
         write_text(path, self.to_json() + "\n")
 
+    def html(self, path: str | Path) -> None:
+        """Write one HTML file that shows every step, and how each number of it came about.
+
+        It needs no network and holds every number without loss.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trace("I love apple phones").html(Path(folder, "steps.html"))
+        ...     Path(folder, "steps.html").read_text(encoding="utf-8")[:15]
+        '<!doctype html>'
+        """
+        from regard.view.html.trace import trace_page
+
+        write_text(path, trace_page(self))
+
+    def figure(
+        self,
+        path: str | Path,
+        view: str = "weights",
+        *,
+        width: float = 7.0,
+        dpi: float = 300,
+        dark: bool = False,
+    ) -> None:
+        """Write a figure for print: SVG, PDF or PNG, by the ending of `path`.
+
+        `view` is a step by its name, symbol or number, or "all". Heads stand side by side, and
+        numbers in the cells where they fit. `width` is in inches, 3.3 for a column and 7.0 for a
+        page; `dpi` is of a PNG.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trace("I love apple phones").figure(Path(folder, "weights.svg"), width=3.3)
+        ...     "phones" in Path(folder, "weights.svg").read_text(encoding="utf-8")
+        True
+        """
+        from regard.view.figure import trace_figure
+
+        trace_figure(self, path, view, width=width, dpi=dpi, dark=dark)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from regard.view.html.frame import trace_frame
+
+        return trace_frame(self)
+
     # ── making one ───────────────────────────────────────────────────────────────────────────
 
     @classmethod

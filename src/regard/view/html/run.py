@@ -22,6 +22,7 @@ __all__ = ["LIMIT", "has_rollout", "run_info", "run_page", "small_map"]
 LIMIT = 24_000_000  # bytes of a page, unless another is asked for
 _WHOLE = 5_000_000  # weights that a page may hold one by one
 _VECTORS = 2_500_000  # numbers of tokens' vectors
+_REST = 600_000  # bytes of a page that are not its parts: the script and the tokens
 _MAP = 64  # cells of a head's small map, in height and in width
 _SIXTEEN = 65535
 
@@ -98,7 +99,7 @@ class _Packing:
             return False
         for n, layer in enumerate(layers):
             self.parts[f"weights-{n}"] = Part.of(_sixteen(layer.weights()))
-        if self._size() <= self.limit:
+        if self._size() <= self.limit - _REST:
             return True
         self.parts.clear()
         return False
@@ -111,15 +112,16 @@ class _Packing:
                 "See(top=8), or q and k of a short text, would bring links and shades."
             )
             return 0
+        room = (self.limit - _REST) * 0.75  # the rest is for pictures
         counts = [layer.top_keys.shape[3] for layer in layers if layer.top_keys is not None]
         top = min(counts, default=0)
         while top > 0:
             for n, layer in enumerate(layers):
                 self._put_links_of(n, layer, top)
-            if self._size() <= self.limit * 0.75 or top == 1:
+            if self._size() <= room or top == 1:
                 break
             # What is left out are the weakest, so the rest packs about as well as it did.
-            top = max(1, min(top - 1, int(top * self.limit * 0.75 / self._size())))
+            top = max(1, min(top - 1, int(top * room / self._size())))
         return top
 
     def _put_links_of(self, n: int, layer: Layer, top: int) -> None:
@@ -144,7 +146,7 @@ class _Packing:
         if any(layer.q is None or layer.k is None for layer in layers):
             self.notes.append("The atlas needs q and k: regard.watch(…, keep=('q', 'k')).")
             return None, []
-        room = self.limit - self._size() - 500_000  # for the tokens and the script
+        room = self.limit - self._size() - _REST
         longest = max(max(layer.shape[2:]) for layer in layers)
         level = max(0, math.ceil(math.log2(longest / 512)))
         while longest >> level >= 8:

@@ -47,6 +47,18 @@ export function address(state) {
   return `#${said}`;
 }
 
+/**
+ * Put a state into the address. A frame in a notebook may not change its own: there it is not kept.
+ * @param {State} state @param {boolean} step whether the back button is to lead here again
+ */
+function remember(state, step) {
+  try {
+    history[step ? "pushState" : "replaceState"](null, "", address(state));
+  } catch (error) {
+    if (!(error instanceof DOMException && error.name === "SecurityError")) throw error;
+  }
+}
+
 /** What a state may not be beyond. @param {State} state @param {RunInfo} info @returns {State} */
 export function within(state, info) {
   const sequence = Math.min(state.sequence, Math.max(0, info.sequences.length - 1));
@@ -94,7 +106,7 @@ export function showRun(main, source, until) {
         }, title)),
     );
     panel.setAttribute("aria-labelledby", `tab-${current[0]}`);
-    controls.replaceChildren(...choices(info, state, change));
+    controls.replaceChildren(...choices(info, state, change, current[0] !== "shift"));
     let element = made.get(current[0]);
     if (element === undefined) {
       element = /** @type {AnyElement} */ (document.createElement(current[2]));
@@ -111,7 +123,7 @@ export function showRun(main, source, until) {
     // A step for the back button where the view or the head changed, not for every word.
     const big = ["view", "layer", "head", "sequence"].some((name) => next[name] !== state[name]);
     state = next;
-    history[big ? "pushState" : "replaceState"](null, "", address(state));
+    remember(state, big);
     draw();
   };
 
@@ -133,8 +145,9 @@ export function showRun(main, source, until) {
   draw();
 }
 
-/** @param {RunInfo} info @param {State} state @param {(change: Partial<State>) => void} change */
-function choices(info, state, change) {
+/** @param {RunInfo} info @param {State} state @param {(change: Partial<State>) => void} change
+ * @param {boolean} ofHead whether the view is of one layer and head */
+function choices(info, state, change, ofHead) {
   const options = (/** @type {[number | null, string][]} */ list, /** @type {number | null} */ now) =>
     list.map(([value, name]) => el("option", { value: value ?? "", selected: value === now }, name));
   const choice = (/** @type {string} */ title, /** @type {string} */ name, /** @type {[number | null, string][]} */ list) =>
@@ -149,9 +162,9 @@ function choices(info, state, change) {
   const kinds = new Map(info.heads.filter((each) => each.layer === state.layer).map((each) => [each.head, each.kind]));
   return [
     info.sequences.length > 1 && choice("Text", "sequence", info.sequences.map(({ text }, n) => [n, `${n + 1}: ${(text ?? "").slice(0, 40)}`])),
-    choice("Layer", "layer", info.layers.map((_, n) => [n, `${n}${info.layers[n].cross ? " (cross)" : ""}`])),
-    choice("Head", "head", [[null, "all"], ...Array.from({ length: heads }, (_, n) => /** @type {[number, string]} */ ([n, kinds.get(n) === "mixed" || !kinds.has(n) ? String(n) : `${n}: ${kinds.get(n)}`]))]),
-    el("span", { class: "faint" }, info.layers[state.layer].name),
+    ofHead && choice("Layer", "layer", info.layers.map((_, n) => [n, `${n}${info.layers[n].cross ? " (cross)" : ""}`])),
+    ofHead && choice("Head", "head", [[null, "all"], ...Array.from({ length: heads }, (_, n) => /** @type {[number, string]} */ ([n, kinds.get(n) === "mixed" || !kinds.has(n) ? String(n) : `${n}: ${kinds.get(n)}`]))]),
+    ofHead && el("span", { class: "faint" }, info.layers[state.layer].name),
   ].filter((each) => each instanceof Node);
 }
 
@@ -177,7 +190,7 @@ export function open() {
     again();
     steps.addEventListener("regard-change", (event) => {
       steps.state = /** @type {State} */ ({ ...steps.state, .../** @type {CustomEvent} */ (event).detail });
-      history.replaceState(null, "", address(steps.state));
+      remember(steps.state, false);
     });
     addEventListener("hashchange", again);
     main.append(steps);

@@ -1,0 +1,141 @@
+"""Letters for every script: which fonts a text needs, and how much room it takes.
+
+Tokens are anybody's. What would turn the direction of writing or has no width is written as its
+number, and a character that no installed font has as □.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from regard.view.figure.library import need
+from regard.view.labels import visible
+
+if TYPE_CHECKING:
+    from matplotlib.font_manager import FontProperties
+
+__all__ = ["BOX", "font", "has_box", "size_of", "written"]
+
+BOX = "□"
+_NORMAL, _BOLD = 400, 700
+_FIRST = "DejaVu Sans"  # comes with matplotlib
+# Asked first where that lacks a character, if they are there; all others after them.
+_NEXT = (
+    "Noto Sans",
+    "Noto Sans CJK KR",
+    "Noto Sans Bengali",
+    "Apple SD Gothic Neo",
+    "Malgun Gothic",
+    "Bangla Sangam MN",
+    "Nirmala UI",
+)
+_JOINERS = {"\u200c", "\u200d"}  # they change how letters join, and are no letters themselves
+
+
+def written(text: str) -> str:
+    """The text as it is drawn: harmless, and with □ for what no font has.
+
+    >>> written("a\\u202eb"), written("\\u0378")
+    ('a<U+202E>b', '□')
+    """
+    return _fitted(visible(text))[0]
+
+
+def has_box(text: str) -> bool:
+    """Whether a character of the text has no font.
+
+    >>> has_box("전화"), has_box("\\u0378")
+    (False, True)
+    """
+    return written(text).count(BOX) > text.count(BOX)
+
+
+def font(text: str, size: float, bold: bool = False) -> FontProperties:
+    """The font of a text that was `written`, and those that help it out; bold if all can be."""
+    manager = need("matplotlib.font_manager")
+    families = _fitted(text)[1]
+    heavy = bold and all(_BOLD in _weights()[family] for family in families)
+    weight = "bold" if heavy else "normal"
+    return manager.FontProperties(family=list(families), size=size, weight=weight)
+
+
+@lru_cache(maxsize=2**16)
+def size_of(text: str, size: float, bold: bool = False) -> tuple[float, float]:
+    """The width and height of a text in inches, as it is `written`.
+
+    >>> width, height = size_of("attention", 8.0)
+    >>> 0.4 < width < 0.8, 0.05 < height < 0.2
+    (True, True)
+    """
+    if not text:
+        return 0.0, 0.0
+    path, drawn = need("matplotlib.textpath").text_to_path, written(text)
+    width, height, _ = path.get_text_width_height_descent(drawn, font(drawn, size, bold), False)
+    return width / 72, height / 72
+
+
+@lru_cache(maxsize=2**16)
+def _fitted(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text with □ for what no font has, and the families that have the rest.
+
+    One font for all of it is best: letters that join must be of the same.
+    """
+    characters = {each for each in text if each not in _JOINERS and not each.isspace()}
+    helpers = [helper for helper in sorted(map(_helper, characters)) if helper not in ("", _FIRST)]
+    for family in dict.fromkeys(helpers):
+        if all(_has(family, each) for each in characters):
+            return text, (family, _FIRST)
+    lacking = {each for each in characters if not _helper(each)}
+    drawn = "".join(BOX if each in lacking else each for each in text)
+    return drawn, (_FIRST, *dict.fromkeys(helpers))
+
+
+@cache
+def _helper(character: str) -> str:
+    """The first family that has the character; none has it if that is empty."""
+    return next((name for name in _families() if _has(name, character)), "")
+
+
+def _has(family: str, character: str) -> bool:
+    opened = _opened(family)
+    return opened is not None and opened.get_char_index(ord(character)) != 0
+
+
+@cache
+def _weights() -> dict[str, set[int]]:
+    """The weights in which each family is installed, upright and of the usual width."""
+    found: dict[str, set[int]] = {}
+    for entry in need("matplotlib.font_manager").fontManager.ttflist:
+        if entry.style == "normal" and entry.stretch == "normal":
+            found.setdefault(entry.name, set()).add(_number(entry.weight))
+    return found
+
+
+def _number(weight: int | str) -> int:
+    return {"normal": _NORMAL, "bold": _BOLD}.get(weight, 0) if isinstance(weight, str) else weight
+
+
+@cache
+def _families() -> tuple[str, ...]:
+    known = {name for name, weights in _weights().items() if _NORMAL in weights}
+    first = [name for name in (_FIRST, *_NEXT) if name in known]
+    # Fonts of pictures and of placeholders have no letters.
+    others = sorted(
+        name
+        for name in known.difference(first)
+        if not name.startswith(("Last Resort", "cm", "STIX")) and "Emoji" not in name
+    )
+    sans = [name for name in others if "Sans" in name]
+    return (*first, *sans, *(name for name in others if name not in sans))
+
+
+@cache
+def _opened(family: str) -> Any:
+    """A font of the family; None if it cannot be read."""
+    manager = need("matplotlib.font_manager")
+    try:
+        path = manager.findfont(manager.FontProperties(family=family), fallback_to_default=False)
+        return manager.get_font(path)
+    except (OSError, RuntimeError, ValueError):
+        return None

@@ -1,0 +1,56 @@
+"""A page in a frame, for notebooks: it can run its own script, and reach nothing around it."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regard._trace import Trace
+    from regard.run import Run
+
+__all__ = ["frame", "run_frame", "trace_frame"]
+
+_LIMIT = 4_000_000  # bytes of a run's page: a notebook keeps all that it shows
+_HEIGHT = 640  # pixels
+
+
+def frame(html: str, height: int = _HEIGHT) -> str:
+    """The page as an element that stands in the output of a cell.
+
+    The page is inside, as text: JupyterLab, VS Code and Colab show it without a server. Its origin
+    is its own, so that it sees neither the notebook nor its cookies.
+
+    >>> frame("<p>one & two</p>", 80)
+    '<iframe title="Regard" sandbox="allow-scripts" ... srcdoc="&lt;p&gt;one &amp; two...'
+    """
+    return (
+        '<iframe title="Regard" sandbox="allow-scripts" width="100%" '
+        f'height="{int(height)}" style="border:0" srcdoc="{escape(html)}"></iframe>'
+    )
+
+
+def run_frame(run: Run) -> str:
+    """A run in a cell; a sentence if there is nothing to show.
+
+    >>> from regard.run import Run
+    >>> run_frame(Run(model="a < b"))
+    '<p>Run(&#x27;a &lt; b&#x27;: 0 layers, 0 heads, 0 tokens): no attention was seen.</p>'
+    """
+    if not run.layers:
+        return f"<p>{escape(repr(run))}: no attention was seen.</p>"
+    from regard.view.html.run import run_page
+
+    return frame(run_page(run, limit=_LIMIT))
+
+
+def trace_frame(trace: Trace) -> str:
+    """A trace in a cell.
+
+    >>> from regard.worked import example
+    >>> "I love apple phones" in trace_frame(example("apple").trace())
+    True
+    """
+    from regard.view.html.trace import trace_page
+
+    return frame(trace_page(trace))
