@@ -29,8 +29,13 @@ from regard.run import Layer, Options, Run
 from regard.run.atlas import build_levels, levels
 from regard.view.html.run import run_page
 
-_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-_ARGUMENTS += ["--disable-component-update", "--disable-sync"]
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 def main() -> None:
@@ -76,9 +81,9 @@ def tiles(folder: Path, n: int) -> None:
         seconds.sort()
         goal = {8_192: "100 ms", 32_768: "250 ms"}.get(n, "no bound")
         print(
-            f"{n:>7,} tokens: a tile takes {statistics.median(seconds) * 1e3:.0f} ms, 95th percentile "
-            f"{seconds[int(len(seconds) * 0.95)] * 1e3:.0f} ms ({goal}); upper levels "
-            f"{built:.1f} s; server {server.peak() / 1e9:.2f} GB",
+            f"{n:>7,} tokens: a tile takes {statistics.median(seconds) * 1e3:.0f} ms, 95th "
+            f"percentile {seconds[int(len(seconds) * 0.95)] * 1e3:.0f} ms ({goal}); upper levels "
+            f"{built:.1f} s; server {server.peak() / 1e9:.2f} GB (2)",
             flush=True,
         )
 
@@ -151,13 +156,11 @@ def start(folder: Path) -> None:
 
 @contextmanager
 def chromium() -> Generator[Any]:
+    from playwright.sync_api import sync_playwright
+
     found = shutil.which("chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        found = None
     if found is None:
-        print("Chromium or playwright is not installed: no page was opened.")
+        print("Chromium is not installed: no page was opened.")
         yield None
         return
     with sync_playwright() as driver:
@@ -214,7 +217,8 @@ def _opened(browser: Any, file: Path) -> None:
         page.mouse.wheel(0, -300)
         page.wait_for_timeout(100)
     page.wait_for_timeout(1500)
-    page.evaluate("window.long.length = 0; document.querySelector('regard-atlas').frames.length = 0")
+    page.evaluate("window.long.length = 0")
+    page.evaluate("document.querySelector('regard-atlas').frames.length = 0")
     page.mouse.down()
     for n in range(60):
         page.mouse.move(500 - 3 * n, 500 - 2 * n)

@@ -45,7 +45,16 @@ class Opened:
             "window.drawn = 0; addEventListener('regard-drawn', () => { window.drawn++; });"
         )
         self.page.goto(path.as_uri() + address)
-        self.page.wait_for_function("window.drawn > 0")
+        # A script of the page may not be made of text, so this is no `wait_for_function`.
+        self.page.evaluate(
+            """async () => {
+                const end = performance.now() + 30_000;
+                while (!(window.drawn > 0) && performance.now() < end) {
+                    await new Promise(requestAnimationFrame);
+                }
+                if (!(window.drawn > 0)) throw new Error("nothing was drawn in 30 seconds");
+            }"""
+        )
         self.settle()
 
     def _heard(self, message: Any) -> None:

@@ -1,7 +1,7 @@
 """The pictures of the README: made by a browser from pages of real models.
 
-`make pictures` keeps them in docs/pictures; otherwise they are only made, and looked at whether they
-show anything.
+`make pictures` keeps them in docs/pictures; otherwise they are only made, and it is looked whether
+they show anything.
 """
 
 from __future__ import annotations

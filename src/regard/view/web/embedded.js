@@ -1,5 +1,6 @@
 // A run that is in the page itself: its parts are packed bytes, unpacked when they are asked for.
 
+import { inPieces, pause } from "./pause.js";
 import { TILE } from "./source.js";
 
 /**
@@ -32,11 +33,25 @@ export function part(parts, name) {
 /** @param {PartInfo} info @param {string} name @returns {Promise<Part>} */
 async function unpack(info, name) {
   const text = document.getElementById(`regard-part-${name}`)?.textContent ?? "";
-  const bytes = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
+  const bytes = await decoded(text.trim());
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   const buffer = await new Response(stream).arrayBuffer();
   const types = { u1: Uint8Array, u2: Uint16Array, i4: Int32Array, f4: Float32Array };
   return { data: new types[info.type](buffer), shape: info.shape };
+}
+
+/** The bytes of a text in base 64, in pieces. @param {string} text @returns {Promise<Uint8Array<ArrayBuffer>>} */
+async function decoded(text) {
+  const piece = 1 << 18;
+  const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
+  const bytes = new Uint8Array((text.length / 4) * 3 - padding);
+  const decode = (/** @type {number} */ n) => {
+    const letters = atob(text.slice(n * piece, (n + 1) * piece));
+    const start = ((n * piece) / 4) * 3;
+    for (let k = 0; k < letters.length; k++) bytes[start + k] = letters.charCodeAt(k);
+  };
+  await inPieces(Math.ceil(text.length / piece), decode, () => true);
+  return bytes;
 }
 
 /** A run that is whole in this page, or the strongest part of it. */
@@ -74,22 +89,28 @@ export class EmbeddedRun {
     const { keys } = this.info.layers[layer];
     const weights = new Float32Array(keys);
     const heads = this.#heads(layer, head);
+    if (this.info.whole) {
+      const { data, shape } = await part(this.parts, `weights-${layer}`);
+      const unit = EmbeddedRun.#unit(data) / heads.length;
+      for (const one of heads) {
+        const start = ((sequence * shape[1] + one) * shape[2] + query) * keys;
+        for (let k = 0; k < keys; k++) weights[k] += data[start + k] * unit;
+      }
+      return { weights, rest: 0 };
+    }
+    const { which, kept, none } = await this.#linkParts(layer);
+    const count = which.shape[3];
+    const unit = EmbeddedRun.#unit(kept.data) / heads.length;
     let known = 0;
     for (const one of heads) {
-      if (this.info.whole) {
-        const all = await this.#weights(sequence, layer, one);
-        for (let k = 0; k < keys; k++) weights[k] += all[query * keys + k] / heads.length;
-        known = 1;
-        continue;
-      }
-      const links = await this.links(sequence, layer, one);
-      for (let n = query * links.count; n < (query + 1) * links.count; n++) {
-        if (links.keys[n] < 0) continue;
-        weights[links.keys[n]] += links.weights[n] / heads.length;
-        known += links.weights[n] / heads.length;
+      const start = ((sequence * which.shape[1] + one) * which.shape[2] + query) * count;
+      for (let n = start; n < start + count; n++) {
+        if (which.data[n] === none) continue;
+        weights[which.data[n]] += kept.data[n] * unit;
+        known += kept.data[n] * unit;
       }
     }
-    return { weights, rest: this.info.whole ? 0 : Math.max(0, 1 - known) };
+    return { weights, rest: Math.max(0, 1 - known) };
   }
 
   /** @param {number} sequence @param {number} layer @param {number | null} head
@@ -98,36 +119,48 @@ export class EmbeddedRun {
     const { queries, keys } = this.info.layers[layer];
     const weights = new Float32Array(queries);
     const heads = this.#heads(layer, head);
-    for (const one of heads) {
-      if (this.info.whole) {
-        const all = await this.#weights(sequence, layer, one);
-        for (let q = 0; q < queries; q++) weights[q] += all[q * keys + key] / heads.length;
-        continue;
+    if (this.info.whole) {
+      const { data, shape } = await part(this.parts, `weights-${layer}`);
+      const unit = EmbeddedRun.#unit(data) / heads.length;
+      for (const one of heads) {
+        const start = (sequence * shape[1] + one) * queries * keys + key;
+        for (let q = 0; q < queries; q++) weights[q] += data[start + q * keys] * unit;
       }
-      const links = await this.links(sequence, layer, one);
-      for (let n = 0; n < links.keys.length; n++) {
-        if (links.keys[n] === key) weights[Math.floor(n / links.count)] += links.weights[n] / heads.length;
+      return { weights, rest: 0 };
+    }
+    const { which, kept } = await this.#linkParts(layer);
+    const count = which.shape[3];
+    const unit = EmbeddedRun.#unit(kept.data) / heads.length;
+    for (const one of heads) {
+      const start = (sequence * which.shape[1] + one) * queries * count;
+      for (let n = 0; n < queries * count; n++) {
+        if (which.data[start + n] === key) weights[Math.floor(n / count)] += kept.data[start + n] * unit;
       }
     }
-    return { weights, rest: this.info.whole ? 0 : NaN };
+    return { weights, rest: NaN };
+  }
+
+  /** The links of a layer as they are kept, and what stands for no key. @param {number} layer */
+  async #linkParts(layer) {
+    const [which, kept] = await Promise.all([
+      part(this.parts, `link-keys-${layer}`),
+      part(this.parts, `link-weights-${layer}`),
+    ]);
+    return { which, kept, none: which.data instanceof Uint16Array ? 65535 : -1 };
   }
 
   /** @param {number} sequence @param {number} layer @param {number} head @returns {Promise<Links>} */
   async links(sequence, layer, head) {
     const { queries, keys } = this.info.layers[layer];
     if (this.info.whole) return strongest(await this.#weights(sequence, layer, head), queries, keys, this.info.top);
-    const [which, weights] = await Promise.all([
-      part(this.parts, `link-keys-${layer}`),
-      part(this.parts, `link-weights-${layer}`),
-    ]);
+    const { which, kept, none } = await this.#linkParts(layer);
     const count = which.shape[3];
     const start = (sequence * which.shape[1] + head) * queries * count;
-    const unit = EmbeddedRun.#unit(weights.data);
-    const none = which.data instanceof Uint16Array ? 65535 : -1;
+    const unit = EmbeddedRun.#unit(kept.data);
     return {
       count,
       keys: Int32Array.from(which.data.subarray(start, start + queries * count), (x) => (x === none ? -1 : x)),
-      weights: Float32Array.from(weights.data.subarray(start, start + queries * count), (x) => x * unit),
+      weights: Float32Array.from(kept.data.subarray(start, start + queries * count), (x) => x * unit),
     };
   }
 
@@ -225,6 +258,7 @@ export class EmbeddedRun {
       const next = Float64Array.from(shares, (x) => x / 2);
       for (let head = 0; head < heads; head++) {
         const weights = await this.#weights(sequence, n, head);
+        await pause();
         for (let q = 0; q < size; q++) {
           if (shares[q] === 0) continue;
           for (let k = 0; k < size; k++) next[k] += (shares[q] * weights[q * size + k]) / (2 * heads);

@@ -43,9 +43,10 @@ export function css(colour) {
   return `rgb(${colour.map(Math.round).join(" ")})`;
 }
 
-/** Dark or light letters, whichever can be read on this colour. @param {Colour} colour */
+/** Black or white letters, whichever stand out more; that is a contrast of 4.5 at least. @param {Colour} colour */
 export function inkOn([red, green, blue]) {
-  return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#1c1c1c" : "#f5f5f5";
+  const light = (/** @type {number} */ part) => (part <= 10 ? part / 3295 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * light(red) + 0.7152 * light(green) + 0.0722 * light(blue) > 0.179 ? "#000000" : "#ffffff";
 }
 
 /** @param {Colour[]} scale @param {number} share @returns {Colour} */
@@ -77,7 +78,8 @@ export function share(weight, { log, least, most }) {
  */
 export function palette() {
   const bytes = new Uint8ClampedArray(768);
-  for (let n = 0; n < 256; n++) bytes.set(heat(n / 255).map(Math.round), n * 3);
+  const scale = isDark() ? DARK : LIGHT;
+  for (let n = 0; n < 256; n++) bytes.set(between(scale, n / 255).map(Math.round), n * 3);
   return bytes;
 }
 

@@ -1,36 +1,397 @@
 // <regard-text>: the text itself; click a word, and the others are shaded by how much it attends to them.
 
 import { RegardElement } from "./base.js";
-import { el, figure, visible } from "./dom.js";
+import { el, figure } from "./dom.js";
+import { inPieces } from "./pause.js";
 import { css, heat, inkOn, legend, share } from "./scale.js";
-import { keyLabels } from "./source.js";
+import { names, numbers, pieces } from "./text_pieces.js";
+import { DIMMED, PLACES, Places } from "./text_places.js";
+import { alike, headsOf, reasonAgainst, strongest, weigh } from "./text_weights.js";
+import { isDark } from "./theme.js";
 
-/** @typedef {import("./source.js").RunSource} RunSource */
+/**
+ * @typedef {import("./source.js").RunSource} RunSource
+ * @typedef {import("./source.js").RunInfo} RunInfo
+ * @typedef {import("./source.js").LayerInfo} LayerInfo
+ * @typedef {import("./text_pieces.js").Block} Block
+ * @typedef {import("./text_weights.js").Choice} Choice
+ * @typedef {import("./text_weights.js").Answer} Answer
+ * @typedef {import("./scale.js").Range} Range
+ */
+
+const STRONGEST = 5;
+const SWITCHES = [
+  { name: "way", title: "Show", choices: ["from", "to"] },
+  { name: "of", title: "Weights of", choices: ["head", "layer", "all", "rollout"] },
+  { name: "shades", title: "Shades", choices: ["linear", "log"] },
+];
 
 /** @extends {RegardElement<RunSource>} */
 export class RegardText extends RegardElement {
-  static css = `.text { line-height: 1.9; } .token { cursor: pointer; border-radius: 3px; padding: 1px 2px; }`;
+  static css = `${PLACES}
+    .switch { display: inline-flex; flex-wrap: wrap; gap: 2px 6px; align-items: center; }
+    .switch button { white-space: nowrap; }
+    .said { display: flex; flex-wrap: wrap; gap: 2px 18px; align-items: baseline; margin: 0 0 8px; }
+    .said p { margin: 0; }
+    .said .readout { flex: 1 1 220px; font-weight: 600; }
+    .said button { padding: 0 8px; margin-left: 8px; font-size: 13px; }
+    .below { display: flex; flex-wrap: wrap; gap: 6px 32px; align-items: flex-start; margin-top: 10px; }
+    .below section { flex: 1 1 340px; max-width: 560px; }
+    .below h3 { font-size: 14px; margin: 0 0 2px; }
+    .notes { flex: 1 1 260px; font-size: 13px; } .notes p { margin: 4px 0; } .notes button { padding: 0 6px; }
+    ol { list-style: none; margin: 0; padding: 0; }
+    li button { display: grid; grid-template-columns: minmax(60px, 150px) 3.5em 1fr 5.5em; gap: 8px; width: 100%;
+      align-items: center; text-align: left; border-color: transparent; padding: 1px 4px; }
+    li .name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+    li .length { height: 10px; border-radius: 3px; background: var(--hot); min-width: 1px; }
+    li .number { text-align: right; font-variant-numeric: tabular-nums; }
+    li .place { font-size: 12px; color: var(--faint); text-align: right; }
+  `;
+
+  #turn = 0;
+  /** @type {RunSource | null} */
+  #of = null;
+  #made = "";
+  #dark = false;
+  #cross = 0;
+  /** @type {number | null} */
+  #pointed = null;
+  /** The head that was chosen last. @type {number | null} */
+  #head = null;
+  #places = new Places();
+  /** @type {Answer | null} */
+  #answer = null;
+  #asked = "";
+  /** @type {Choice} */
+  #choice = { of: "layer", way: "from", log: false };
+
+  constructor() {
+    super();
+    this.lead = el("p", { class: "lead" });
+    this.readout = el("p", { class: "readout", role: "status" });
+    this.strongest = el("section", { "aria-label": "Strongest" });
+    this.notes = el("div", { class: "notes faint" });
+    this.clear = el("button", { title: "Choose no word (Escape)", onclick: () => this.say({ token: null }) }, "clear");
+    this.bar = el("div", { class: "bar" }, ...SWITCHES.map(({ name, title, choices }) =>
+      el("span", { class: "switch faint" }, title,
+        el("span", { class: "group", role: "group", "aria-label": title }, ...choices.map((value) =>
+          el("button", { "data-name": name, "data-value": value, onclick: () => this.#switch(name, value) }))))));
+    this.root.append(
+      this.bar,
+      el("div", { class: "said" }, this.lead, this.readout),
+      this.#places.element,
+      el("div", { class: "below" }, this.strongest, this.notes),
+    );
+    const text = this.#places.element;
+    text.addEventListener("click", (event) => this.#choose(this.#places.of(event)));
+    text.addEventListener("pointerover", (event) => this.#point(this.#places.of(event)));
+    text.addEventListener("pointerleave", () => this.#point(null));
+    text.addEventListener("focusin", (event) => this.#point(this.#places.of(event)));
+    text.addEventListener("focusout", () => this.#point(null));
+    text.addEventListener("keydown", (event) => this.#key(event));
+  }
 
   /** @param {RunSource} source */
   async update(source) {
+    const turn = ++this.#turn;
+    const wanted = () => turn === this.#turn && this.isConnected;
     const { sequence, layer, head, token } = this.state;
-    const labels = keyLabels(source.info, sequence, layer);
-    const row = token === null ? null : await source.row(sequence, layer, head, token);
-    const most = row === null ? 1 : Math.max(...row.weights);
-    const words = labels.map((label, n) => {
-      const span = el("span", { class: "token", role: "button", tabindex: 0, onclick: () => this.say({ token: n }) }, visible(label));
-      if (row !== null) {
-        const colour = heat(share(row.weights[n], { log: false, least: 0, most }));
-        span.style.background = css(colour);
-        span.style.color = inkOn(colour);
-        span.title = figure(row.weights[n]);
+    const { info } = source;
+    if (source !== this.#of) [this.#of, this.#made, this.#asked] = [source, "", ""];
+    const choice = this.#chosenSwitches(info);
+    this.#choice = choice;
+    this.#drawSwitches(info);
+    const chosen = token === null ? null : this.#placeOfToken(info.layers[layer], token, choice.way);
+    if (!(await this.#build(info, wanted))) return;
+    const moved = chosen !== this.#places.chosen;
+    this.#places.choose(chosen);
+
+    const asked = [sequence, layer, head, token, choice.of, choice.way].join();
+    if (asked !== this.#asked || this.#answer === null) {
+      const reason = token === null ? "" : reasonAgainst(info, layer, token, choice);
+      this.#answer = null;
+      this.#asked = asked;
+      this.#lead(info, reason);
+      const tell = (/** @type {string} */ progress) => (this.readout.textContent = progress);
+      const isAsked = token !== null && reason === "";
+      const answer = isAsked ? await weigh(source, this.state, choice, wanted, tell) : null;
+      if (!wanted()) {
+        if (this.#asked === asked) this.#asked = "";
+        return;
       }
-      return span;
-    });
-    this.root.replaceChildren(
-      el("p", { class: "text" }, ...words.flatMap((word) => [word, " "])),
-      legend({ log: false, least: 0, most }, "weight"),
+      this.#answer = answer;
+      this.#point(this.#pointed);
+    }
+    const range = this.#range();
+    this.#list();
+    this.#explain(info, range);
+    if (!(await this.#shade(info.layers[layer], range, wanted))) return;
+    if (moved && chosen !== null) this.#places.reveal(chosen);
+  }
+
+  // ── what is shown ─────────────────────────────────────────────────────────────────────────
+
+  /** @param {RunInfo} info @returns {Choice} */
+  #chosenSwitches(info) {
+    const { head, layer } = this.state;
+    const said = this.said("of", "");
+    const { cross } = info.layers[layer];
+    const own = head === null || said === "layer" ? "layer" : "head";
+    const of = said === "rollout" && info.rollout && !cross ? "rollout" : said === "all" && !cross ? "all" : own;
+    const way = this.said("way", "from") === "to" && of !== "rollout" ? "to" : "from";
+    return { of, way, log: this.said("shades", "linear") === "log" };
+  }
+
+  /** @param {string} name @param {string} value */
+  #switch(name, value) {
+    if (name === "of" && value === "head") this.say({ of: null, head: this.state.head ?? this.#head ?? 0 });
+    else if (name === "of" && value === "layer") {
+      this.#head = this.state.head ?? this.#head;
+      this.say({ of: null, head: null });
+    } else {
+      const usual = /** @type {Record<string, string>} */ ({ way: "from", shades: "linear" })[name];
+      this.say({ [name]: value === usual ? null : value });
+    }
+  }
+
+  /** @param {RunInfo} info */
+  #drawSwitches(info) {
+    const { of, way, log } = this.#choice;
+    const { layer, head } = this.state;
+    const { cross, heads } = info.layers[layer];
+    const now = /** @type {Record<string, string>} */ ({ of, way, shades: log ? "log" : "linear" });
+    /** @type {Record<string, { text: string, title: string, hidden?: boolean, disabled?: boolean }>} */
+    const looks = {
+      from: { text: "where it looks", title: "Shade the words that the chosen word attends to" },
+      to: {
+        text: "who looks at it",
+        title: of === "rollout" ? "Rollout starts from a word, so it only says where that looks"
+          : "Shade the words that attend to the chosen word",
+        disabled: of === "rollout",
+      },
+      head: { text: head === null ? "one head" : `head ${head}`, title: "One head of the layer chosen above" },
+      layer: { text: `layer ${layer}`, title: `The mean of the ${heads} heads of layer ${layer}` },
+      all: {
+        text: "all layers",
+        title: "The mean of all heads of all layers", hidden: cross || info.layers.length < 2,
+      },
+      rollout: {
+        text: "rollout",
+        title: "Attention followed back through all layers; in each, half of a token stays where it is",
+        hidden: cross || !info.rollout,
+      },
+      linear: { text: "linear", title: "Twice the weight, twice the shade" },
+      log: { text: "log", title: "Small weights can be told apart, too" },
+    };
+    for (const button of this.bar.querySelectorAll("button")) {
+      const { name = "", value = "" } = button.dataset;
+      const { text, title, hidden = false, disabled = false } = looks[value];
+      if (button.textContent !== text) button.textContent = text;
+      button.title = title;
+      button.hidden = hidden;
+      button.disabled = disabled;
+      button.setAttribute("aria-pressed", String(now[name] === value));
+    }
+  }
+
+  /** The first line: what to do, or what this is. @param {RunInfo} info @param {string} reason */
+  #lead(info, reason) {
+    const { of, way } = this.#choice;
+    const { layer, head, token } = this.state;
+    if (token === null || this.#places.chosen === null) {
+      const what = way === "from" ? "to see where it looks." : "to see which words look at it.";
+      this.lead.replaceChildren(`Click a word ${what}`);
+      return;
+    }
+    const layers = alike(info, layer);
+    const whose = {
+      head: `head ${head} of layer ${layer}`,
+      layer: `layer ${layer}, the mean of its ${info.layers[layer].heads} heads`,
+      all: `all ${layers.length} layers, the mean of their ${headsOf(info, layers)} heads`,
+      rollout: "rollout: attention followed back through all layers",
+    }[of];
+    const name = el("strong", {}, `“${this.#places.name(this.#places.chosen)}”`);
+    this.lead.replaceChildren(
+      ...(reason !== "" ? [name, ` ${reason}`]
+        : way === "from" ? ["Where ", name, ` looks, in ${whose}.`] : ["Which words look at ", name, `, in ${whose}.`]),
+      this.clear,
     );
+  }
+
+  // ── the text ──────────────────────────────────────────────────────────────────────────────
+
+  /** @param {LayerInfo} layer @param {number} token @param {"from" | "to"} way */
+  #placeOfToken({ cross, queries }, token, way) {
+    return cross && way === "to" ? queries + token : token;
+  }
+
+  /** Make the text, unless it is there. @param {RunInfo} info @param {() => boolean} wanted */
+  async #build(info, wanted) {
+    const { sequence, layer } = this.state;
+    const { cross, named, queries, keys, real } = info.layers[layer];
+    const made = [sequence, cross, named, queries, keys, JSON.stringify(real[sequence])].join();
+    if (made === this.#made) return true;
+    this.#made = "";
+    const isReal = real[sequence] ?? null;
+    const positions = Array.from({ length: keys }, (_, n) => n).filter((n) => isReal === null || isReal[n]);
+    const own = info.sequences[sequence];
+    const tokens = named ? (own?.tokens ?? null) : null;
+    const counted = (/** @type {string} */ what, /** @type {number} */ count) =>
+      Array.from({ length: count }, (_, n) => `${what}${n}`);
+    const strips = cross
+      ? [{ title: "Queries: the words that look", blocks: numbers(queries), first: 0 },
+        { title: "Keys: what they look at, in another text", blocks: numbers(keys), first: queries }]
+      : [{ title: "", blocks: tokens === null ? numbers(keys) : pieces(own, positions), first: 0 }];
+    const called = cross ? [...counted("query ", queries), ...counted("key ", keys)]
+      : tokens === null ? counted("", keys) : names(tokens);
+    if (!(await this.#places.make(strips, called, wanted))) return false;
+    this.#cross = cross ? queries : 0;
+    this.#made = made;
+    this.#asked = "";
+    return true;
+  }
+
+  // ── weights ───────────────────────────────────────────────────────────────────────────────
+
+  /** From which weight to which the colours go. */
+  #range() {
+    let most = 0;
+    for (const weight of this.#answer?.weights ?? []) most = Math.max(most, weight);
+    return { log: this.#choice.log, least: most / 1000, most: most || 1 };
+  }
+
+  /** @param {LayerInfo} layer @param {Range} range @param {() => boolean} wanted */
+  #shade(layer, range, wanted) {
+    const dark = isDark();
+    const again = dark !== this.#dark;
+    this.#dark = dark;
+    const colours = Array.from({ length: 256 }, (_, n) => {
+      const colour = heat(n / 255);
+      return { back: css(colour), ink: inkOn(colour) };
+    });
+    const answer = this.#answer;
+    const chosen = this.#places.chosen ?? 0;
+    const dims = answer !== null && !layer.cross && layer.causal;
+    return inPieces(this.#places.count, (place) => {
+      const isHidden = dims && (this.#choice.way === "from" ? place > chosen : place < chosen);
+      const weight = answer === null ? 0 : answer.weights[place];
+      this.#places.wear(place, isHidden ? DIMMED : Math.ceil(share(weight, range) * 255), colours, again);
+    }, wanted);
+  }
+
+  /** The strongest, with their numbers. */
+  #list() {
+    const answer = this.#answer;
+    if (answer === null) {
+      this.strongest.replaceChildren();
+      return;
+    }
+    const { weights, least } = answer;
+    const best = strongest(weights, STRONGEST, (place) => this.#places.has(place));
+    const rows = best.map((place) => el("li", {},
+      el("button", { title: "Show it in the text", "data-place": place, onclick: () => this.#places.show(place) },
+        el("span", { class: "name", dir: "auto" }, this.#places.name(place)),
+        el("span", { class: "place" }, this.#cross ? "" : `#${place}`),
+        el("span", { class: "length", style: `width:${(100 * weights[place]) / weights[best[0]]}%` }),
+        el("span", { class: "number" }, `${least ? "≥ " : ""}${figure(weights[place])}`))));
+    this.strongest.replaceChildren(
+      el("h3", {}, this.#choice.way === "from" ? "It looks most at" : "These look at it most"),
+      rows.length === 0 ? el("p", { class: "faint" }, "Nothing that is in this file.") : el("ol", {}, ...rows),
+    );
+  }
+
+  /** The legend, and what one must know. @param {RunInfo} info @param {Range} range */
+  #explain(info, range) {
+    const { of } = this.#choice;
+    const notes = this.#answer === null ? [] : this.#notesOf(info, this.#answer);
+    const { cross, named, real } = info.layers[this.state.layer];
+    if (cross) {
+      notes.push("Here the words of one text look at another text; which words is not known, so they have numbers.");
+    } else if (!named || !info.sequences[this.state.sequence]?.tokens) {
+      notes.push("Which tokens were read is not known, so they have numbers.");
+    }
+    if ((real[this.state.sequence] ?? []).includes(false)) notes.push("Padding is not shown.");
+    this.notes.replaceChildren(
+      ...(this.#answer === null ? [] : [legend(range, of === "rollout" ? "share" : "weight")]),
+      ...notes.map((note) => el("p", {}, note)),
+      ...(!this.#places.hasParts ? [] : [el("p", {}, el("span", { class: "token part" }),
+        " a token without a letter of its own, as more than one token make a letter; it is behind the word.")]),
+    );
+  }
+
+  /** What one must know of these weights. @param {RunInfo} info @param {Answer} answer @returns {(string | Node)[]} */
+  #notesOf(info, { weights, rest, least }) {
+    const { layer } = this.state;
+    const { causal, cross } = info.layers[layer];
+    const { way, of, log } = this.#choice;
+    /** @type {(string | Node)[]} */
+    const notes = [];
+    const [first, second] = strongest(weights, 2, (place) => this.#places.has(place));
+    if (!log && second !== undefined && weights[first] > 4 * weights[second]) {
+      notes.push(el("span", {}, "One word has most of the weight: ",
+        el("button", { onclick: () => this.say({ shades: "log" }) }, "log shades"), " tell the others apart."));
+    }
+    if (rest >= 0.00005) notes.push(`${figure(rest)} of the weight is on tokens not listed in this file.`);
+    if (Number.isNaN(rest)) {
+      const listed = `This file lists the ${info.top} strongest weights of each word`;
+      notes.push(`${listed}; one without a shade may look at it, too.`);
+    }
+    if (least) notes.push("“≥”: in this mean, weights that are not listed in this file count as 0.");
+    if (causal && !cross) {
+      const dimmed = way === "from" ? "come later: they cannot be seen" : "come earlier: they cannot see it";
+      notes.push(`Dimmed words ${dimmed}.`);
+    }
+    if (of === "all" && alike(info, layer).length < info.layers.length) {
+      notes.push("Layers that look at another text are not counted.");
+    }
+    if (of === "all" || of === "rollout") notes.push("The layer and the head chosen above make no difference here.");
+    return notes;
+  }
+
+  // ── the reader ────────────────────────────────────────────────────────────────────────────
+
+  /** @param {number | null} place */
+  #choose(place) {
+    if (place === null) return;
+    if (this.#cross === 0) this.say({ token: place === this.#places.chosen ? null : place });
+    else if (place < this.#cross) this.say({ token: place, way: null });
+    else this.say({ token: place - this.#cross, way: "to" });
+  }
+
+  /** Read out a place. @param {number | null} place */
+  #point(place) {
+    this.#pointed = place;
+    const [answer, chosen] = [this.#answer, this.#places.chosen];
+    if (place === null) {
+      this.readout.textContent = answer === null ? "" : "Point at a word to read its weight.";
+      return;
+    }
+    if (answer === null || chosen === null) {
+      this.readout.textContent = `${this.#places.name(place)}${this.#cross ? "" : ` (token ${place})`}`;
+      return;
+    }
+    const weight = answer.weights[place];
+    const [from, to] = this.#choice.way === "from" ? [chosen, place] : [place, chosen];
+    if (this.#cross > 0 && place < this.#cross === chosen < this.#cross) {
+      this.readout.textContent = this.#places.name(place);
+      return;
+    }
+    const isDimmed = this.#places.isDimmed(place);
+    const isKnown = weight > 0 || isDimmed || this.source?.info.whole;
+    const number = isKnown ? `${answer.least ? "≥ " : ""}${figure(weight)}` : "not listed in this file";
+    const why = isDimmed ? " (cannot be seen)" : "";
+    this.readout.textContent = `${this.#places.name(from)} → ${this.#places.name(to)} ${number}${why}`;
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const to = this.#places.to(event.key);
+    if (to !== null) this.#places.show(to);
+    else if (event.key === "Enter" || event.key === " ") this.#choose(this.#places.focus);
+    else if (event.key === "Escape" && this.state.token !== null) this.say({ token: null });
+    else return;
+    event.preventDefault();
   }
 }
 customElements.define("regard-text", RegardText);

@@ -1,0 +1,8 @@
+// All elements: importing this makes them known to the page.
+
+import "./atlas.js";
+import "./heads.js";
+import "./model.js";
+import "./shift.js";
+import "./steps.js";
+import "./text.js";

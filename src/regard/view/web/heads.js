@@ -1,0 +1,471 @@
+// <regard-heads>: the links of a layer, from the words that look to the words that they look at.
+
+import { RegardElement } from "./base.js";
+import { el, figure } from "./dom.js";
+import { sample, stroke } from "./heads_lines.js";
+import { HeadLinks, STEPS } from "./heads_links.js";
+import { Rows } from "./heads_rows.js";
+import { ROW, WORDS, Words } from "./heads_words.js";
+import { pause } from "./pause.js";
+import { headColour } from "./scale.js";
+
+/**
+ * @typedef {import("./source.js").RunSource} RunSource
+ * @typedef {import("./source.js").RunInfo} RunInfo
+ * @typedef {import("./heads_lines.js").Line} Line
+ * @typedef {import("./heads_rows.js").Way} Way
+ * @typedef {import("./heads_words.js").Spot} Spot
+ */
+
+const LISTED = 8;
+
+/** @extends {RegardElement<RunSource>} */
+export class RegardHeads extends RegardElement {
+  static css = `${WORDS}
+    .chips { display: inline-flex; flex-wrap: wrap; gap: 4px; align-items: center; }
+    .chips button { padding: 1px 8px; display: inline-flex; gap: 5px; align-items: center; }
+    .chips button[aria-pressed="true"] { background: var(--raised); color: var(--ink); border-color: var(--faint); }
+    .chips button[aria-pressed="false"] { color: var(--faint); }
+    .chips button[aria-pressed="false"] .dot { opacity: 0.25; }
+    .dot { display: inline-block; width: 10px; height: 10px; border-radius: 50%; flex: none; }
+    .slider input { width: 150px; vertical-align: middle; }
+    output { min-width: 3em; display: inline-block; }
+    .both { display: flex; flex-wrap: wrap; gap: 10px 24px; align-items: flex-start; }
+    .picture { flex: 1 1 480px; min-width: 0; max-width: 780px; --side: clamp(104px, 27%, 200px); }
+    .titles { display: flex; justify-content: space-between; font-size: 13px; padding: 0 1px; }
+    .titles span { width: var(--side); padding: 0 8px; white-space: nowrap; }
+    .titles span:first-child { text-align: right; }
+    .stage { position: relative; overflow: hidden auto; border: 1px solid var(--edge); border-radius: 8px; }
+    .window { position: sticky; top: 0; overflow: hidden; }
+    canvas { position: absolute; left: var(--side); top: 0; width: calc(100% - 2 * var(--side)); height: 100%;
+      pointer-events: none; }
+    .nothing { position: absolute; inset: 0 var(--side); display: grid; place-items: center; text-align: center;
+      pointer-events: none; padding: 8px; }
+    .beside { flex: 1 1 260px; max-width: 420px; }
+    .beside p { margin: 0 0 8px; }
+    .beside h3 { font-size: 15px; margin: 0 0 4px; overflow-wrap: anywhere; }
+    ol { list-style: none; margin: 0 0 8px; padding: 0; }
+    li button { display: grid; grid-template-columns: 10px 4em 1fr 4.5em; gap: 8px; width: 100%;
+      align-items: center; text-align: left; border-color: transparent; padding: 1px 4px; }
+    li .name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+    li .number { text-align: right; font-variant-numeric: tabular-nums; }
+    .legend { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 13px; align-items: center; }
+    .legend svg { vertical-align: middle; margin-right: 4px; }
+  `;
+
+  #turn = 0;
+  /** @type {RunSource | null} */
+  #of = null;
+  #read = "";
+  /** Of each head, its links. @type {HeadLinks[]} */
+  #heads = [];
+  /** @type {Rows | null} */
+  #rows = null;
+  #least = 0.1;
+  /** The heads that are shown. @type {number[]} */
+  #shown = [];
+  /** Whether links to the first word are left out. */
+  #without = false;
+  /** The head that is pointed at. @type {number | null} */
+  #preview = null;
+  /** @type {Spot | null} */
+  #pointed = null;
+  /** Where the arrow keys are. @type {Spot} */
+  #cursor = { row: 0, way: "from" };
+  #byKeys = false;
+  #planned = false;
+  #words;
+  #told = "";
+
+  constructor() {
+    super();
+    this.chips = el("span", { class: "chips", role: "group", "aria-label": "Heads" });
+    this.slider = el("input", { type: "range", min: 0, max: STEPS.length - 1, "aria-label": "Least weight of a link" });
+    this.number = el("output", {});
+    this.first = el("input", { type: "checkbox" });
+    this.firstName = el("span", {});
+    this.count = el("span", { class: "faint count", role: "status" });
+    this.canvas = el("canvas", { role: "img" });
+    this.window = el("div", { class: "window", role: "none" }, this.canvas);
+    this.#words = new Words(this.window);
+    this.tall = el("div", { role: "none" }, this.window);
+    const label = "Words that look, on the left; words that are looked at, on the right";
+    this.stage = el("div", { class: "stage", role: "listbox", tabindex: 0, "aria-label": label }, this.tall);
+    this.titles = el("div", { class: "titles faint" },
+      el("span", {}, "this word looks …"), el("span", {}, "… at this word"));
+    this.nothing = el("p", { class: "nothing faint" });
+    this.told = el("div", { class: "told" });
+    this.spoken = el("p", { class: "unseen", role: "status" });
+    this.root.append(
+      el("div", { class: "bar" }, el("span", { class: "faint" }, "Heads"), this.chips),
+      el("div", { class: "bar" },
+        el("label", { class: "slider" }, "Links of at least", this.slider, this.number),
+        el("label", {}, this.first, this.firstName),
+        this.count),
+      el("div", { class: "both" },
+        el("div", { class: "picture" }, this.titles, this.stage),
+        el("div", { class: "beside" }, this.told,
+          el("p", { class: "legend faint" }, "Weight", ...[0.05, 0.25, 0.5, 1].map(sample)))),
+      this.spoken,
+    );
+    this.slider.addEventListener("input", () => this.say({ least: String(STEPS[Number(this.slider.value)]) }));
+    this.first.addEventListener("change", () => this.say({ first: this.first.checked ? "without" : null }));
+    this.stage.addEventListener("scroll", () => this.#plan());
+    this.stage.addEventListener("pointermove", (event) => this.#point(this.#spotOf(event)));
+    this.stage.addEventListener("pointerleave", () => this.#point(null));
+    this.stage.addEventListener("pointerdown", () => (this.#byKeys = false));
+    this.stage.addEventListener("click", (event) => this.#keep(this.#spotOf(event)));
+    this.stage.addEventListener("keydown", (event) => this.#key(event));
+    this.stage.addEventListener("focus", () => this.#useKeys(this.stage.matches(":focus-visible")));
+    this.stage.addEventListener("blur", () => this.#useKeys(false));
+    new ResizeObserver(() => this.#plan()).observe(this.stage);
+  }
+
+  /** @param {RunSource} source */
+  async update(source) {
+    const turn = ++this.#turn;
+    const wanted = () => turn === this.#turn && this.isConnected;
+    const { info } = source;
+    const { sequence, layer, head } = this.state;
+    if (!info.whole && info.top === 0) {
+      this.root.replaceChildren(
+        el("p", {}, "This file has no links: the strongest weights of each word were not recorded."));
+      return;
+    }
+    if (source !== this.#of) [this.#of, this.#read] = [source, ""];
+    const read = [sequence, layer].join();
+    if (read !== this.#read) {
+      this.#read = "";
+      const heads = await this.#load(source, wanted);
+      if (heads === null) return;
+      this.#lay(heads, new Rows(info, sequence, layer));
+      this.#read = read;
+    }
+    const only = this.said("only", "all").split(",");
+    const every = Array.from(this.#heads.keys());
+    this.#shown = head !== null ? [head] : only[0] === "all" ? every : every.filter((n) => only.includes(String(n)));
+    this.#without = this.said("first", "") === "without";
+    const said = Number(this.said("least", "none"));
+    this.#least = said >= 0 && said <= 1 ? said : this.#usualLeast();
+    this.#drawChips(info);
+    this.#drawBar();
+    this.#told = "";
+    this.#draw();
+  }
+
+  // ── what is shown ─────────────────────────────────────────────────────────────────────────
+
+  /** The links of all heads, or null if they are not wanted any more.
+   * @param {RunSource} source @param {() => boolean} wanted */
+  async #load(source, wanted) {
+    const { sequence, layer } = this.state;
+    const { heads, keys, cross, position, real } = source.info.layers[layer];
+    const isReal = real[sequence] ?? null;
+    const counts = (/** @type {number} */ query) => cross || isReal === null || isReal[query + position];
+    /** @type {HeadLinks[]} */
+    const found = [];
+    for (let head = 0; head < heads; head++) {
+      this.count.textContent = `Reading head ${head + 1} of ${heads} …`;
+      const links = await source.links(sequence, layer, head);
+      await pause();
+      if (!wanted()) return null;
+      found.push(new HeadLinks(links, keys, counts));
+    }
+    return found;
+  }
+
+  /** Begin with other links. @param {HeadLinks[]} heads @param {Rows} rows */
+  #lay(heads, rows) {
+    this.#heads = heads;
+    this.#rows = rows;
+    this.#cursor = { row: 0, way: "from" };
+    this.#pointed = null;
+    this.tall.style.height = `${rows.count * ROW}px`;
+    this.stage.style.height = `min(${rows.count * ROW + 2}px, max(240px, min(60vh, 100vh - 340px)))`;
+    this.#words.forget();
+    const kept = this.#kept();
+    if (kept === null) this.stage.scrollTop = 0;
+    else this.#reveal(kept.row);
+  }
+
+  /** How many links of these heads are as strong, without those that are left out.
+   * @param {number[]} heads @param {number} least */
+  #countOf(heads, least) {
+    const key = this.#without ? (this.#rows?.keyOf[0] ?? -1) : -1;
+    let sum = 0;
+    for (const each of heads.map((n) => this.#heads[n])) {
+      sum += each.atLeast(least);
+      if (key >= 0) for (const link of each.ofKey(key)) if (each.weights[link] >= least) sum--;
+    }
+    return sum;
+  }
+
+  /** A weight that leaves three links a row, 0.2 at most. */
+  #usualLeast() {
+    const heads = this.state.head === null ? Array.from(this.#heads.keys()) : [this.state.head];
+    const enough = 3 * (this.#rows?.count ?? 0);
+    return STEPS.findLast((least) => least <= 0.2 && this.#countOf(heads, least) >= enough) ?? 0;
+  }
+
+  /** @param {RunInfo} info */
+  #drawChips(info) {
+    const every = Array.from(this.#heads.keys());
+    const say = (/** @type {number[]} */ list) =>
+      this.say({ head: null, only: list.length === every.length ? null : list.join() || "none" });
+    if (this.chips.children.length !== every.length + 2) {
+      this.chips.replaceChildren(
+        ...every.map((n) => el("button", {
+          onclick: () => say(every.filter((each) => this.#shown.includes(each) !== (each === n))),
+          onpointerenter: () => this.#only(n),
+          onpointerleave: () => this.#only(null),
+          onfocus: () => this.#only(this.chips.children[n].matches(":focus-visible") ? n : null),
+          onblur: () => this.#only(null),
+        }, el("span", { class: "dot" }), String(n))),
+        el("button", { onclick: () => say(every) }, "all"),
+        el("button", { onclick: () => say([]) }, "none"),
+      );
+    }
+    for (const { layer, head, kind } of info.heads) {
+      if (layer !== this.state.layer) continue;
+      const chip = /** @type {HTMLElement} */ (this.chips.children[head]);
+      chip.title = `Head ${head}: ${kind}. Point: this head alone. Click: show or hide it.`;
+      chip.setAttribute("aria-label", `Head ${head}, ${kind}`);
+    }
+    for (const head of every) {
+      const chip = /** @type {HTMLElement} */ (this.chips.children[head]);
+      chip.setAttribute("aria-pressed", String(this.#shown.includes(head)));
+      /** @type {HTMLElement} */ (chip.firstChild).style.background = headColour(head);
+    }
+  }
+
+  #drawBar() {
+    this.slider.value = String(STEPS.findLastIndex((step) => step <= this.#least));
+    this.slider.setAttribute("aria-valuetext", String(this.#least));
+    this.number.textContent = String(this.#least);
+    this.first.checked = this.#without;
+    this.firstName.textContent = `without links to the first word, “${this.#rows?.name(0, "to")}”`;
+    const known = this.#heads.reduce((sum, each) => sum + each.order.length, 0);
+    const shown = this.#countOf(this.#shown, this.#least);
+    this.count.textContent = `${shown.toLocaleString("en")} of ${known.toLocaleString("en")} links are shown.`;
+    this.count.title = `Known are the ${this.#heads[0]?.count} strongest links of each word in each head.`;
+    const label = `Lines for ${shown} links of at least ${this.#least}, of ${this.#shown.length} heads`;
+    this.canvas.setAttribute("aria-label", label);
+    this.nothing.textContent = this.#shown.length === 0 ? "No head is shown. Click one above."
+      : shown === 0 ? `No link is as strong as ${this.#least}. Move the slider to the left.` : "";
+    if (this.nothing.textContent === "") this.nothing.remove();
+    else this.window.append(this.nothing);
+  }
+
+  /** Show one head alone. @param {number | null} head */
+  #only(head) {
+    this.#preview = head;
+    this.#plan();
+  }
+
+  /** The word whose links are shown alone: pointed at, gone to by keys, or kept by a click.
+   * @returns {Spot | null} */
+  #focused() {
+    return this.#pointed ?? (this.#byKeys ? this.#cursor : this.#kept());
+  }
+
+  /** @returns {Spot | null} */
+  #kept() {
+    const { token } = this.state;
+    if (token === null || this.#rows === null) return null;
+    const way = this.said("way", "from") === "to" ? "to" : "from";
+    const row = this.#rows.at(token, way);
+    return row < 0 ? null : { row, way };
+  }
+
+  // ── the picture ───────────────────────────────────────────────────────────────────────────
+
+  #plan() {
+    if (this.#planned) return;
+    this.#planned = true;
+    requestAnimationFrame(() => {
+      this.#planned = false;
+      if (this.isConnected && this.#read !== "") this.#draw();
+    });
+  }
+
+  #draw() {
+    const rows = this.#rows;
+    if (rows === null) return;
+    const [height, top] = [this.stage.clientHeight, this.stage.scrollTop];
+    const [first, end] = [Math.floor(top / ROW), Math.min(rows.count, Math.ceil((top + height) / ROW))];
+    this.window.style.height = `${height}px`;
+    const focus = this.#focused();
+    const heads = this.#preview === null ? this.#shown : [this.#preview];
+    const lines = this.#lines(rows, heads, focus, first, end);
+    stroke(this.canvas, lines, this.#heads.length, { height, top, row: ROW });
+    const marks = { focus, kept: this.#kept(), cursor: this.#byKeys ? this.#cursor : null };
+    const active = this.#words.place(rows, { first, end, top }, marks, lines.sort(byWeight));
+    if (active === null) this.stage.removeAttribute("aria-activedescendant");
+    else this.stage.setAttribute("aria-activedescendant", active);
+    this.#tell(rows, heads, focus);
+  }
+
+  /** The lines of one word, or all lines with an end in these rows. Those to a key that come from above,
+   * or from below, run together at the edge: of each head the strongest is drawn.
+   * @param {Rows} rows @param {number[]} heads @param {Spot | null} focus @param {number} first
+   * @param {number} end @returns {Line[]} */
+  #lines(rows, heads, focus, first, end) {
+    /** @type {Line[]} */
+    const lines = [];
+    const inSight = rows.queryOf.subarray(first, end).filter((query) => query >= 0);
+    const [low, high] = [inSight[0] ?? 0, (inSight.at(-1) ?? -1) + 1];
+    const isFocus = (/** @type {number} */ row, /** @type {Way} */ way) => focus?.row === row && focus.way === way;
+    const [from, to] = focus === null ? [first, end] : [focus.row, focus.row + 1];
+    for (let row = from; row < to; row++) {
+      const [query, key] = [rows.queryOf[row], rows.keyOf[row]];
+      for (const head of heads) {
+        const links = this.#heads[head];
+        if (query >= 0 && (focus === null || isFocus(row, "from"))) {
+          for (const link of links.ofQuery(query)) this.#add(lines, rows, head, link);
+        }
+        if (key >= 0 && (focus === null || isFocus(row, "to"))) {
+          const { before, within, behind } = links.around(key, low, high);
+          for (const link of [before, behind]) if (link >= 0) this.#add(lines, rows, head, link);
+          if (focus !== null) for (const link of within) this.#add(lines, rows, head, link);
+        }
+      }
+    }
+    return lines;
+  }
+
+  /** @param {Line[]} lines @param {Rows} rows @param {number} head @param {number} link */
+  #add(lines, rows, head, link) {
+    const links = this.#heads[head];
+    const weight = links.weights[link];
+    const [from, to] = [rows.ofQuery[links.query(link)], rows.ofKey[links.keys[link]]];
+    if (weight < this.#least || from < 0 || to < 0 || (this.#without && to === 0)) return;
+    lines.push({ head, weight, from, to });
+  }
+
+  /** Say what is seen, beside the picture. @param {Rows} rows @param {number[]} heads @param {Spot | null} focus */
+  #tell(rows, heads, focus) {
+    const told = JSON.stringify([heads, focus]);
+    if (told === this.#told) return;
+    this.#told = told;
+    if (focus === null) {
+      this.spoken.textContent = "";
+      this.told.replaceChildren(...help(rows));
+      return;
+    }
+    const way = focus.way === "from" ? "to" : "from";
+    const lines = this.#strongest(rows, heads, focus);
+    const shown = lines.slice(0, LISTED);
+    const more = lines.length - shown.length;
+    const title = `“${rows.name(focus.row, focus.way)}” ${way === "to" ? "looks at" : "is looked at by"}`;
+    const items = shown.map((line) => {
+      const number = rows.isLong ? ` #${rows.place(line[way], way)}` : "";
+      return el("li", {},
+        el("button", { title: "Go there", "data-row": line[way], onclick: () => this.#reveal(line[way]) },
+          el("span", { class: "dot", style: `background:${headColour(line.head)}` }),
+          el("span", { class: "faint" }, `head ${line.head}`),
+          el("span", { class: "name", dir: "auto" }, rows.name(line[way], way), el("span", { class: "faint" }, number)),
+          el("span", { class: "number" }, figure(line.weight))));
+    });
+    const none = `Nothing, with a weight of at least ${this.#least}.`;
+    this.told.replaceChildren(
+      el("h3", {}, title),
+      items.length === 0 ? el("p", { class: "faint" }, none) : el("ol", {}, ...items),
+      ...(more > 0 ? [el("p", { class: "faint" }, `and ${more.toLocaleString("en")} more.`)] : []),
+    );
+    const spoken = shown.map((line) => `${rows.name(line[way], way)} ${figure(line.weight)}, head ${line.head}`);
+    this.spoken.textContent = `${title} ${spoken.slice(0, 5).join("; ") || "nothing"}.`;
+  }
+
+  /** All links of a word that are shown, strongest first. @param {Rows} rows @param {number[]} heads
+   * @param {Spot} focus @returns {Line[]} */
+  #strongest(rows, heads, { row, way }) {
+    /** @type {Line[]} */
+    const lines = [];
+    const place = way === "from" ? rows.queryOf[row] : rows.keyOf[row];
+    for (const head of place < 0 ? [] : heads) {
+      const links = this.#heads[head];
+      for (const link of way === "from" ? links.ofQuery(place) : links.ofKey(place)) this.#add(lines, rows, head, link);
+    }
+    return lines.sort(byWeight);
+  }
+
+  // ── the reader ────────────────────────────────────────────────────────────────────────────
+
+  /** @param {Event} event @returns {Spot | null} */
+  #spotOf(event) {
+    const side = /** @type {HTMLElement} */ (event.target).closest?.(".side");
+    if (!(side instanceof HTMLElement)) return null;
+    return { row: Number(side.dataset.row), way: side.dataset.way === "to" ? "to" : "from" };
+  }
+
+  /** @param {Spot | null} spot */
+  #point(spot) {
+    if (spot?.row === this.#pointed?.row && spot?.way === this.#pointed?.way) return;
+    this.#pointed = spot;
+    this.#plan();
+  }
+
+  /** Keep the links of a word in sight, or no longer. @param {Spot | null} spot */
+  #keep(spot) {
+    if (spot === null || this.#rows === null) return;
+    this.#cursor = spot;
+    const kept = this.#kept();
+    const place = this.#rows.place(spot.row, spot.way);
+    if (kept !== null && kept.row === spot.row && kept.way === spot.way) this.say({ token: null });
+    else if (place >= 0) this.say({ token: place, way: spot.way === "to" ? "to" : null });
+  }
+
+  /** Scroll until a row can be seen. @param {number} row */
+  #reveal(row) {
+    const [top, height] = [this.stage.scrollTop, this.stage.clientHeight];
+    if (row * ROW >= top && (row + 1) * ROW <= top + height) return;
+    this.stage.scrollTop = row * ROW - height / 2;
+  }
+
+  /** @param {boolean} use */
+  #useKeys(use) {
+    this.#byKeys = use;
+    this.#plan();
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || this.#rows === null) return;
+    const { row, way } = this.#cursor;
+    const last = this.#rows.count - 1;
+    const page = Math.max(1, Math.floor(this.stage.clientHeight / ROW) - 1);
+    const rows = /** @type {Record<string, number>} */ ({
+      ArrowDown: row + 1, ArrowUp: row - 1, PageDown: row + page, PageUp: row - page, Home: 0, End: last,
+    });
+    const ways = /** @type {Record<string, Way>} */ ({ ArrowLeft: "from", ArrowRight: "to" });
+    if (event.key === "Enter" || event.key === " ") this.#keep(this.#cursor);
+    else if (event.key === "Escape") this.say({ token: null });
+    else if (event.key in rows || event.key in ways) {
+      this.#cursor = { row: Math.min(last, Math.max(0, rows[event.key] ?? row)), way: ways[event.key] ?? way };
+      this.#reveal(this.#cursor.row);
+    } else return;
+    this.#pointed = null;
+    this.#useKeys(event.key !== "Escape");
+    event.preventDefault();
+  }
+}
+customElements.define("regard-heads", RegardHeads);
+
+/** @param {Line} a @param {Line} b */
+function byWeight(a, b) {
+  return b.weight - a.weight;
+}
+
+/** What this is. @param {Rows} rows @returns {Node[]} */
+function help({ cross, named }) {
+  const said = [
+    "A line is a link: the word on its left looks at the word on its right. Its colour is the head; the " +
+      "stronger the line, the larger the weight.",
+    "Point at a word to see its links alone, with their weights; click to keep it so. Point at a head to see " +
+      "that head alone.",
+  ];
+  if (cross) {
+    said.push("Here the words of one text look at another text; which words is not known, so they have numbers.");
+  } else if (!named) said.push("Which tokens were read is not known, so they have numbers.");
+  return said.map((each) => el("p", {}, each));
+}

@@ -1,0 +1,388 @@
+// <regard-shift>: where a word's vector was before attention, and where each layer moved it, among others.
+
+import { RegardElement } from "./base.js";
+import { el, visible } from "./dom.js";
+import { principal } from "./pca.js";
+import { headColour } from "./scale.js";
+import { cosine, growth, moveTo, pointsOf, stagesOf, two } from "./shift_numbers.js";
+import { PICTURE_CSS, Picture } from "./shift_picture.js";
+import { TABLES_CSS, alike, barsOf, far, keysOf } from "./shift_tables.js";
+import { WORDS_CSS, WordChoice } from "./shift_words.js";
+import { keyLabels } from "./source.js";
+
+/**
+ * @typedef {import("./source.js").RunSource} RunSource
+ * @typedef {import("./pca.js").Principal} Principal
+ * @typedef {import("./shift_numbers.js").Journeys} Journeys
+ * @typedef {{ sequence: number, layer: number, labels: string[], real: (n: number) => boolean }} Text
+ * @typedef {import("./shift_tables.js").Numbers & { found: Principal, directions: boolean, times: number }} Shown
+ * @typedef {ReturnType<RegardShift["build"]>} Parts
+ */
+
+/** How many words can be followed at once: as many as there are colours. */
+const MOST = 12;
+const USUAL = 5;
+/** Vectors that grow more than this on the way are shown by their directions unless asked for. */
+const GROWN = 5;
+
+const CSS = `
+[hidden] { display: none !important; }
+h3 { font-size: 15px; margin: 0 0 2px; }
+p { margin: 0 0 8px; }
+.wide { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 390px); gap: 16px 22px; align-items: start; }
+@media (max-width: 860px) { .wide { grid-template-columns: minmax(0, 1fr); } }
+.bar label.upto { flex: 1 1 260px; flex-wrap: wrap; min-width: 0; }
+.upto input { flex: 1 1 140px; max-width: 420px; accent-color: var(--accent); }
+.upto output { white-space: nowrap; }
+.lengths { display: inline-flex; gap: 6px; align-items: center; }
+.lengths button { color: var(--ink); }
+.lengths button[aria-pressed="true"] { color: var(--on-accent); }
+.small { font-size: 13px; }
+select { max-width: 180px; padding: 1px 4px; }
+${PICTURE_CSS}${TABLES_CSS}${WORDS_CSS}`;
+
+/** @extends {RegardElement<RunSource>} */
+export class RegardShift extends RegardElement {
+  static css = CSS;
+
+  #turn = 0;
+  /** @type {Parts | null} */
+  #parts = null;
+  /** @type {Shown | null} */
+  #shown = null;
+  /** What was asked for last, so that nothing is asked twice. @type {Map<string, { key: string, value: any }>} */
+  #kept = new Map();
+  /** @type {Map<number, number>} */
+  #colours = new Map();
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  #playing;
+  /** @type {RunSource | null} */
+  #from = null;
+  #wide = 0;
+  #resized = new ResizeObserver(([{ contentRect }]) => {
+    if (contentRect.width !== this.#wide) this.changed();
+    this.#wide = contentRect.width;
+  });
+  #still = matchMedia("(prefers-reduced-motion: reduce)");
+
+  disconnectedCallback() {
+    super.disconnectedCallback();
+    this.#stop();
+  }
+
+  /** @param {RunSource} source */
+  async update(source) {
+    const turn = ++this.#turn;
+    const late = () => turn !== this.#turn;
+    const { info } = source;
+    if (info.stages === null || info.stages.length === 0) {
+      const said = 'This run has no vectors of words: regard.watch(…, keep=("vectors",)) keeps them.';
+      this.root.replaceChildren(el("p", {}, said));
+      return;
+    }
+    if (this.#from !== source) this.#kept.clear();
+    this.#from = source;
+    const parts = this.#parts !== null && this.root.contains(this.#parts.lead) ? this.#parts : this.build();
+    this.#parts = parts;
+    const stages = stagesOf(info.stages);
+    const text = this.#text(source);
+    const words = this.#asked(text) ?? (await this.#usual(source, text));
+    if (late()) return;
+    this.#paint(words);
+    const colour = (/** @type {number} */ token) => this.#colour(token);
+    parts.choice.draw({ labels: text.labels, real: text.real, chosen: words, most: MOST, colour });
+
+    const key = `${text.sequence}:${words}`;
+    const journeys = await this.#once("journeys", key, () => this.#journeys(source, text, words));
+    if (late()) return;
+    const missing = words.filter((word) => !journeys.words.includes(word));
+    parts.missing.hidden = missing.length === 0;
+    const named = missing.map((n) => `“${text.labels[n]}” (#${n})`);
+    parts.missing.textContent = `No vectors were kept of ${named.join(", ")}.`;
+    parts.empty.hidden = journeys.words.length > 0;
+    parts.below.hidden = parts.bar.hidden = parts.lead.hidden = journeys.words.length === 0;
+    if (journeys.words.length === 0) return;
+
+    const times = growth(journeys, stages.length);
+    const lengths = this.said("lengths", times > GROWN ? "directions" : "raw");
+    const directions = lengths === "directions";
+    const found = await this.#once("axes", `${key}:${directions}`, () =>
+      principal(pointsOf(journeys, stages.length, directions), journeys.width));
+    if (late()) return;
+    const asked = this.said("upto", "");
+    const upto = /^\d{1,6}$/.test(asked) ? Math.min(Number(asked), stages.length - 1) : stages.length - 1;
+    const focus = Math.max(0, journeys.words.indexOf(this.state.token ?? -1));
+    const names = namesOf(text.labels, journeys.words);
+    this.#shown = { journeys, stages, found, upto, focus, names, directions, times };
+    this.#draw(this.#shown, parts);
+  }
+
+  // ── what is shown ────────────────────────────────────────────────────────────────────────────
+
+  /** The words of the text. @param {RunSource} source @returns {Text} */
+  #text({ info }) {
+    const { sequence } = this.state;
+    const own = info.layers.findLastIndex((layer) => !layer.cross && layer.named);
+    const layer = own >= 0 ? own : Math.max(0, info.layers.findLastIndex((each) => !each.cross));
+    const kept = this.#kept.get("text");
+    if (kept?.key === String(sequence)) return kept.value;
+    const real = info.layers[layer].real[sequence] ?? null;
+    const labels = keyLabels(info, sequence, layer).map(labelled);
+    const value = { sequence, layer, labels, real: (/** @type {number} */ n) => real === null || real[n] };
+    this.#kept.set("text", { key: String(sequence), value });
+    return value;
+  }
+
+  /** The words that the address names; null if it names none. @param {Text} text */
+  #asked({ labels, real }) {
+    const said = this.state.words;
+    if (said === null || said === undefined) return null;
+    const numbers = String(said).split(",").filter((each) => /^\d{1,9}$/.test(each)).map(Number);
+    return [...new Set(numbers)].filter((n) => n < labels.length && real(n)).slice(0, MOST);
+  }
+
+  /** Words to begin with: the chosen one and what it attends to most, or else long words of the beginning.
+   * @param {RunSource} source @param {Text} text @returns {Promise<number[]>} */
+  #usual(source, text) {
+    const { token } = this.state;
+    return this.#once("usual", `${text.sequence}:${token}`, async () => {
+      const { labels, layer, sequence } = text;
+      // Neither padding nor punctuation nor a sign such as [CLS] or <s>.
+      const wordy = (/** @type {number} */ n) =>
+        text.real(n) && /[\p{L}\p{N}]/u.test(labels[n]) && !/^[[<].*[\]>]$/.test(labels[n]);
+      const query = token === null ? -1 : token - source.info.layers[layer].position;
+      const chosen = token !== null && text.real(token) ? [token] : [];
+      const known = source.info.whole || source.info.top > 0;
+      if (chosen.length > 0 && query >= 0 && query < source.info.layers[layer].queries && known) {
+        const { weights } = await source.row(sequence, layer, null, query);
+        const others = labels.map((_, n) => n).filter((n) => n !== token && weights[n] > 0 && wordy(n));
+        return [...chosen, ...others.sort((a, b) => weights[b] - weights[a]).slice(0, USUAL - 1)].sort((a, b) => a - b);
+      }
+      const first = labels.slice(0, 40).map((_, n) => n).filter((n) => wordy(n) && labels.indexOf(labels[n]) === n);
+      const longest = first.sort((a, b) => labels[b].length - labels[a].length || a - b);
+      return [...new Set([...chosen, ...longest])].slice(0, USUAL).sort((a, b) => a - b);
+    });
+  }
+
+  /** @param {RunSource} source @param {Text} text @param {number[]} words @returns {Promise<Journeys>} */
+  async #journeys(source, text, words) {
+    const vectors = words.length === 0 ? [] : await source.vectors(text.sequence, words);
+    const there = vectors.map((vector) => vector.length > 0 && vector.every(Number.isFinite));
+    const kept = vectors.filter((_, n) => there[n]);
+    const width = kept.length === 0 ? 0 : kept[0].length / /** @type {string[]} */ (source.info.stages).length;
+    return { words: words.filter((_, n) => there[n]), vectors: kept, width };
+  }
+
+  /** The last answer again, if the question is the same. @template T @param {string} name @param {string} key
+   * @param {() => Promise<T>} ask @returns {Promise<T>} */
+  #once(name, key, ask) {
+    const kept = this.#kept.get(name);
+    if (kept?.key === key) return kept.value;
+    const value = ask();
+    this.#kept.set(name, { key, value });
+    value.catch(() => this.#kept.delete(name));
+    return value;
+  }
+
+  /** A colour for each word, which it keeps while it is chosen. @param {number[]} words */
+  #paint(words) {
+    for (const word of [...this.#colours.keys()]) if (!words.includes(word)) this.#colours.delete(word);
+    for (const word of words) {
+      if (this.#colours.has(word)) continue;
+      const taken = new Set(this.#colours.values());
+      this.#colours.set(word, Array.from({ length: MOST }, (_, n) => n).findIndex((n) => !taken.has(n)));
+    }
+  }
+
+  /** @param {number} token */
+  #colour(token) {
+    return headColour(this.#colours.get(token) ?? 0);
+  }
+
+  // ── the page's parts ─────────────────────────────────────────────────────────────────────────
+
+  /** Everything that stays while its contents change. */
+  build() {
+    const choice = new WordChoice((words, added) =>
+      this.say(added === null ? { words: words.join(",") } : { words: words.join(","), token: added }));
+    const picture = new Picture({
+      point: (word, stage) => this.#read(word, stage),
+      pick: (word) => this.#pick(word),
+      key: (event) => this.#key(event),
+    });
+    const slider = el("input", {
+      type: "range", min: 0, step: 1, "aria-label": "Up to which move",
+      oninput: () => {
+        this.#stop();
+        this.#go(Number(slider.value));
+      },
+    });
+    const where = el("output", {});
+    const button = (/** @type {string} */ title, /** @type {() => void} */ onclick) =>
+      el("button", { type: "button", onclick }, title);
+    const play = button("Play", () => (this.#playing === undefined ? this.#play() : this.#stop()));
+    const asRaw = button("as they are", () => this.say({ lengths: "raw" }));
+    const asDirections = button("directions only", () => this.say({ lengths: "directions" }));
+    const group = el("span", { class: "group", role: "group", "aria-label": "Vectors" }, asRaw, asDirections);
+    const bar = el("div", { class: "bar" }, play,
+      el("label", { class: "upto" }, "Up to", slider, where),
+      el("span", { class: "lengths faint" }, "Vectors", group));
+    const [lead, missing] = [el("p", {}), el("p", { class: "error" })];
+    const empty = el("p", {}, "Choose a word above to see its way.");
+    const readout = el("p", { class: "readout", "aria-live": "polite" });
+    const keys = el("div", { class: "keys" });
+    const [axes, between, bars] = [0, 1, 2].map(() => el("p", { class: "faint small" }));
+    const pairs = el("table", { class: "pairs" });
+    const moves = el("table", { class: "moves" });
+    const which = el("select", { "aria-label": "Word", onchange: () => this.#pick(which.selectedIndex) });
+    const similar = el("div", {},
+      el("h3", {}, "How alike are the words?"),
+      between,
+      el("div", { class: "box", tabindex: 0, role: "region", "aria-label": "Cosine similarities" }, pairs));
+    const lengths = el("div", {},
+      el("h3", {}, "How far did each move take ", which, "?"),
+      bars,
+      el("div", { class: "box", tabindex: 0, role: "region", "aria-label": "Lengths of moves" }, moves));
+    const seen = el("div", {}, picture.node, keys, readout, axes);
+    const below = el("div", { class: "wide" }, seen, el("div", {}, similar, lengths));
+    this.root.replaceChildren(lead, choice.node, missing, empty, bar, below);
+    this.#resized.observe(picture.node);
+    return {
+      choice, picture, slider, where, play, asRaw, asDirections, bar, lead, missing, empty, keys, axes, readout,
+      between, bars, pairs, moves, which, below,
+    };
+  }
+
+  /** @param {Shown} shown @param {Parts} parts */
+  #draw(shown, parts) {
+    const { journeys, stages, found, upto, focus, names, directions } = shown;
+    const last = stages.length - 1;
+    const begins = stages[0].title === "embedding" ? "as the word by itself, before any attention"
+      : `after ${stages[0].title}, the first place that was kept`;
+    parts.lead.textContent = "Each line is a word’s vector on its way through the model: "
+      + `it begins at the dot, ${begins}, and each layer moves it on, to the arrow. `
+      + "Words that end close together have become alike.";
+    parts.slider.max = String(last);
+    parts.slider.value = String(upto);
+    parts.slider.disabled = last === 0;
+    parts.slider.setAttribute("aria-valuetext", stages[upto].title);
+    parts.where.textContent = `${stages[upto].title} (${upto} of ${last})`;
+    parts.play.hidden = this.#still.matches || last === 0;
+    parts.asRaw.setAttribute("aria-pressed", String(!directions));
+    parts.asDirections.setAttribute("aria-pressed", String(directions));
+    const words = journeys.words.map((token, n) => ({ token, label: names[n], colour: this.#colour(token) }));
+    const [across, up] = found.coordinates;
+    parts.picture.draw({ words, stages, across, up, shares: found.shares, upto, focus });
+    parts.keys.replaceChildren(...keysOf(stages));
+    parts.axes.textContent = axesOf(shown);
+    this.#read(null, 0);
+    const colours = words.map((word) => word.colour);
+    parts.between.textContent = `Cosine similarity, at first (${stages[0].title}) and now (${stages[upto].title}): `
+      + "1 is the same direction, 0 at right angles, −1 opposite.";
+    parts.bars.textContent = barsOf(shown);
+    parts.pairs.replaceChildren(...alike(shown, colours));
+    parts.moves.style.setProperty("--own", colours[focus]);
+    parts.moves.replaceChildren(...far(shown));
+    if ([...parts.which.options].map((option) => option.text).join() !== names.join()) {
+      parts.which.replaceChildren(...names.map((name) => el("option", {}, name)));
+    }
+    parts.which.selectedIndex = focus;
+  }
+
+  /** Say where a word is: the one that is pointed at, or else the one that stands out.
+   * @param {number | null} word @param {number} stage */
+  #read(word, stage) {
+    if (this.#shown === null || this.#parts === null) return;
+    const { journeys, stages, names, upto, focus } = this.#shown;
+    const [n, at] = word === null ? [focus, upto] : [word, stage];
+    const vector = journeys.vectors[n];
+    const far = at === 0 ? NaN : moveTo(vector, journeys.width, at);
+    const alike = cosine(vector, 0, vector, at, journeys.width);
+    const said = at === 0
+      ? `“${names[n]}” where it begins: ${stages[0].title}.`
+      : `“${names[n]}” after ${stages[at].title}: this move went ${two(far)} of its length; `
+        + `similarity to where it began ${two(alike)}.`;
+    if (this.#parts.readout.textContent !== said) this.#parts.readout.textContent = said;
+  }
+
+  // ── what the reader does ─────────────────────────────────────────────────────────────────────
+
+  /** Another word stands out; the words stay. @param {number} word */
+  #pick(word) {
+    if (this.#shown === null) return;
+    const { words } = this.#shown.journeys;
+    this.say({ token: words[word], words: words.join(",") });
+  }
+
+  /** @param {number} stage */
+  #go(stage) {
+    const last = (this.#shown?.stages.length ?? 1) - 1;
+    const to = Math.min(last, Math.max(0, stage));
+    this.say({ upto: to === last ? null : String(to) });
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    if (this.#shown === null || event.altKey || event.ctrlKey || event.metaKey) return;
+    const { upto, focus, stages, journeys } = this.#shown;
+    const count = journeys.words.length;
+    const to = { ArrowLeft: upto - 1, ArrowRight: upto + 1, Home: 0, End: stages.length - 1 }[event.key];
+    const word = { ArrowUp: focus - 1, ArrowDown: focus + 1 }[event.key];
+    if (event.key === "Escape") this.#stop();
+    if (to === undefined && word === undefined) return;
+    event.preventDefault();
+    this.#stop();
+    if (to !== undefined) this.#go(to);
+    if (word !== undefined) this.#pick((word + count) % count);
+  }
+
+  #play() {
+    if (this.#shown === null || this.#parts === null) return;
+    const { stages, upto } = this.#shown;
+    let next = upto === stages.length - 1 ? 0 : upto + 1;
+    const step = () => {
+      this.#go(next);
+      next++;
+      if (next >= stages.length) this.#stop();
+    };
+    this.#parts.play.textContent = "Pause";
+    // Not faster than browsers let a page change its address.
+    this.#playing = setInterval(step, Math.max(330, Math.min(800, 9000 / stages.length)));
+    step();
+  }
+
+  #stop() {
+    clearInterval(this.#playing);
+    this.#playing = undefined;
+    if (this.#parts !== null) this.#parts.play.textContent = "Play";
+  }
+}
+
+/** A token without the space that many have before them. @param {string} text */
+function labelled(text) {
+  return visible(/^\s+\S/.test(text) ? text.trimStart() : text);
+}
+
+/** Short names of words; those that stand twice have their positions. @param {string[]} labels
+ * @param {number[]} words */
+function namesOf(labels, words) {
+  const short = words.map((n) => {
+    const letters = [...labels[n]];
+    return letters.length > 18 ? `${letters.slice(0, 17).join("")}…` : labels[n];
+  });
+  return short.map((name, n) => (short.indexOf(name) !== short.lastIndexOf(name) ? `${name} #${words[n]}` : name));
+}
+
+/** What the two directions are. @param {Shown} shown */
+function axesOf({ found, times, directions, journeys }) {
+  const share = found.shares[0] + found.shares[1];
+  const many = journeys.words.length > 1 ? "these words differ" : "the places of this word differ";
+  const seen = directions ? "only their directions are shown" : "the last moves look largest";
+  const grown = times > GROWN && Number.isFinite(times)
+    ? ` The vectors grow ${Math.round(times)} times as long on the way: ${seen}.` : "";
+  if (share === 0) return "All places are the same: there is no direction in which they differ.";
+  return `Across and up: the two directions in which ${many} most; they show ${Math.round(100 * share)} % of it. `
+    + `The numbers count every direction.${grown}`;
+}
+
+customElements.define("regard-shift", RegardShift);

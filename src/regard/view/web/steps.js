@@ -1,0 +1,435 @@
+// <regard-steps>: the steps of a trace as matrices; point at a number to see how it came about.
+
+import { explain, facts, figure, headCount } from "./arithmetic.js";
+import { RegardElement } from "./base.js";
+import { el, visible } from "./dom.js";
+import { css, heat, signed } from "./scale.js";
+import { TITLES, chosenCell, madeFrom, stepSheet } from "./steps_made.js";
+import { MATRIX_CSS, Matrix } from "./steps_matrix.js";
+import { SMALL, largePlan, plan, total } from "./steps_sizes.js";
+
+/**
+ * @typedef {import("./arithmetic.js").TraceJson} TraceJson
+ * @typedef {import("./steps_made.js").Sheet} Sheet
+ * @typedef {import("./steps_matrix.js").Place} Place
+ * @typedef {import("./steps_matrix.js").Ears} Ears
+ * @typedef {import("./steps_matrix.js").Look} Look
+ * @typedef {import("./steps_sizes.js").Plan} Plan
+ * @typedef {import("./steps_sizes.js").Room} Room
+ * @typedef {Place & { head: number }} Cell
+ */
+
+const GAP = 18; // pixels between two matrices
+const MOST_BESIDE = 4; // heads; more are in one line that scrolls
+const TALLEST = 16; // rows of a matrix that are shown at once
+const SHORTEST = 6; // the same, if the window is low
+const SHADES = 64; // on each side of zero
+const AROUND = 230; // pixels for what stands between the matrices and below them
+
+const CSS = `
+/* Neither is a colour of the scale: what lights up stands out from it. */
+:host { --left: #00705c; --right: #a3168f; }
+@media (prefers-color-scheme: dark) { :host { --left: #52e0c0; --right: #ff9bea; } }
+${MATRIX_CSS}
+[hidden] { display: none !important; }
+nav { display: flex; flex-wrap: wrap; gap: 4px; align-items: center; margin: 0 0 12px; }
+[role="tablist"] { display: contents; }
+[role="tab"] { padding: 3px 9px; }
+[role="tab"] span { color: var(--faint); font-size: 12px; }
+[role="tab"][aria-selected="true"] { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
+[role="tab"][aria-selected="true"] span { color: inherit; }
+h2 { display: flex; flex-wrap: wrap; gap: 2px 18px; align-items: baseline; margin: 0; font-size: 18px; }
+h2 small { font-size: 13px; font-weight: 400; }
+h2 code { font: 17px var(--mono); overflow-wrap: anywhere; }
+h2 + p { margin: 2px 0; }
+.flow { display: flex; gap: 12px ${GAP}px; align-items: flex-start; }
+.flow.stacked { flex-direction: column; gap: 4px; }
+.made, .results { display: flex; flex-wrap: wrap; gap: 10px ${GAP}px; align-items: flex-start; min-width: 0;
+  max-width: 100%; }
+.results.many { flex-wrap: nowrap; overflow-x: auto; padding-bottom: 4px; }
+.results.many figure { flex: none; }
+.sign { align-self: center; width: ${GAP}px; margin: 18px ${-GAP / 2}px 0; text-align: center; color: var(--faint);
+  font: 600 24px/1 var(--sans); }
+.flow > .sign { margin: 18px 0 0; } .stacked > .sign { align-self: flex-start; margin: 0 0 0 14px; font-size: 20px; }
+
+.bar-legend { display: inline-flex; gap: 5px; align-items: center; white-space: nowrap; font-size: 12px;
+  color: var(--faint); }
+.bar-legend i { width: 46px; height: 9px; border: 1px solid var(--edge); border-radius: 2px; }
+.answer { position: sticky; bottom: 0; z-index: 4; background: var(--page); border-top: 1px solid var(--edge);
+  margin: 14px 0 0; padding: 8px 0 10px; max-height: 45vh; overflow: auto; }
+.answer p { margin: 0; }
+.line { font: 16px/1.5 var(--mono); overflow-wrap: anywhere; unicode-bidi: isolate; }
+.line .result { font-weight: 700; } .line .left { color: var(--left); } .line .right { color: var(--right); }
+.hint { margin: 0 0 12px; font-size: 13px; }
+@media (max-width: 600px) { .line { font-size: 14px; } }
+`;
+
+/** @extends {RegardElement<TraceJson>} */
+export class RegardSteps extends RegardElement {
+  static css = CSS;
+  static observedAttributes = ["editable"];
+
+  #back = el("button", { "aria-label": "Previous step", onclick: () => this.#walk(-1) }, "←");
+  #on = el("button", { "aria-label": "Next step", onclick: () => this.#walk(1) }, "→");
+  #tabs = el("div", { role: "tablist", "aria-label": "Steps" });
+  #heading = el("h2");
+  #meaning = el("p");
+  #made = el("div", { class: "made" });
+  #arrow = el("div", { class: "sign", "aria-hidden": "true" }, "→");
+  #results = el("div", { class: "results" });
+  #where = el("p", { class: "faint" });
+  #line = el("p", { class: "line", role: "status" });
+  #hint = el("p", { class: "hint faint" });
+  #flow = el("div", { class: "flow" }, this.#made, this.#arrow, this.#results);
+  #panel = el("section", { role: "tabpanel", id: "step" }, this.#heading, this.#meaning, this.#hint, this.#flow,
+    el("div", { class: "answer" }, this.#where, this.#line));
+  /** @type {Matrix[]} */
+  #resultMatrices = [];
+  /** @type {Matrix[]} */
+  #madeMatrices = [];
+  /** @type {Sheet[]} */
+  #madeSheets = [];
+  /** What the mouse is at. @type {Cell | null} */
+  #pointed = null;
+  /** What the matrices now show, so that they are not filled again for another cell. @type {unknown[]} */
+  #drawn = [];
+  #width = 0;
+  #large = false;
+  /** @type {Room} */
+  #resultRoom = { width: 0, gap: 0, heads: true, tallest: 0, family: "", mono: "" };
+  #madeRoom = this.#resultRoom;
+  #resize = new ResizeObserver(() => {
+    if (this.clientWidth !== this.#width) this.changed();
+  });
+
+  constructor() {
+    super();
+    this.root.append(el("nav", { "aria-label": "Steps" }, this.#back, this.#tabs, this.#on), this.#panel);
+    this.#tabs.addEventListener("keydown", (event) => this.#tabKey(event));
+    this.root.addEventListener("keydown", (event) => this.#pageKey(/** @type {KeyboardEvent} */ (event)));
+  }
+
+  connectedCallback() {
+    super.connectedCallback();
+    this.#resize.observe(this);
+  }
+
+  disconnectedCallback() {
+    super.disconnectedCallback();
+    this.#resize.disconnect();
+  }
+
+  attributeChangedCallback() {
+    this.#drawn = [];
+    this.changed();
+  }
+
+  /** The calculation behind one cell, as `Trace.explain` says it. @param {string} step @param {number} row
+   * @param {number} column @param {number} [head] @returns {string} */
+  explain(step, row, column, head = 0) {
+    const trace = /** @type {TraceJson} */ (this.source);
+    return explain(trace, step, row, column, head).map((piece) => piece.text).join("");
+  }
+
+  /** @param {TraceJson} trace */
+  update(trace) {
+    this.#width = this.clientWidth;
+    const name = this.#step(trace);
+    const cell = this.#pinned(trace);
+    const drawn = [trace, name, this.#width, this.hasAttribute("editable"), css(signed(1))];
+    if (drawn.some((each, n) => each !== this.#drawn[n])) {
+      this.#drawn = drawn;
+      this.#pointed = null;
+      this.#drawTabs(trace, name);
+      this.#drawStep(trace, name);
+    }
+    this.#point(trace, this.#pointed ?? cell, this.#pointed === null);
+  }
+
+  // ── where the reader is ────────────────────────────────────────────────────────────────────────
+
+  /** @param {TraceJson} trace */
+  #step(trace) {
+    const said = this.said("step", "");
+    return Object.hasOwn(trace.steps, said) ? said : Object.keys(trace.steps)[0];
+  }
+
+  /** The cell of the state, or the one that stands for all. @param {TraceJson} trace @returns {Cell} */
+  #pinned(trace) {
+    const name = this.#step(trace);
+    const step = trace.steps[name];
+    const [lastRow, lastColumn] = step.axes.slice(-2).map((axis) => axis.labels.length - 1);
+    const found = /^(\d{1,9}),(\d{1,9})$/.exec(this.said("cell", ""));
+    const said = found === null ? null : { row: Number(found[1]), column: Number(found[2]) };
+    const { row, column } = said ?? chosenCell(trace, name);
+    return {
+      head: Math.min(this.state.head ?? 0, headCount(step) - 1),
+      row: Math.min(row, lastRow), column: Math.min(column, lastColumn),
+    };
+  }
+
+  /** @param {number} by */
+  #walk(by) {
+    const trace = this.source;
+    if (trace === null) return;
+    const names = Object.keys(trace.steps);
+    const next = names[names.indexOf(this.#step(trace)) + by];
+    if (next !== undefined) this.say({ step: next });
+  }
+
+  // ── drawing ────────────────────────────────────────────────────────────────────────────────────
+
+  /** @param {TraceJson} trace @param {string} name */
+  #drawTabs(trace, name) {
+    const names = Object.keys(trace.steps);
+    if (names.join() !== [...this.#tabs.children].map((tab) => tab.id.slice("tab-".length)).join()) {
+      this.#tabs.replaceChildren(...names.map((each) => {
+        const onclick = () => this.say({ step: each });
+        return el("button", { role: "tab", id: `tab-${each}`, "aria-controls": "step", onclick },
+          el("span", {}, stepNumber(each)), ` ${TITLES[each]}`);
+      }));
+    }
+    for (const tab of this.#tabs.children) {
+      const chosen = tab.id === `tab-${name}`;
+      tab.setAttribute("aria-selected", String(chosen));
+      /** @type {HTMLElement} */ (tab).tabIndex = chosen ? 0 : -1;
+    }
+    this.#back.disabled = name === names[0];
+    this.#on.disabled = name === names[names.length - 1];
+    this.#panel.setAttribute("aria-labelledby", `tab-${name}`);
+  }
+
+  /** @param {TraceJson} trace @param {string} name */
+  #drawStep(trace, name) {
+    const step = trace.steps[name];
+    const count = headCount(step);
+    const shape = step.axes.slice(-2).map((axis) => axis.labels.length).join(" × ");
+    this.#heading.replaceChildren(`${stepNumber(name)}  ${TITLES[name]}`, el("code", {}, step.formula),
+      el("small", { class: "faint" }, count > 1 ? `${count} heads, ${shape} each` : shape));
+    this.#meaning.textContent = step.meaning;
+    const focused = this.#results.contains(this.root.activeElement);
+    const sheets = Array.from({ length: count }, (_, head) => stepSheet(trace, name, head));
+    this.#settle(sheets, madeFrom(trace, name, 0, 0));
+    this.#results.classList.toggle("many", count > MOST_BESIDE);
+    this.#lay(this.#resultMatrices, this.#results, sheets, this.#resultRoom, (sheet) => ({
+      pointed: (place) => this.#hover(place === null ? null : { ...place, head: sheet.head }),
+      picked: (place) => this.#pick({ ...place, head: sheet.head }),
+      entered: () => {
+        if (this.#pinned(trace).head !== sheet.head) this.say({ head: sheet.head });
+      },
+    }));
+    this.#madeSheets = [];
+    if (focused && !this.#results.contains(this.root.activeElement)) {
+      this.#resultMatrices[this.#pinned(trace).head].grid.focus({ preventScroll: true });
+    }
+    this.#hint.textContent = this.#advice(trace, name);
+  }
+
+  /** @param {TraceJson} trace @param {string} name */
+  #advice(trace, name) {
+    const leads = madeFrom(trace, name, 0, 0).some((sheet) => sheet.step !== null);
+    return [
+      `Point at a number to see how it came about; click to keep it${leads ? ", or click what it was made from" : ""}.`,
+      "Arrow keys: other numbers. Page Up, Page Down: other steps.",
+      this.hasAttribute("editable") ? "Double-click a given number, or press Enter, to change it." : "",
+    ].filter(Boolean).join(" ");
+  }
+
+  /**
+   * Put sheets into matrices side by side.
+   * @param {Matrix[]} matrices there are so far @param {HTMLElement} box @param {Sheet[]} sheets
+   * @param {Room} room
+   * @param {(sheet: Sheet) => Ears} ears what each of them is told
+   */
+  #lay(matrices, box, sheets, room, ears) {
+    const plans = this.#plan(sheets, room);
+    while (matrices.length < sheets.length) matrices.push(new Matrix({}));
+    matrices.length = sheets.length;
+    sheets.forEach((sheet, n) => {
+      const matrix = matrices[n];
+      matrix.ears = ears(sheet);
+      const name = sheet.edits;
+      if (name !== null && this.hasAttribute("editable")) {
+        matrix.ears.edited = (place, value) => this.#edited(name, sheet, place, value);
+      }
+      matrix.show(look(sheet, plans[n]));
+    });
+    const children = sheets.flatMap(({ sign }, n) => [
+      ...(sign === "" ? [] : [el("div", { class: "sign", "aria-hidden": "true" }, sign)]), matrices[n].element,
+    ]);
+    const same = children.length === box.children.length && children.every((child, n) =>
+      child === box.children[n] || (child.className === "sign" && box.children[n].textContent === child.textContent));
+    if (!same) box.replaceChildren(...children);
+  }
+
+  /** Decide on sizes, and whether all stands in one line. @param {Sheet[]} results @param {Sheet[]} made */
+  #settle(results, made) {
+    const letters = getComputedStyle(this);
+    const [family, mono] = [letters.fontFamily, letters.getPropertyValue("--mono")];
+    const width = this.#width;
+    this.#resultRoom = { width, gap: GAP, heads: true, tallest: TALLEST, family, mono };
+    this.#madeRoom = { ...this.#resultRoom, gap: 2 * GAP, heads: false };
+    const line = { ...this.#madeRoom, width: width - 2 * GAP };
+    this.#large = largePlan([...made, ...results], line) !== null;
+    const plans = this.#plan(results, this.#resultRoom);
+    const across = total(this.#plan(made, this.#madeRoom), line.gap) + total(plans, line.gap);
+    const stacked = made.length > 0 && across > line.width;
+    if (stacked) {
+      const above = Math.min(this.#flow.getBoundingClientRect().top + scrollY, innerHeight / 2);
+      const left = innerHeight - above - AROUND - SMALL.line; // for rows, less one of labels
+      const rows = (/** @type {number} */ pixels) =>
+        Math.min(TALLEST, Math.max(SHORTEST, Math.floor(pixels / SMALL.line - 0.5)));
+      this.#madeRoom.tallest = rows(left - plans[0].height);
+      // What has to be scrolled anyway is made to fit the window.
+      if (results[0].rowLabels.length > TALLEST) {
+        this.#resultRoom.tallest = rows(left - plans[0].head - (SHORTEST + 0.5) * SMALL.line);
+      }
+    }
+    this.#flow.classList.toggle("stacked", stacked);
+    this.#arrow.textContent = stacked ? "↓" : "→";
+  }
+
+  /** @param {Sheet[]} sheets @param {Room} room */
+  #plan(sheets, room) {
+    return (this.#large ? largePlan(sheets, room) : null) ?? plan(sheets, room);
+  }
+
+  /** Light a cell, and say how it came about. @param {TraceJson} trace @param {Cell} cell @param {boolean} reveal */
+  #point(trace, cell, reveal) {
+    const name = this.#step(trace);
+    this.#resultMatrices.forEach((matrix, head) => {
+      const own = head === cell.head;
+      matrix.light(own ? stepSheet(trace, name, head).lit(cell) : [], own ? cell : null);
+      if (own && reveal) {
+        matrix.reveal(cell.row, cell.column);
+        this.#bring(matrix.element);
+      }
+    });
+    const sheets = madeFrom(trace, name, cell.head, cell.column);
+    const before = this.#madeSheets;
+    const same = (/** @type {Sheet} */ { head, symbol }, /** @type {number} */ n) =>
+      before[n].head === head && before[n].symbol === symbol;
+    if (before.length !== sheets.length || !sheets.every(same)) {
+      this.#lay(this.#madeMatrices, this.#made, sheets, this.#madeRoom, (sheet) => this.#leads(sheet));
+    }
+    this.#madeSheets = sheets;
+    this.#made.hidden = this.#arrow.hidden = sheets.length === 0;
+    sheets.forEach((sheet, n) => {
+      const bands = sheet.lit(cell);
+      this.#madeMatrices[n].light(bands, null);
+      for (const { rows, columns } of bands) this.#madeMatrices[n].reveal(alone(rows), alone(columns));
+    });
+    this.#answer(trace, name, cell);
+  }
+
+  /** Scroll the line of many heads so that one can be seen. @param {HTMLElement} head */
+  #bring(head) {
+    const box = this.#results;
+    if (!box.classList.contains("many")) return;
+    const left = head.offsetLeft - box.offsetLeft;
+    if (left < box.scrollLeft || left + head.offsetWidth > box.scrollLeft + box.clientWidth) box.scrollLeft = left;
+  }
+
+  /** A number of a step leads to that step. @param {Sheet} sheet @returns {Ears} */
+  #leads({ step, head }) {
+    if (step === null) return {};
+    return { picked: ({ row, column }) => this.say({ step, cell: `${row},${column}`, head }) };
+  }
+
+  /** @param {TraceJson} trace @param {string} name @param {Cell} cell */
+  #answer(trace, name, { row, column, head }) {
+    const step = trace.steps[name];
+    const [rows, columns] = step.axes.slice(-2);
+    const between = columns.name === "dimension" ? ", " : " → ";
+    const several = this.#resultMatrices.length > 1 ? `, ${step.axes[0].labels[head]}` : "";
+    this.#where.textContent =
+      `${TITLES[name]}${several}: ${visible(rows.labels[row])}${between}${visible(columns.labels[column])}`;
+    this.#line.replaceChildren(...explain(trace, name, row, column, head).map(({ text, of }) =>
+      of === "" ? visible(` ${text} `).slice(1, -1) : el("span", { class: of }, text)));
+  }
+
+  // ── what the reader does ───────────────────────────────────────────────────────────────────────
+
+  /** @param {Cell | null} cell */
+  #hover(cell) {
+    this.#pointed = cell;
+    if (this.source !== null) this.#point(this.source, cell ?? this.#pinned(this.source), false);
+  }
+
+  /** @param {Cell} cell */
+  #pick({ row, column, head }) {
+    this.#pointed = null;
+    this.say({ cell: `${row},${column}`, head });
+  }
+
+  /** @param {string} matrix @param {Sheet} sheet @param {Place} place @param {number} value */
+  #edited(matrix, sheet, { row, column }, value) {
+    const detail = { matrix, head: sheet.head, row, column, value };
+    this.dispatchEvent(new CustomEvent("regard-edit", { detail, bubbles: true, composed: true }));
+  }
+
+  /** @param {KeyboardEvent} event */
+  #tabKey(event) {
+    const names = [...this.#tabs.children].map((tab) => tab.id.slice("tab-".length));
+    const now = names.indexOf(this.source === null ? "" : this.#step(this.source));
+    /** @type {Record<string, number>} */
+    const ways = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: names.length - 1 };
+    const next = names[ways[event.key]];
+    if (next === undefined) return;
+    event.preventDefault();
+    this.say({ step: next });
+    /** @type {HTMLElement} */ (this.#tabs.children[ways[event.key]]).focus();
+  }
+
+  /** @param {KeyboardEvent} event */
+  #pageKey(event) {
+    const by = { PageUp: -1, PageDown: 1 }[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    this.#walk(by);
+  }
+}
+customElements.define("regard-steps", RegardSteps);
+
+/** What a range holds if it is one only. @param {[number, number]} range */
+function alone([from, to]) {
+  return to - from === 1 ? from : null;
+}
+
+/** The number of a step among all ten, also where a trace starts later. @param {string} name */
+function stepNumber(name) {
+  return Object.keys(TITLES).indexOf(name) + 1;
+}
+
+/** @param {Sheet} sheet @param {Plan} sizes @returns {Look} */
+function look(sheet, sizes) {
+  const most = facts(sheet.all).size;
+  const shade = sheet.shares ? heat : signed;
+  /** @type {Map<number, import("./scale.js").Colour>} */
+  const colours = new Map();
+  return {
+    name: `${sheet.symbol}, ${sheet.name}`,
+    rows: sheet.all[sheet.head],
+    rowLabels: sheet.rowLabels,
+    columnLabels: sheet.columnLabels,
+    write: sizes.write,
+    colour: (value) => {
+      if (!Number.isFinite(value)) return null;
+      const step = most === 0 ? 0 : Math.round((value / most) * SHADES);
+      const known = colours.get(step) ?? shade(step / SHADES);
+      colours.set(step, known);
+      return known;
+    },
+    caption: [el("b", {}, sheet.symbol), el("span", {}, sheet.name), shades(most, sheet.shares)],
+    sizes,
+  };
+}
+
+/** The colours of a matrix with the numbers at their ends. @param {number} most @param {boolean} shares */
+function shades(most, shares) {
+  const [shade, from] = shares ? [heat, 0] : [signed, -1];
+  const stops = Array.from({ length: 9 }, (_, n) => css(shade(from + ((1 - from) * n) / 8)));
+  const [least, end] = [figure(Number((from * most).toPrecision(3))), figure(Number(most.toPrecision(3)))];
+  return el("span", { class: "bar-legend", role: "img", "aria-label": `Colours from ${least} to ${end}` },
+    least, el("i", { style: `background:linear-gradient(to right, ${stops.join(",")})` }), end);
+}

@@ -1,0 +1,196 @@
+"""The studio in the browser: every page, against a server of its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_runs import ENGLISH, made_run
+
+Visit = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a studio listens, with its token: `regard studio` itself, on a folder with two runs."""
+    folder = tmp_path_factory.mktemp("studio")
+    made_run().save(folder / "runs" / "one")
+    made_run(seed=1).save(folder / "runs" / "two")
+    command = [sys.executable, "-m", "regard", "studio", str(folder / "runs"), "--no-browser"]
+    environment = {"REGARD_RUNS": str(folder / "store"), "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_with(environment)
+    ) as server:
+        # It ends by itself, should the tests hang.
+        watchdog = threading.Timer(300, server.kill)
+        watchdog.start()
+        try:
+            assert server.stdout is not None
+            lines: list[str] = []
+            for line in server.stdout:
+                lines.append(line)
+                if found := re.search(r"http://\S+", line):
+                    break
+            else:
+                raise AssertionError("".join(lines))
+            yield found[0]
+        finally:
+            watchdog.cancel()
+            server.terminate()
+            server.wait(10)
+
+
+def _with(environment: dict[str, str]) -> dict[str, str]:
+    import os
+
+    return {**os.environ, **environment}
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Visit]:
+    """Go to a page of the studio. What it logs, or requests elsewhere, fails the test."""
+    opened: list[Any] = []
+    problems: list[str] = []
+    host = re.sub(r"/\?.*", "/", address)
+
+    def heard(text: str) -> None:
+        if "Failed to load resource" not in text:  # as the browser says of what was refused
+            problems.append(text)
+
+    def go(place: str = "", **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": 1200, "height": 800}, **options)
+        page = context.new_page()
+        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+        page.on("console", lambda message: heard(message.text) if message.type == "error" else None)
+        page.on(
+            "request",
+            lambda r: (
+                None
+                if r.url.startswith((host, host.replace("http", "ws"), "data:", "blob:"))
+                else problems.append(f"request: {r.url}")
+            ),
+        )
+        page.goto(address)
+        page.goto(host + place)
+        opened.append(context)
+        return page
+
+    yield go
+    for context in opened:
+        context.close()
+    assert problems == []
+
+
+def test_the_token_leaves_the_address(visit: Visit) -> None:
+    page = visit()
+    assert "token" not in page.url
+    assert page.evaluate("document.cookie") == ""
+
+
+def test_the_pages_are_reached_by_their_links_and_the_back_button(visit: Visit) -> None:
+    page = visit()
+    for name in ("See", "Runs", "Check", "Explain"):
+        page.get_by_role("link", name=name, exact=True).click()
+        page.wait_for_selector("h1")
+        assert page.locator("nav a[aria-current]").text_content() == name
+    page.go_back()
+    page.locator("nav a[aria-current]", has_text="Check").wait_for()
+
+
+def test_a_saved_run_is_opened_and_shows_the_weights_of_python(visit: Visit) -> None:
+    page = visit("#page=runs")
+    page.get_by_role("link", name="one", exact=True).click()
+    page.wait_for_selector("regard-text")
+    page.get_by_role("combobox", name="Layer").select_option("1")
+    found = page.evaluate(
+        """async () => {
+            const { source } = document.querySelector("regard-text");
+            return [...(await source.row(0, 1, 2, 8)).weights];
+        }"""
+    )
+    assert found == pytest.approx(made_run().weights(1, 2)[0, 8].tolist(), abs=1e-6)
+
+
+def test_sql_is_answered_as_a_table_and_its_errors_in_words(visit: Visit) -> None:
+    page = visit("#page=runs")
+    page.wait_for_selector("table")
+    box = page.get_by_role("textbox", name="SQL")
+    box.fill("select run, count(*) as heads from heads group by run order by run")
+    page.get_by_role("button", name="Ask").click()
+    page.wait_for_selector(".scroll table")
+    names = sorted(page.locator(".scroll tbody td:first-child").all_text_contents())
+    assert names == ["one", "two"]
+    box.fill("selec nothing")
+    box.press("Control+Enter")
+    page.wait_for_selector("[role=alert]")
+    assert "selec" in (page.locator("[role=alert]").text_content() or "")
+
+
+def test_two_runs_are_compared_side_by_side(visit: Visit) -> None:
+    page = visit("#page=runs")
+    for name in ("one", "two"):
+        page.get_by_role("checkbox", name=f"Choose {name}").check()
+    page.get_by_role("button", name="Compare two").click()
+    page.wait_for_selector(".pair regard-text")
+    assert page.locator(".pair regard-text").count() == 2
+    page.wait_for_selector("text=model.layers.2")
+
+
+def test_a_worked_example_is_checked_with_its_wrong_cells_marked(visit: Visit) -> None:
+    page = visit("#page=check")
+    page.get_by_role("button", name="Check it").click()
+    page.wait_for_selector("mark")
+    assert page.locator("mark.first").all_text_contents() == ["5"]
+    page.get_by_role("button", name="Put the right numbers in").click()
+    page.get_by_role("button", name="Check it").click()
+    page.wait_for_selector("text=nothing wrong")
+    assert page.locator("mark").count() == 0
+
+
+def test_a_script_in_a_text_stays_text(visit: Visit) -> None:
+    page = visit("#page=check")
+    page.get_by_role("textbox", name="Worked example").fill(
+        "<img src=x onerror=alert(1)>\n\nQ = [[2, 3]]\nK = [[1, 0], [0, 1]]\nS = [[2, 4]]"
+    )
+    page.get_by_role("button", name="Check it").click()
+    page.wait_for_selector("mark")
+    assert page.locator(".marked img").count() == 0
+    assert "<img" in (page.locator(".marked").text_content() or "")
+
+
+@pytest.fixture(scope="module")
+def _model_is_here() -> None:
+    from regard.models.fetch import fetch
+
+    fetch("minilm")
+
+
+@pytest.mark.usefixtures("_model_is_here")
+def test_a_text_is_read_by_a_model_saved_and_a_head_of_it_cut(visit: Visit, tmp_path: Path) -> None:
+    page = visit("#page=see")
+    page.get_by_role("textbox", name="Text").fill(ENGLISH)
+    page.get_by_role("button", name="Read it").click()
+    page.wait_for_selector("regard-text", timeout=60_000)
+    assert "6 layers, 72 heads" in (page.locator("main").text_content() or "")
+    page.get_by_role("combobox", name="Layer").select_option("3")
+    page.get_by_role("combobox", name="Head").select_option("1")
+    page.get_by_role("button", name="Run again without this head").click()
+    page.wait_for_selector(".pair regard-text", timeout=60_000)
+    assert "without 3.1" in (page.locator("main").text_content() or "")
+    page.wait_for_selector("text=encoder.layer.3")
+    page.goto(re.sub(r"#.*", "#page=runs", page.url))
+    page.get_by_role("link", name=re.compile("^The animal.*…$")).click()
+    page.get_by_role("textbox", name="Name of the saved run").fill("tired animal")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Not saved yet").wait_for(state="detached")
+    page.goto(re.sub(r"#.*", "#page=runs", page.url))
+    page.wait_for_selector("text=tired animal")
+    page.get_by_role("button", name="Delete tired animal").click()
+    page.get_by_role("button", name="Delete tired animal").click()
+    page.get_by_text("tired animal").wait_for(state="detached")
