@@ -99,7 +99,7 @@ class Opened:
         """The page must have been quiet: no error, and no request but for itself."""
         address = self.page.url.partition("#")[0]
         self._context.close()
-        assert self.problems == []
+        assert self.problems == [], self.problems
         elsewhere = [
             url for url in self.requests if not url.startswith((address, "data:", "blob:"))
         ]

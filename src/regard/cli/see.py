@@ -183,7 +183,7 @@ def see(
     if html is not None:
         from regard.view.html.run import run_page
 
-        write_out(html, run_page(run))
+        write_out(html, run_page(run, name=name))
     if "-" not in (json, svg, html):
         print_out([*summary, *lines], console)
 

@@ -56,10 +56,10 @@ def studio(
     for folder in [*(runs or []), *(model or [])]:
         if not folder.is_dir():
             raise BadInput(f"{folder} must be a folder; there is none.")
-    try:
-        from regard.studio.places import store
-        from regard.studio.serve import CannotListen, serve
+    from regard.studio.places import store
+    from regard.studio.serve import CannotListen, serve
 
+    try:
         serve(
             folders=list(runs or []),
             models=list(model or []),

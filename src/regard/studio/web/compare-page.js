@@ -54,7 +54,7 @@ export async function showCompare(main, state, until) {
   addEventListener("popstate", draw, { signal: until });
   addEventListener("hashchange", draw, { signal: until });
   const effect = el("div", {});
-  main.append(el("h1", {}, "Two runs side by side"), choices, tabs, pair, el("h2", {}, "What changed"), effect);
+  main.append(el("h1", {}, "Two runs side by side"), choices, el("div", { class: "tabs" }, tabs), pair, el("h2", {}, "What changed"), effect);
   draw();
   try {
     effect.append(changes(await ask(`/api/effect?${new URLSearchParams({ run: ids[0], other: ids[1] })}`), sources[0]));

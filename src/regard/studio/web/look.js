@@ -25,9 +25,6 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; wh
 progress { width: 100%; height: 10px; accent-color: var(--accent); }
 button.main { background: var(--accent); border-color: var(--accent); color: var(--on-accent); font-weight: 600; }
 button:disabled { opacity: 0.5; cursor: default; }
-[role="tablist"] { display: flex; flex-wrap: wrap; gap: 4px; border-bottom: 1px solid var(--edge); margin: 0 0 12px; }
-[role="tab"] { border: 0; border-bottom: 3px solid transparent; border-radius: 0; background: none; padding: 6px 12px; }
-[role="tab"][aria-selected="true"] { border-bottom-color: var(--accent); font-weight: 600; }
 .pair h2 { min-height: 2.8em; margin: 6px 0; }
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 24px; }
 @media (max-width: 800px) { .pair { grid-template-columns: 1fr; } }

@@ -2,7 +2,7 @@
 
 import { start } from "./base.js";
 import { el } from "./dom.js";
-import { address, read } from "./page.js";
+import { TABS, address, read } from "./page.js";
 import { THEME, sheet } from "./theme.js";
 import { showCheck } from "./check-page.js";
 import { showCompare } from "./compare-page.js";
@@ -29,7 +29,7 @@ const PAGES = [
   ["compare", "", showCompare],
 ];
 
-document.adoptedStyleSheets = [sheet(THEME + STUDIO)];
+document.adoptedStyleSheets = [sheet(THEME + TABS + STUDIO)];
 const links = el("nav", { "aria-label": "Pages" });
 const main = el("main", { tabindex: -1 });
 document.body.append(el("header", { class: "top" }, el("span", { class: "name" }, "Regard"), links), main);

@@ -27,8 +27,8 @@ _MAP = 64  # cells of a head's small map, in height and in width
 _SIXTEEN = 65535
 
 
-def run_page(run: Run, limit: int = LIMIT) -> str:
-    """The page, of at most about `limit` bytes."""
+def run_page(run: Run, limit: int = LIMIT, name: str | None = None) -> str:
+    """The page, of at most about `limit` bytes; `name` is the model's, if it has a better one."""
     if not run.layers:
         raise ValueError(
             "html(): the run must have seen a layer; it has none. run.unseen and run.notes say why."
@@ -37,7 +37,8 @@ def run_page(run: Run, limit: int = LIMIT) -> str:
     info = packing.info()
     text = run.text if isinstance(run.text, str) else None
     n_tokens = max(layer["keys"] for layer in info["layers"])
-    title = f"{run.model}: {_beginning(text)}" if text else run.model
+    model = run.model if name is None else name
+    title = f"{model}: {_beginning(text)}" if text else model
     subtitle = (
         f"{len(info['layers'])} layers, {len(info['heads'])} heads, {n_tokens:,} tokens. "
         "Where did each head look?"

@@ -3,6 +3,7 @@
 import { start } from "./base.js";
 import { el } from "./dom.js";
 import { EmbeddedRun, manifest } from "./embedded.js";
+import { PRINTED, saveButtons } from "./save.js";
 import { THEME, sheet } from "./theme.js";
 
 /**
@@ -12,14 +13,21 @@ import { THEME, sheet } from "./theme.js";
  * @typedef {import("./base.js").RegardElement<any>} AnyElement
  */
 
+/** The tabs of a page, and what is printed of it. */
+export const TABS = `
+.tabs { display: flex; flex-wrap: wrap; gap: 8px; justify-content: space-between; align-items: center;
+  border-bottom: 1px solid var(--edge); margin: 0 0 12px; }
+[role="tablist"] { display: flex; flex-wrap: wrap; gap: 4px; }
+[role="tab"] { border: 0; border-bottom: 3px solid transparent; border-radius: 0; background: none; padding: 6px 12px; }
+[role="tab"][aria-selected="true"] { border-bottom-color: var(--accent); font-weight: 600; }
+.save button { padding: 1px 8px; font-size: 13px; color: var(--faint); }
+${PRINTED}`;
+
 const CSS = `
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 var(--sans); }
 main { max-width: 1180px; margin: 0 auto; padding: 14px 18px 28px; }
 h1 { font-size: 20px; line-height: 1.3; margin: 0; overflow-wrap: anywhere; }
 header p { margin: 2px 0 10px; }
-[role="tablist"] { display: flex; flex-wrap: wrap; gap: 4px; border-bottom: 1px solid var(--edge); margin: 0 0 12px; }
-[role="tab"] { border: 0; border-bottom: 3px solid transparent; border-radius: 0; background: none; padding: 6px 12px; }
-[role="tab"][aria-selected="true"] { border-bottom-color: var(--accent); font-weight: 600; }
 details { margin-top: 14px; } details ul { margin: 6px 0; padding-left: 20px; }
 `;
 
@@ -89,12 +97,15 @@ export function views(info) {
 export function showRun(main, source, until) {
   const { info } = source;
   const all = views(info);
-  const controls = el("div", { class: "bar" });
+  const controls = el("div", { class: "bar controls" });
   const tabs = el("div", { role: "tablist", "aria-label": "Views" });
   const panel = el("section", { role: "tabpanel", id: "panel", "aria-live": "off" });
   /** @type {Map<string, AnyElement>} */
   const made = new Map();
   let state = within(read(location.hash, start()), info);
+  const shown = () => /** @type {AnyElement | null} */ (panel.firstElementChild);
+  const name = () => [state.view ?? all[0][0], state.layer, state.head].filter((each) => each !== null).join("-");
+  const row = el("div", { class: "tabs" }, tabs, saveButtons(shown, name));
 
   const draw = () => {
     const current = all.find(([name]) => name === state.view) ?? all[0];
@@ -106,7 +117,9 @@ export function showRun(main, source, until) {
         }, title)),
     );
     panel.setAttribute("aria-labelledby", `tab-${current[0]}`);
+    const field = /** @type {HTMLSelectElement | null} */ (controls.querySelector("select:focus"))?.name;
     controls.replaceChildren(...choices(info, state, change, current[0] !== "shift"));
+    if (field) /** @type {HTMLElement | null} */ (controls.querySelector(`select[name="${field}"]`))?.focus();
     let element = made.get(current[0]);
     if (element === undefined) {
       element = /** @type {AnyElement} */ (document.createElement(current[2]));
@@ -141,7 +154,7 @@ export function showRun(main, source, until) {
   };
   addEventListener("popstate", again, { signal: until });
   addEventListener("hashchange", again, { signal: until });
-  main.append(controls, tabs, panel);
+  main.append(controls, row, panel);
   draw();
 }
 
@@ -178,7 +191,7 @@ export function contents(info) {
 
 /** Build the page from what is in it. */
 export function open() {
-  document.adoptedStyleSheets = [sheet(THEME + CSS)];
+  document.adoptedStyleSheets = [sheet(THEME + TABS + CSS)];
   const content = manifest();
   const main = document.createElement("main");
   document.body.append(main);
@@ -193,7 +206,7 @@ export function open() {
       remember(steps.state, false);
     });
     addEventListener("hashchange", again);
-    main.append(steps);
+    main.append(steps, el("p", {}, saveButtons(() => steps, () => `steps-${steps.said("step", "all")}`)));
     return;
   }
   const source = new EmbeddedRun(content);
