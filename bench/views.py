@@ -177,21 +177,20 @@ def one_file(folder: Path) -> None:
     loaded = regard.models.load("smollm2")
     assert loaded.tokenizer is not None
     words = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8") * 9
-    text = loaded.tokenizer.decode(loaded.tokenizer.encode(words)[:2_040])
-    inputs = loaded.inputs(text)
+    ids = torch.tensor([loaded.tokenizer.encode(words)[:2_048]])
     with (
-        regard.watch(loaded.model, keep=("q", "k"), tokenizer=loaded.tokenizer, text=text) as run,
+        regard.watch(loaded.model, keep=("q", "k"), tokenizer=loaded.tokenizer) as run,
         torch.no_grad(),
     ):
-        loaded.model(**inputs, use_cache=False, logits_to_keep=1)
+        loaded.model(input_ids=ids, use_cache=False, logits_to_keep=1)
     begun = time.perf_counter()
     page = run_page(run)
     made = time.perf_counter() - begun
     file = folder / "page.html"
     file.write_text(page, encoding="utf-8")
     size = file.stat().st_size / 1e6
-    tokens = inputs["input_ids"].shape[1]
-    print(f"one file, {tokens:,} tokens × 270 heads: {size:.1f} MB (25), made in {made:.1f} s")
+    words = f"one file, {ids.shape[1]:,} tokens × 270 heads"
+    print(f"{words}: {size:.1f} MB (25), made in {made:.1f} s")
     with chromium() as browser:
         if browser is not None:
             _opened(browser, file)

@@ -18,8 +18,12 @@ def assert_layer_is(
     queries: Tensor | None = None,
     keys: Tensor | None = None,
     atol: float = 2e-5,
+    position: int | None = None,
 ) -> None:
-    """Every statistic of the layer is that of these weights (B, H, Nq, Nk), at real queries."""
+    """Every statistic of the layer is that of these weights (B, H, Nq, Nk), at real queries.
+
+    Query i stands at i + position; None: the last one stands at the last key.
+    """
     w = weights.detach().double()
     batch, heads, n_queries, n_keys = w.shape
     assert layer.shape == (batch, heads, n_queries, n_keys)
@@ -43,17 +47,35 @@ def assert_layer_is(
     if layer.received is not None:
         received = torch.where(rows[..., None], w, 0.0).sum(2)
         _close(layer.received, received, None, 50 * atol)
-    _assert_heads(layer, w, rows, keys, atol)
+    _assert_spread(layer, w, rows, atol)
+    first = n_keys - n_queries if position is None else position
+    _assert_heads(layer, w, rows, keys, atol, first)
 
 
-def _assert_heads(layer: Layer, w: Tensor, rows: Tensor, keys: Tensor | None, atol: float) -> None:
+def _assert_spread(layer: Layer, w: Tensor, rows: Tensor, atol: float) -> None:
+    allowed = layer.allowed
+    assert (allowed >= (w > 1e-7).sum(-1))[rows].all()  # less is a rest of what is shut
+    if layer.entropy is None:
+        return
+    entropy = -torch.special.xlogy(w, w).sum(-1)
+    counted = rows & (w.sum(-1) > 0) & (allowed > 1)
+    share = torch.where(counted, entropy / allowed.clamp(min=2).double().log(), 0.0)
+    spread = share.sum((0, 2)) / counted.sum((0, 2))
+    for head, expected, count in zip(layer.heads, spread, counted.sum((0, 2)), strict=True):
+        if count:
+            assert head.spread is not None
+            assert abs(head.spread - expected.item()) <= 20 * atol
+
+
+def _assert_heads(
+    layer: Layer, w: Tensor, rows: Tensor, keys: Tensor | None, atol: float, position: int
+) -> None:
     _, heads, n_queries, n_keys = w.shape
     if layer.cross:
         assert layer.distance is None
         assert not layer.shares
         return
-    position = layer.options.position
-    p = torch.arange(n_queries) + (n_keys - n_queries if position is None else position)
+    p = torch.arange(n_queries) + position
     if layer.distance is not None:
         distance = (w * (p[:, None] - torch.arange(n_keys)).abs()).sum(-1)
         _close(layer.distance, distance, rows, atol * n_keys * 5)

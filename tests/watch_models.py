@@ -137,6 +137,24 @@ def _vit() -> Any:
     )
 
 
+def _modernbert() -> Any:
+    from transformers import ModernBertConfig, ModernBertModel
+
+    alternating: dict[str, Any] = {"global_attn_every_n_layers": 2}
+    return ModernBertModel(
+        ModernBertConfig(
+            **_SMALL,
+            **alternating,
+            pad_token_id=0,
+            bos_token_id=1,
+            cls_token_id=1,
+            eos_token_id=2,
+            sep_token_id=2,
+            local_attention=5,
+        )
+    )
+
+
 def _layoutlm() -> Any:
     from transformers import LayoutLMConfig, LayoutLMModel
 
@@ -261,6 +279,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 # Those that do something unusual with their masks or their modules.
 ODD: dict[str, Callable[[], Any]] = {
+    "modernbert": _modernbert,
     "layoutlm": _layoutlm,
     "switch": _switch,
     "longt5": _longt5,

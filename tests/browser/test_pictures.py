@@ -56,7 +56,7 @@ def _steps() -> str:
 PICTURES = {
     "page-steps": (_steps, "#step=scores&cell=1,2", 1120, 480),
     "page-text": (_tired, "#layer=3&head=1&token=10", 1120, 500),
-    "page-links": (_tired, "#view=heads&layer=3&least=0.2&token=10", 1120, 690),
+    "page-links": (_tired, "#view=heads&layer=3&least=0.2&token=10", 1120, 790),
     "page-model": (_tired, "#view=model&layer=3&head=1", 1120, 760),
     "page-atlas": (_readme, "#view=atlas&layer=1&head=4", 1120, 800),
     "page-shift": (_tired, "#view=shift&token=10", 1120, 900),

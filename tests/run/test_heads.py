@@ -144,6 +144,22 @@ def test_equal_weights_are_called_broad() -> None:
     assert (head.kind, head.spread) == ("broad", pytest.approx(1.0))
 
 
+def test_a_head_of_half_the_entropy_is_mixed() -> None:
+    half = torch.cat([torch.zeros(1, 1, 16, 12), torch.full((1, 1, 16, 4), 10.0)], -1)
+    q = torch.zeros(1, 1, 16, 1)
+    _, seen = regard.attention(q, q, q, bias=half, see=regard.See(entropy=True))
+    (head,) = regard.Layer("a", seen).heads
+    assert head.spread == pytest.approx(0.5, abs=0.01)
+    assert head.kind == "mixed"
+
+
+def test_lengths_leave_fewer_keys_to_attend_to() -> None:
+    q, lengths = torch.randn(2, 3, 7, 5), torch.tensor([7, 4])
+    _, seen = regard.attention(q, q, q, lengths=lengths, see=regard.See(entropy=True))
+    allowed = regard.Layer("a", seen, Options(lengths=lengths)).allowed
+    assert torch.equal(allowed, lengths[:, None, None].expand(2, 3, 7))
+
+
 def test_what_was_not_measured_is_none() -> None:
     head = make("plain", see=regard.See()).layer.heads[0]
     assert (head.entropy, head.spread, head.distance) == (None, None, None)

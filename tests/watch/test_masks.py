@@ -204,7 +204,7 @@ def test_fewer_queries_than_keys_are_aligned_as_the_mask_says(aligned: str) -> N
     assert not layer.cross
     assert layer.options.causal
     assert layer.options.position == offset
-    assert_layer_is(layer, weights(q, k, mask))
+    assert_layer_is(layer, weights(q, k, mask), position=offset)
 
 
 @pytest.mark.parametrize("keep", [(), ("q", "k")])
@@ -326,3 +326,37 @@ def test_keys_of_one_head_for_all_are_grouped(value_heads: int) -> None:
     layer = run.layers["Shared"]
     assert layer.kv_heads == value_heads
     assert_layer_is(layer, weights(q, k, torch.ones(N, N).bool()))
+
+
+@pytest.mark.parametrize("heads", [1, H])
+def test_one_cell_is_enough_for_a_mask_to_be_another_one(heads: int) -> None:
+    size = 23
+    q = torch.randn(B, H, size, D)
+    causal = torch.ones(B, heads, size, size).tril().bool()
+    assert meaning_of(q, q, Options(mask=causal)).options.causal
+    for row, key in ((11, 4), (2, 20), (22, 0)):
+        mask = causal.clone()
+        mask[1, heads - 1, row, key] ^= True
+        for options in (Options(mask=mask), Options(bias=added(mask, -math.inf))):
+            found = meaning_of(q, q, options)
+            assert not found.options.causal
+            assert found.keys is None
+            assert found.options is options
+
+
+def test_a_mask_that_was_written_to_is_read_again() -> None:
+    q, mask = torch.randn(B, H, N, D), torch.ones(N, N).tril().bool()[None, None]
+    assert meaning_of(q, q, Options(mask=mask)).options.causal
+    mask[..., 5, 2] = False
+    assert not meaning_of(q, q, Options(mask=mask)).options.causal
+
+
+def test_a_bias_in_which_everything_is_open_stays_as_it_is() -> None:
+    q, bias = torch.randn(B, H, N, D), torch.randn(1, H, N, N)
+    options = Options(bias=bias)
+    assert meaning_of(q, q, options).options is options
+    bias[..., 5:] = LEAST  # padding
+    found = meaning_of(q, q, options)
+    assert found.keys is not None
+    assert found.keys[0].tolist() == [True] * 5 + [False] * 2
+    assert found.options.bias is bias

@@ -127,3 +127,13 @@ def test_nothing_is_hooked_afterwards() -> None:
     with regard.watch(model, keep="vectors"):
         model(torch.randn(B, N, WIDTH))
     assert not any(module._forward_hooks for module in model.modules())
+
+
+@torch.no_grad()
+def test_vectors_are_of_every_block_also_if_one_layer_is_looked_at() -> None:
+    model = Model("before")
+    with regard.watch(model, keep="vectors", layers=[1]) as run:
+        model(torch.randn(B, N, WIDTH))
+    assert list(run.layers) == ["blocks.1.attention"]
+    assert list(run.vectors) == ["blocks.0", "blocks.1", "blocks.2"]
+    assert list(run.between) == ["embedding", "blocks.0", "blocks.1", "blocks.2"]

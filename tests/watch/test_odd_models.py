@@ -109,6 +109,35 @@ def test_cross_attention_of_umt5_goes_on_while_generating() -> None:
 
 
 @pytest.mark.parametrize("padded", [False, True])
+def test_a_window_to_both_sides_is_as_wide_as_the_models(padded: bool) -> None:
+    run = same("modernbert", padded=padded)
+    inputs = given("modernbert", padded)
+    real = inputs["attention_mask"].bool() if padded else None
+    full = made("modernbert", "eager")(**inputs, output_attentions=True).attentions
+    for layer, weights in zip(run.layers.values(), full, strict=True):
+        assert_layer_is(layer, weights, queries=real, keys=real)
+    assert any(layer.options.window not in (None, (None, None)) for layer in run.layers.values())
+
+
+def test_a_mask_of_numbers_is_added_to_the_position_bias_of_t5() -> None:
+    inputs, random = given("t5"), torch.Generator().manual_seed(11)
+    inputs["decoder_input_ids"] = inputs["input_ids"].flip(1)[:, :M]
+    inputs["attention_mask"] = torch.randn(B, 1, N, N, generator=random)
+    model = build("t5")
+    expected = model.encoder(inputs["input_ids"], attention_mask=inputs["attention_mask"])
+    eager = build("t5", "eager").encoder(
+        inputs["input_ids"], attention_mask=inputs["attention_mask"], output_attentions=True
+    )
+    with regard.watch(model, SEE) as run:
+        out = model.encoder(inputs["input_ids"], attention_mask=inputs["attention_mask"])
+    torch.testing.assert_close(
+        out.last_hidden_state, expected.last_hidden_state, atol=2e-4, rtol=1e-4
+    )
+    for layer, weights in zip(run.layers.values(), eager.attentions, strict=True):
+        assert_layer_is(layer, weights)
+
+
+@pytest.mark.parametrize("padded", [False, True])
 def test_falcon_with_one_head_of_keys_is_seen(padded: bool) -> None:
     run = same("falcon", padded=padded, keep=("q", "k"))
     real = given("falcon", padded)["attention_mask"].bool()

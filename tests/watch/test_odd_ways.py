@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -177,8 +178,12 @@ def test_two_models_that_share_a_config_may_be_watched_in_two_threads() -> None:
 def test_a_mask_is_read_on_pytorchs_axes(shape: tuple[int, ...], mask: tuple[int, ...]) -> None:
     torch.manual_seed(1)
     allowed = (torch.rand(mask) > 0.3) | torch.eye(5, dtype=torch.bool)
-    run = equal(Plain(), torch.randn(shape), attn_mask=allowed)
-    assert len(run.layers) == 1
+    q = torch.randn(shape)
+    run = equal(Plain(), q, attn_mask=allowed)
+    full = (q @ q.mT / 2).masked_fill(~allowed, -torch.inf).softmax(-1)
+    full = full.flatten(0, -4) if full.dim() > 4 else full
+    full = full[:, None] if full.dim() == 3 else full[(None,) * (4 - full.dim())]
+    assert_layer_is(run.layers["Plain"], full)
 
 
 def test_keys_of_one_sequence_for_all_are_seen() -> None:
@@ -199,9 +204,27 @@ def test_what_only_pytorch_can_compute_is_named() -> None:
 
 def test_autocast_changes_the_type_as_it_does_unwatched() -> None:
     x = torch.randn(2, 3, 5, 4)
-    with torch.autocast("cpu"), regard.watch(model := Plain()):
+    with torch.autocast("cpu"), regard.watch(model := Plain(), SEE) as run:
         out = model(x)
-    assert out.dtype == torch.bfloat16
+        expected = F.scaled_dot_product_attention(x, x, x)
+    assert out.dtype == expected.dtype == torch.bfloat16
+    torch.testing.assert_close(out, expected, atol=2e-2, rtol=2e-2)
+    half = x.bfloat16().float()
+    assert_layer_is(run.layers["Plain"], (half @ half.mT / 2).softmax(-1))
+
+
+def test_autocast_takes_queries_and_values_of_two_types() -> None:
+    class Rotated(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(x, x, x.bfloat16())
+
+    x = torch.randn(2, 3, 5, 4)
+    with torch.autocast("cpu"), torch.no_grad():
+        expected = Rotated()(x)
+        with regard.watch(model := Rotated(), SEE) as run:
+            out = model(x)
+    assert out.dtype == expected.dtype
+    assert list(run.layers) == ["Rotated"]
 
 
 def test_a_hint_of_causality_does_not_replace_the_mask() -> None:
@@ -286,6 +309,15 @@ def test_padding_of_the_decoder_counts_in_no_cross_attention() -> None:
         torch.testing.assert_close(
             layer.received.sum(-1), real.sum(1)[:, None].expand(2, 6).float()
         )
+
+
+def test_a_decoder_whose_ids_are_not_known_has_no_induction() -> None:
+    model, ids = build("t5"), torch.tensor([[5, 6, 7, 8, 5, 6, 7]])
+    with torch.no_grad(), regard.watch(model, SEE) as run:
+        model(input_ids=ids, labels=ids)
+    for name, layer in run.layers.items():
+        if not layer.cross:
+            assert ("induction" in layer.shares) == name.startswith("encoder")
 
 
 def test_induction_of_a_decoder_goes_by_its_own_tokens() -> None:
@@ -418,6 +450,92 @@ def test_weights_that_are_asked_for_show_what_is_blocked(name: str) -> None:
     assert (weights[0][..., 1] == 0).all()
     assert (weights[1][:, 2, 5, 4] == 0).all()
     assert (weights[1][:, 1, 5, 4] > 0).all()
+
+
+def test_weights_of_multihead_attention_show_what_is_blocked_with_and_without_a_graph() -> None:
+    model = nn.MultiheadAttention(12, 3, batch_first=True)
+    x = torch.randn(2, 5, 12)
+    mask = torch.zeros(3, 5, 5, dtype=torch.bool)
+    mask[1, 3, 2] = mask[:, :, 4] = True
+    expected = model(x, x, x, attn_mask=mask.repeat(2, 1, 1), average_attn_weights=False)[1]
+    for gradients in (False, True):
+        block: list[Any] = [(0, 1, 3, 2), (0, None, None, 4)]
+        with (
+            torch.set_grad_enabled(gradients),
+            regard.watch(model, regard.See(), block=block),
+        ):
+            weights = model(x, x, x, average_attn_weights=False)[1]
+        torch.testing.assert_close(weights, expected, atol=1e-5, rtol=1e-4)
+        assert weights.requires_grad == gradients
+
+
+def test_weights_that_are_asked_for_cost_no_second_pass_of_the_layer() -> None:
+    model = nn.MultiheadAttention(12, 3, batch_first=True, dropout=0.5)
+    x = torch.randn(2, 5, 12)
+    results: list[Tensor] = []
+    for need_weights in (False, True):
+        torch.manual_seed(3)
+        with regard.watch(model, regard.See()):
+            model(x, x, x, need_weights=need_weights)
+        results.append(torch.rand(1))
+    assert torch.equal(*results)
+
+
+@pytest.mark.parametrize("name", ["llama", "bert", "gemma2", "gpt_oss", "mistral", "t5"])
+def test_weights_that_are_asked_for_in_training_carry_their_graph(name: str) -> None:
+    found: list[tuple[Tensor, ...]] = []
+    for implementation in ("eager", "sdpa"):
+        model, ids = build(name, implementation), tokens(2, 7)
+        given = {"input_ids": ids} | ({"decoder_input_ids": ids[:, :5]} if name == "t5" else {})
+        watched = regard.watch(model, regard.See()) if implementation == "sdpa" else nullcontext()
+        with watched:
+            out = model(**given, output_attentions=True)
+        attentions = out.decoder_attentions if name == "t5" else out.attentions
+        loss = sum(x.square().sum() for x in attentions)
+        assert isinstance(loss, Tensor)
+        loss.backward()
+        where = next(n for n, _ in model.named_parameters() if ".k" in n or ".SelfAttention.k" in n)
+        grad = model.get_parameter(where).grad
+        assert grad is not None
+        found.append((*attentions, grad))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, atol=2e-4, rtol=2e-3)
+
+
+def test_a_link_of_cross_attention_is_blocked_at_its_own_query() -> None:
+    model = nn.TransformerDecoderLayer(12, 3, 24, batch_first=True).eval()
+    x, memory = torch.randn(2, 5, 12), torch.randn(2, 11, 12)
+    block: list[Any] = [("multihead_attn", 1, 3, 7)]
+    see = regard.See(top=11)
+    with torch.no_grad(), regard.watch(model, see, block=block) as run:
+        model(x, memory)
+    layer = run.layers["multihead_attn"]
+    assert layer.top_keys is not None
+    blocked = (layer.top_keys != 7).all(-1)
+    expected = torch.zeros(2, 3, 5, dtype=torch.bool)
+    expected[:, 1, 3] = True
+    assert torch.equal(blocked, expected)
+
+
+@pytest.mark.parametrize("layers", [None, ["decoder.block.0.*"]])
+def test_a_link_of_cross_attention_is_blocked_at_its_step_of_a_generation(layers: Any) -> None:
+    model, ids = build("t5"), tokens(1, 11)
+    name = "decoder.block.1.layer.1.EncDecAttention"
+    arguments = {"max_new_tokens": 5, "min_new_tokens": 5, "do_sample": False}
+    seen: list[Tensor] = []
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        block: list[Any] = [(name, 2, 3, 7)]
+        with regard.watch(model, regard.See(top=11), block=block, layers=layers) as run:
+            found = model.generate(
+                ids, **arguments, output_attentions=True, return_dict_in_generate=True
+            )
+    seen = [step[1][:, 2, 0, 7] for step in found.cross_attentions]
+    assert [bool((x == 0).all()) for x in seen] == [False, False, False, True, False]
+    if layers is None:
+        layer = run.layers[name]
+        assert layer.top_keys is not None
+        assert (layer.top_keys != 7).all(-1).nonzero().tolist() == [[0, 2, 3]]
 
 
 # ── training ──────────────────────────────────────────────────────────────────────────────────
@@ -590,3 +708,68 @@ def test_transforms_and_compiled_models_are_refused() -> None:
         torch.func.vmap(model)(torch.randn(2, 1, 3, 5, 4))
     with pytest.raises(TypeError, match="not compiled"):
         regard.watch(torch.compile(model, backend="eager"))  # pyright: ignore[reportArgumentType]
+
+
+# ── what is left by others ────────────────────────────────────────────────────────────────────
+
+
+def test_an_interrupt_inside_a_module_leaves_no_name_behind() -> None:
+    class Interrupted(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            raise KeyboardInterrupt
+
+    class Catching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inside = Interrupted()
+            self.after = Plain()
+
+        def forward(self, x: Tensor) -> Tensor:
+            try:
+                return self.inside(x)
+            except KeyboardInterrupt:
+                return F.scaled_dot_product_attention(x, x, x)
+
+    x = torch.randn(1, 2, 5, 4)
+    outer = nn.Sequential(nn.Sequential(Interrupted()), Plain())
+    with torch.no_grad(), regard.watch(outer) as run:
+        with pytest.raises(KeyboardInterrupt):
+            outer(x)
+        F.scaled_dot_product_attention(x, x, x)  # nobody's
+        outer[1](x)
+    assert list(run.layers) == ["1"]
+    model = Catching()
+    with torch.no_grad(), regard.watch(model) as run:
+        model(x)
+        F.scaled_dot_product_attention(x, x, x)
+    assert list(run.layers) == ["Catching"]
+
+
+def test_torchscript_is_named_if_it_may_attend() -> None:
+    class Scripted(nn.Module):
+        def forward(self, q: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(q, q, q)
+
+    class Doubling(nn.Module):
+        def forward(self, q: Tensor) -> Tensor:
+            return q * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        model = nn.Sequential(Plain(), torch.jit.script(Scripted()), torch.jit.script(Doubling()))
+    with pytest.warns(UserWarning, match="1: is TorchScript"), regard.watch(model) as run:
+        model(torch.randn(1, 2, 5, 4))
+    assert list(run.layers) == ["0"]
+    assert len(run.unseen) == 1
+
+
+def test_rows_that_are_not_finite_are_counted() -> None:
+    model, x = Plain(), torch.randn(1, 2, 7, 4)
+    x[0, 1, 3] = torch.nan
+    with (
+        torch.no_grad(),
+        pytest.warns(UserWarning, match="Plain: 7 rows of weights are not finite"),
+        regard.watch(model) as run,
+    ):
+        model(x)
+    assert len(run.notes) == 1

@@ -185,3 +185,54 @@ def test_induction_goes_by_the_tokens_of_its_own_thread() -> None:
         bool((~layer.shares["induction"].isnan()).any()) for layer in run.layers.values()
     )
     assert repeats == [False, False, True, True]
+
+
+def test_a_decoder_whose_ids_are_not_known_has_no_words() -> None:
+    model, tokenizer = build("t5"), Words(ONE, TWO)
+    with regard.watch(model, SEE, keep=("q", "k"), tokenizer=tokenizer, text=ONE) as run:
+        model(input_ids=tokenizer.ids(ONE), labels=tokenizer.ids(TWO))
+    for n, (name, layer) in enumerate(run.layers.items()):
+        if not layer.cross:
+            expected = [None] * 6 if name.startswith("decoder") else ONE.split()
+            assert words_of(run, n) == expected
+
+
+def test_ids_that_are_written_over_are_those_that_were_read() -> None:
+    model, tokenizer = build("bert"), Words(ONE, TWO)
+    ids = tokenizer.ids(ONE)
+    with regard.watch(model, SEE, tokenizer=tokenizer) as run:
+        model(ids)
+        ids.copy_(tokenizer.ids(TWO))
+    assert run.tokens is not None
+    assert [token.text for token in run.tokens[0]] == ONE.split()
+
+
+def test_a_tokenizer_that_fails_takes_nothing_with_it_but_the_names() -> None:
+    class Slow(Words):
+        def __call__(self, text: str, **given: Any) -> dict[str, Any]:
+            if given.get("return_offsets_mapping"):
+                raise NotImplementedError("return_offset_mapping is not available")
+            return super().__call__(text)
+
+    model, tokenizer = build("bert"), Slow(ONE)
+    with (
+        pytest.warns(UserWarning, match="tokens: not named. The tokenizer failed: NotImpl"),
+        regard.watch(model, SEE, keep=("output",), tokenizer=tokenizer, text=ONE) as run,
+    ):
+        out = model(tokenizer.ids(ONE)).last_hidden_state
+    assert run.output is not None
+    assert torch.equal(run.output, out)
+    assert len(run.layers) == 2
+    assert run.notes
+
+
+@pytest.mark.parametrize("pad", [5, 0])
+def test_padding_repeats_no_token(pad: int) -> None:
+    model = build("llama")
+    ids = torch.tensor([[pad, pad, pad, 5, 6, 7, 6, 9]])
+    real = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1]])
+    with regard.watch(model, SEE) as run:
+        model(ids, attention_mask=real)
+    for layer in run.layers.values():
+        known = ~layer.shares["induction"][0, 0].isnan()
+        assert known.nonzero()[:, 0].tolist() == [6]

@@ -128,11 +128,21 @@ def test_multihead_attention_is_seen_in_every_mode(
     elif "kdim" in options:
         assert layer.cross
         assert_layer_is(layer, full, keys=~padding)
-    else:
-        # One key more than tokens: it has no position, but a weight.
-        assert layer.shape == (B, H, N, N + 1)
-        best = full.double().sort(-1, descending=True)[0][..., :3]
-        torch.testing.assert_close(_tensor(layer.top_weights), best, atol=2e-5, rtol=0)
+    else:  # one key more than tokens, behind them
+        keys = F.pad(~padding, (0, 1), value=True)
+        assert_layer_is(layer, full, queries=~padding, keys=keys, position=0)
+
+
+def test_keys_that_are_added_move_no_query_also_without_padding() -> None:
+    model = mha(add_bias_kv=True, add_zero_attn=True)
+    x = torch.randn(B, N, H * D)
+    mask = torch.ones(N, N).triu(1).bool()
+    expected, full = model(x, x, x, attn_mask=mask, average_attn_weights=False)
+    for given in (mask, torch.zeros(N, N).masked_fill(mask, -torch.inf)):
+        with regard.watch(model, SEE) as run:
+            out, _ = model(x, x, x, attn_mask=given)
+        torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+        assert_layer_is(run.layers["MultiheadAttention"], full, position=0)
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
@@ -327,7 +337,7 @@ def test_the_causal_flag_of_sdpa_is_aligned_to_the_first_key() -> None:
     torch.testing.assert_close(out, model(q, k), atol=1e-5, rtol=1e-5)
     scores = (q @ k.mT).double() / D**0.5
     full = scores.masked_fill(~torch.ones(5, N).tril().bool(), -torch.inf).softmax(-1)
-    assert_layer_is(run.layers["Uneven"], full)
+    assert_layer_is(run.layers["Uneven"], full, position=0)
 
 
 def test_layers_can_be_chosen_by_name_pattern_and_number() -> None:
@@ -384,6 +394,13 @@ def test_attention_that_is_written_by_hand_is_named_whatever_its_axes() -> None:
         model(torch.randn(B, N, H * D))
     assert list(run.layers) == ["4"]
     assert [line.partition(":")[0] for line in run.unseen] == ["0 and 1 more", "1"]
+
+
+def test_one_query_by_hand_is_named_by_its_class_alone() -> None:
+    model = nn.Sequential(PooledAttn(), OwnAttention())
+    with pytest.warns(UserWarning, match="0: computes attention"), regard.watch(model) as run:
+        model(torch.randn(B, N, H * D))
+    assert len(run.unseen) == 1
 
 
 def test_an_empty_run_is_never_silent() -> None:
@@ -471,6 +488,23 @@ def test_a_collapsed_head_is_warned_of_once(tmp_path: Any) -> None:
     messages = [str(each.message) for each in caught]
     assert len(messages) == len(set(messages)) <= H
     assert len((tmp_path / "heads.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_head_that_looks_at_few_keys_has_not_collapsed(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    class Two(nn.Module):
+        """Each query looks at two keys alike, of which it has 64: a sixth of the entropy."""
+
+        def forward(self, x: Tensor) -> Tensor:
+            k = torch.eye(64)[None, None] * 100
+            q = k + k.roll(1, 2)
+            return F.scaled_dot_product_attention(q, k, k)
+
+    model = Two()
+    with regard.watch(model, every=1):
+        model(torch.zeros(1))
+    assert not [each for each in recwarn if "collapsed" in str(each.message)]
 
 
 @pytest.mark.parametrize(

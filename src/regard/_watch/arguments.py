@@ -14,7 +14,7 @@ from regard._watch.masks import meaning_of
 from regard.observation import See
 from regard.run import Options
 
-__all__ = ["is_same", "merged_mask", "own_call", "sdpa_call", "with_padding"]
+__all__ = ["is_same", "merged_mask", "own_call", "sdpa_call", "with_more_keys", "with_padding"]
 
 
 def sdpa_call(
@@ -28,7 +28,7 @@ def sdpa_call(
     enable_gqa: bool,
 ) -> Call | None:
     """SDPA's arguments as a call; None for what only PyTorch can do, or refuse."""
-    tensors = (query, key, value)
+    query, key, value = tensors = as_autocast(query, key, value)
     if type(is_causal) is not bool or type(enable_gqa) is not bool:
         return None
     if any(x.is_nested or x.dim() < 2 or not x.is_floating_point() for x in tensors):
@@ -38,7 +38,7 @@ def sdpa_call(
         return None
     if attn_mask is not None and (is_causal or not 2 <= attn_mask.dim() <= axes):
         return None
-    q, k, v = as_autocast(*(_four_axes(x) for x in tensors))
+    q, k, v = (_four_axes(x) for x in tensors)
     if k.shape[0] == v.shape[0] == 1 != q.shape[0]:
         k, v = (x.expand(q.shape[0], -1, -1, -1) for x in (k, v))
     if not enable_gqa and k.shape[1] != v.shape[1]:  # one of them is for all heads
@@ -128,7 +128,8 @@ def _four_axes(x: Tensor) -> Tensor:
 
 def _mask_axes(mask: Tensor, query: Tensor) -> Tensor:
     """A mask that broadcasts to the scores of `query`, with as many axes as `_four_axes` makes."""
-    mask = mask[(None,) * (query.dim() - mask.dim())]
+    if mask.dim() < query.dim():
+        mask = mask[(None,) * (query.dim() - mask.dim())]
     if query.dim() > 4:
         lead = query.shape[:-3]
         if any(size != 1 for size in mask.shape[: len(lead)]):
@@ -155,6 +156,17 @@ def with_padding(call: Call, padding: Tensor, cross: bool | None) -> Call:
         queries=None if cross else found.queries,
         grows=found.grows or call.grows,
     )
+
+
+def with_more_keys(call: Call) -> Call:
+    """A call of one sequence, behind whose tokens there are keys that are none, as
+    `add_bias_kv` and `add_zero_attn` make them: query i stands where key i does."""
+    options = call.options
+    if not options.causal:
+        options = replace(options, position=0)
+    keys = call.keys
+    queries = None if keys is None else keys[:, : call.q.shape[2]]
+    return replace(call, options=options, queries=queries)
 
 
 def merged_mask(

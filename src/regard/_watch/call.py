@@ -137,16 +137,62 @@ class Call:
                     allowed[0, head, query, key] = False
             mask = allowed if options.mask is None else options.mask & allowed
             options = replace(options, mask=mask)
+        wanted = (self.q, self.k, options.bias, options.sinks)
+        if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in wanted):
+            return _with_graph(replace(self, options=options)).to(self.q.dtype)
         return weights(self.q, self.k, **options.arguments()).to(self.q.dtype)
+
+
+def _with_graph(call: Call) -> Tensor:
+    """The same weights, through which gradients flow."""
+    options, q, k = call.options, call.q, call.k
+    dtype = torch.promote_types(q.dtype, torch.float32)
+    k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
+    scale = 1 / math.sqrt(max(q.shape[3], 1)) if options.scale is None else options.scale
+    scores = q.to(dtype) @ k.to(dtype).mT * scale
+    if options.softcap is not None:
+        scores = options.softcap * (scores / options.softcap).tanh()
+    shut = ~_allowed(call)
+    if options.bias is not None:
+        shut = shut | (options.bias == -math.inf)
+        scores = scores + options.bias.to(dtype).masked_fill(options.bias == -math.inf, 0.0)
+    shut = shut.expand_as(scores)
+    if options.sinks is None:
+        is_empty = shut.all(-1, keepdim=True)  # its softmax would be NaN
+        scores = scores.masked_fill(shut & ~is_empty, -math.inf)
+    else:
+        sinks = options.sinks.to(dtype)[:, None, None].expand(*scores.shape[:3], 1)
+        scores = torch.cat([scores.masked_fill(shut, -math.inf), sinks], -1)
+    return scores.softmax(-1)[..., : k.shape[2]].masked_fill(shut, 0.0)
+
+
+def _allowed(call: Call) -> Tensor:
+    """Which keys each query may attend to, bias aside: it broadcasts to (B, H, Nq, Nk)."""
+    options, device = call.options, call.q.device
+    key = torch.arange(call.k.shape[2], device=device)
+    ahead = key - (torch.arange(call.q.shape[2], device=device) + call.position)[:, None]
+    left, right = options.window or (None, None)
+    if options.causal:
+        right = 0 if right is None else min(right, 0)
+    allowed = torch.ones_like(ahead, dtype=torch.bool)
+    if left is not None:
+        allowed &= ahead >= -left
+    if right is not None:
+        allowed &= ahead <= right
+    allowed = allowed[None, None]
+    if options.lengths is not None:
+        allowed = allowed & (key < options.lengths[:, None])[:, None, None]
+    return allowed if options.mask is None else allowed & options.mask
 
 
 def as_autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What autocast makes of the arguments of attention."""
     kind = q.device.type
-    if not torch.is_autocast_enabled(kind) or q.dtype == torch.float64:
+    if not torch.is_autocast_enabled(kind):
         return q, k, v
     dtype = torch.get_autocast_dtype(kind)
-    return q.to(dtype), k.to(dtype), v.to(dtype)
+    q, k, v = (x if x.dtype == torch.float64 else x.to(dtype) for x in (q, k, v))
+    return q, k, v
 
 
 @torch.no_grad()

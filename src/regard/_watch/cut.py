@@ -70,15 +70,17 @@ class Cuts:
                 "run.layers of a first run has the names."
             )
 
-    def apply(self, name: str, index: int, call: Call) -> tuple[Call, tuple[int, ...]]:
-        """The call without the links that are blocked in this layer, and its heads to cut."""
+    def apply(self, name: str, index: int, call: Call, first: int) -> tuple[Call, tuple[int, ...]]:
+        """The call without the links that are blocked in this layer, and its heads to cut.
+
+        `first` is where the first query of this call stands in its own text.
+        """
         heads: tuple[int, ...] = ()
         n_heads = call.q.shape[1]
         for layer, numbers in self._heads.items():
             if is_meant(layer, name, index):
                 self._used.add(layer)
                 heads += numbers
-        first = call.position + call.start  # where the first query of this call stands
         last, n_keys = first + call.q.shape[2], call.start + call.k.shape[2]
         everywhere: list[tuple[int | None, int | None, int]] = []
         rows: dict[int, list[tuple[int, int]]] = {}

@@ -20,8 +20,15 @@ from torch.overrides import (
     _push_mode,
 )
 
-from regard._attention import attention, scaled_dot_product_attention, weights
-from regard._watch.arguments import is_same, merged_mask, own_call, sdpa_call, with_padding
+from regard._attention import attention, scaled_dot_product_attention
+from regard._watch.arguments import (
+    is_same,
+    merged_mask,
+    own_call,
+    sdpa_call,
+    with_more_keys,
+    with_padding,
+)
 from regard._watch.call import Call
 from regard.observation import See
 
@@ -33,6 +40,8 @@ _MHA_SIGNATURE = inspect.signature(_mha)
 _SOFTMAX = frozenset(
     (F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax, F.log_softmax)
 )
+
+_CAUGHT = _SOFTMAX | {_sdpa, _mha, attention, scaled_dot_product_attention}
 
 
 class Functions(TorchFunctionMode):
@@ -84,7 +93,7 @@ class Functions(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if _work.depth or not self._is_on():
+        if func not in _CAUGHT or _work.depth or not self._is_on():
             return func(*args, **kwargs)
         if func is _sdpa or func is scaled_dot_product_attention:
             return self._sdpa(*args, **kwargs, function=func)
@@ -92,7 +101,7 @@ class Functions(TorchFunctionMode):
             return self._mha(args, kwargs)
         if func is attention:
             return self._own(*args, **kwargs)
-        if func in _SOFTMAX and args and isinstance(args[0], Tensor) and args[0].dim() >= 2:
+        if args and isinstance(args[0], Tensor) and args[0].dim() >= 2:
             self._softmax(args[0])
         return func(*args, **kwargs)
 
@@ -111,6 +120,7 @@ class Functions(TorchFunctionMode):
         *,
         padding: Tensor | None = None,
         cross: bool | None = None,
+        more_keys: int = 0,
         seen: list[Call] | None = None,
         function: Callable[..., Tensor] = _sdpa,
     ) -> Tensor:
@@ -126,6 +136,8 @@ class Functions(TorchFunctionMode):
             call = with_padding(call, padding, cross)
         if cross is not None:
             call = replace(call, cross=cross, said=True)
+        if more_keys and not cross:
+            call = with_more_keys(call)
         out, call = self._attend(call)
         if seen is not None:
             seen.append(call)
@@ -151,33 +163,28 @@ class Functions(TorchFunctionMode):
         cross = not (query is key or is_same(query, key))
         wants_weights, average = given["need_weights"], given["average_attn_weights"]
         padding: Tensor | None = given["key_padding_mask"]
-        # PyTorch would merge the two masks into one of (B · H, Nq, Nk).
-        apart = padding is not None and given["bias_k"] is None and not given["add_zero_attn"]
+        more_keys = (given["bias_k"] is not None) + bool(given["add_zero_attn"])
         inner: dict[str, Any] = {**given, "need_weights": False}
         if wants_weights or padding is not None:
             inner["is_causal"] = False  # a hint that PyTorch follows only without these
-        if padding is not None and apart:
-            padding = padding if query.dim() == 3 else padding[None]
+        if padding is not None:
+            # PyTorch would merge the two masks into one of (B · H, Nq, Nk).
+            padding = F.pad(padding if query.dim() == 3 else padding[None], (0, more_keys))
             inner["key_padding_mask"] = None
         calls: list[Call] = []
 
         def ours(*inner_args: Any, **inner_kwargs: Any) -> Tensor:
-            extra: dict[str, Any] = {"cross": cross, "seen": calls}
-            if apart:
-                extra["padding"] = padding
-            return self._sdpa(*inner_args, **inner_kwargs, **extra)
+            extra: dict[str, Any] = {"cross": cross, "seen": calls, "more_keys": more_keys}
+            return self._sdpa(*inner_args, **inner_kwargs, padding=padding, **extra)
 
         with working():
             with _sdpa_replaced(ours):
                 output, _ = _mha(**inner)
             if not wants_weights:
                 return output, None
-            graph = torch.is_grad_enabled() and output.requires_grad
-            if graph or not calls:
-                # Weights that may be trained are PyTorch's own, as they carry its graph.
+            if not calls:
                 return output, _mha(**given)[1]
-            call = calls[-1]
-            found = weights(call.q, call.k, **call.options.arguments()).to(output.dtype)
+            found = calls[-1].weights().to(output.dtype)
             found = found.mean(1) if average else found
             return output, found if query.dim() == 3 else found[0]
 

@@ -245,6 +245,9 @@ def _attention(
     call = Call(
         query, key, value, options, dropout, False, queries, keys, start, grows=meaning.grows
     )
+    unused = _unused(call)
+    if unused:
+        call = _without_last(call, unused)
     for active in reversed(HuggingFace._active):
         done = active._attend(module, call)
         if done is not None:
@@ -253,7 +256,43 @@ def _attention(
     else:  # a model that nobody watches, which shares its config with one that is
         out, _ = call.compute(None)
     found = call.weights() if _wants_weights(others) else None
+    if found is not None and unused:
+        found = torch.nn.functional.pad(found, (0, unused))
     return out.transpose(1, 2).contiguous(), found
+
+
+def _unused(call: Call) -> int:
+    """How many keys at the end no query can see: the free places of a cache that was made in
+    advance."""
+    if not call.options.causal:
+        return 0
+    return max(call.k.shape[2] - call.q.shape[2] - call.position, 0)
+
+
+def _without_last(call: Call, count: int) -> Call:
+    """The call without so many of its keys."""
+    left = call.k.shape[2] - count
+    changes: dict[str, Any] = {}
+    for name in ("mask", "bias"):
+        x = getattr(call.options, name)
+        if x is not None and x.shape[-1] > 1:
+            changes[name] = x[..., :left]
+    options = replace(call.options, position=call.position, **changes)
+    keys, queries = call.keys, call.queries
+    if keys is not None and bool(keys[:, :left].all()):
+        keys = queries = None
+        if options.mask is not None and bool(options.mask.all()):
+            options = replace(options, mask=None)
+    elif keys is not None:
+        keys = keys[:, :left]
+    return replace(
+        call,
+        k=call.k[:, :, :left],
+        v=call.v[:, :, :left],
+        options=options,
+        keys=keys,
+        queries=queries,
+    )
 
 
 def _meaning(

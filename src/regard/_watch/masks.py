@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from regard._attention.eager import is_transformed
 from regard.run import Options
 from regard.run.reach import is_open, row_chunks
 
 __all__ = ["Meaning", "meaning_of"]
+
+_SAMPLES = 6  # rows that are looked at before all are
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,28 +107,73 @@ def _fits(found: _Pattern, options: Options, end: int) -> bool:
 
 
 def _read(x: Tensor, n_queries: int, n_keys: int) -> _Pattern | None:
-    """The pattern of a mask that broadcasts to (B, H, Nq, Nk); None if it is another one."""
+    """The pattern of a mask that broadcasts to (B, H, Nq, Nk); None if it is another one, or one
+    that says nothing. Layers that get the same mask have it read once."""
     is_mask = x.dtype == torch.bool or x.is_floating_point()
     if not is_mask or x.is_meta or is_transformed() or not x.numel():
         return None
+    if x.is_inference():  # it does not tell when it is written to
+        return _found(x, n_queries, n_keys)
+    state = x._version, n_queries, n_keys
+    known = _known.get(x)
+    if known is None or known[0] != state:
+        known = _known[x] = state, _found(x, n_queries, n_keys)
+    return known[1]
+
+
+_known: MutableMapping[Tensor, tuple[tuple[int, int, int], _Pattern | None]] = WeakIdKeyDictionary()
+
+
+def _found(x: Tensor, n_queries: int, n_keys: int) -> _Pattern | None:
     wants_gradient, x = x.requires_grad, x.detach()
     x = x[(None,) * (4 - x.dim())]
     x = x[tuple(slice(0, 1) if not step else slice(None) for step in x.stride()[:3])]
     if x.shape[3] != n_keys or x.shape[2] not in (1, n_queries):
         return None
-    keys, is_plain, shuts_rows = _look(x[:, :1])
-    is_plain = is_plain and not wants_gradient and not shuts_rows
-    real = None if bool(keys.all()) else keys
     same = n_queries == n_keys
     ends = () if x.shape[2] == 1 else (n_keys - n_queries, *(() if same else (0,)))
-    for position in (None, *ends):
-        exact = _is(x[:, :1], keys, position, same)
-        if exact is not None:
-            if not _heads_agree(x):
-                return None
-            is_all = is_plain and exact and (x.shape[1] == 1 or _look(x)[1])
+    rows = sorted({n * (x.shape[2] - 1) // _SAMPLES for n in range(_SAMPLES + 1)})
+    sample = x[:, 0, rows]
+    open_ = is_open(sample)  # (B, rows, Nk)
+    place = torch.tensor(rows, device=x.device)
+    positions = [p for p in (None, *ends) if _may_be(open_, place, p)]
+    is_plain = x.dtype == torch.bool or not bool((open_ & (sample != 0)).any())
+    if positions == [None] and not is_plain and bool(open_.all(-1).any(-1).all()):
+        return None  # all keys are open, and the bias is one
+    for position in positions:
+        keys = _keys(x, open_, position)
+        checked = _check(x, keys, position, same, is_plain)
+        if checked is not None:
+            exact, is_plain, shuts_rows = checked
+            is_all = exact and is_plain and not wants_gradient and not shuts_rows
+            real = None if bool(keys.all()) else keys
             return _Pattern(position is not None, position or 0, real, is_all, shuts_rows)
     return None
+
+
+def _may_be(open_: Tensor, place: Tensor, position: int | None) -> bool:
+    """Could some rows (B, rows, Nk), which stand at these places, be of the pattern?"""
+    expected = _expected(open_.any(1), place, position)
+    return bool(((open_ == expected).all(-1) | ~open_.any(-1)).all())
+
+
+def _expected(keys: Tensor, place: Tensor, position: int | None) -> Tensor:
+    """(B, rows, Nk): the keys, to all queries, or, with a position, to those not before them."""
+    if position is None:
+        return keys[:, None].expand(-1, len(place), -1)
+    key = torch.arange(keys.shape[1], device=keys.device)
+    return keys[:, None] & (key <= place[:, None] + position)
+
+
+def _keys(x: Tensor, sample: Tensor, position: int | None) -> Tensor:
+    """Keys (B, Nk) that are open to any query. The last one that sees any sees them all."""
+    telling = sample.any(1) if position is None else sample[:, -1]
+    if bool(telling.any(-1).all()):
+        return sample.any(1)
+    keys = torch.zeros((x.shape[0], x.shape[3]), dtype=torch.bool, device=x.device)
+    for _, some in _chunks(x[:, :1]):
+        keys |= _any(is_open(some[:, 0]), 1)
+    return keys
 
 
 def _chunks(x: Tensor) -> Iterator[tuple[slice, Tensor]]:
@@ -134,47 +182,37 @@ def _chunks(x: Tensor) -> Iterator[tuple[slice, Tensor]]:
         yield rows, x[:, :, rows]
 
 
-def _look(x: Tensor) -> tuple[Tensor, bool, bool]:
-    """Keys (B, Nk) that are open to any query; is nothing added to what is open; are there rows
-    that are shut by finite numbers?"""
-    keys = torch.zeros((x.shape[0], x.shape[3]), dtype=torch.bool, device=x.device)
-    is_plain, shuts_rows = True, False
-    for _, some in _chunks(x):
-        open_ = is_open(some)
-        keys |= open_[:, 0].any(1)
-        if some.dtype == torch.bool:
-            continue
-        is_plain = is_plain and not bool((open_ & (some != 0)).any())
-        dead = some[~open_.any(-1)]
-        shuts_rows = shuts_rows or not bool((dead == -math.inf).all())
-    return keys, is_plain, shuts_rows
+def _any(x: Tensor, axis: int | tuple[()] = ()) -> Tensor:
+    """x.any(axis), a hundred times as fast."""
+    return x.view(torch.uint8).amax(axis).bool()
 
 
-def _heads_agree(x: Tensor) -> bool:
-    """Is the same open in all heads?"""
-    if x.shape[1] == 1:
-        return True
-    return all(bool((is_open(some) == is_open(some[:, :1])).all()) for _, some in _chunks(x))
-
-
-def _is(x: Tensor, keys: Tensor, position: int | None, same: bool) -> bool | None:
+def _check(
+    x: Tensor, keys: Tensor, position: int | None, same: bool, is_plain: bool
+) -> tuple[bool, bool, bool] | None:
     """Are the real keys open to all queries, or, with a position, to those that are not before
-    them? None if not; False if so, but for padded queries, to which everything is shut."""
-    exact = True
-    n_keys = x.shape[3]
-    key = torch.arange(n_keys, device=x.device)
+    them, in all heads alike? None if not; else whether this is so without exception (to a padded
+    query everything may be shut), whether nothing is added to what is open, and whether there are
+    rows that are shut by finite numbers."""
+    exact, shuts_rows, n_keys = True, False, x.shape[3]
     for rows, some in _chunks(x):
-        open_ = is_open(some[:, 0])
-        place = torch.arange(rows.start, rows.stop, device=x.device) + (position or 0)
-        expected = keys[:, None]
-        if position is not None:
-            expected = expected & (key <= place[:, None])
-        differs = (open_ != expected).any(-1)  # (B, rows)
-        if not bool(differs.any()):
+        place = torch.arange(rows.start, rows.stop, device=x.device)
+        expected = _expected(keys, place, position)
+        open_ = is_open(some)
+        if some.dtype != torch.bool and is_plain:
+            is_plain = not bool(_any(open_ & (some != 0)))
+        differs = _any(open_ ^ expected[:, None], -1)  # (B, H, rows)
+        dead = (differs | ~_any(expected, -1)[:, None]).any(1)  # (B, rows)
+        if not bool(dead.any()):
             continue
-        inside = (place >= 0) & (place < n_keys) & (same or position is not None)
-        padded = ~keys[:, place.clamp(0, n_keys - 1)] & inside
-        if bool((differs & ~(padded & ~open_.any(-1))).any()):
-            return None
-        exact = False
-    return exact
+        if bool(differs.any()):
+            place = place + (position or 0)
+            inside = (place >= 0) & (place < n_keys) & (same or position is not None)
+            padded = ~keys[:, place.clamp(0, n_keys - 1)] & inside
+            is_shut = padded[:, None] & ~_any(open_, -1)
+            if bool((differs & ~is_shut | (differs != differs[:, :1])).any()):
+                return None
+            exact = False
+        if some.dtype != torch.bool and not shuts_rows:
+            shuts_rows = not bool((some.transpose(1, 2)[dead] == -math.inf).all())
+    return exact, is_plain, shuts_rows

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import torch
@@ -26,6 +28,15 @@ class Running:
     cross: bool = False  # it was handed another sequence to look at
     outermost: bool = False
     has_entered: bool = False  # the mode that catches attention, which was not there
+    frame: FrameType | None = None  # in which it is called
+
+    @property
+    def is_over(self) -> bool:
+        """Has the call ended without a word, as an interrupt ends it?"""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame is not self.frame:
+            frame = frame.f_back
+        return frame is None
 
 
 class Modules:
@@ -36,6 +47,7 @@ class Modules:
         self.names = {id(module): name for name, module in model.named_modules()}
         self._local = threading.local()
         self._handles: list[RemovableHandle] = []
+        self.scripted: dict[str, nn.Module] = {}  # TorchScript, which takes no hooks
 
     def watch(
         self,
@@ -47,7 +59,9 @@ class Modules:
             if name and not any(True for _ in module.children()) and _is_builtin(module):
                 continue  # a linear layer, a norm, an activation
             if isinstance(module, torch.jit.ScriptModule):
-                continue  # it takes no hooks
+                if not any(name.startswith(f"{other}.") for other in self.scripted):
+                    self.scripted[name] = module
+                continue
             self._hook(Running(name, module, _is_cross(module)), entered, left)
 
     def _hook(
@@ -59,14 +73,16 @@ class Modules:
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             cross = running.cross or _looks_elsewhere(args, kwargs)
             now = Running(running.name, running.module, cross)
-            if running.module is self.root:
-                self._stack().clear()  # what an interrupt may have left there
-            now.outermost = not self._stack()
-            self._stack().append(now)
+            now.frame = sys._getframe(1)
+            stack = self._alive()
+            now.outermost = not stack
+            stack.append(now)
             entered(now, args, kwargs)
 
         def after(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             stack = self._stack()
+            while stack and stack[-1].module is not running.module and stack[-1].is_over:
+                stack.pop()
             if stack and stack[-1].module is running.module:
                 left(stack.pop(), output)
 
@@ -83,11 +99,19 @@ class Modules:
     def _stack(self) -> list[Running]:
         if not hasattr(self._local, "stack"):
             self._local.stack = []
-        return self._local.stack
+        stack: list[Running] = self._local.stack
+        return stack
+
+    def _alive(self) -> list[Running]:
+        """The stack without what an interrupt has left there."""
+        stack = self._stack()
+        while stack and stack[-1].is_over:
+            stack.pop()
+        return stack
 
     def running(self) -> Running | None:
         """The innermost module that is being computed in this thread."""
-        stack = self._stack()
+        stack = self._alive()
         return stack[-1] if stack else None
 
     def is_in_attention(self) -> bool:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard._attention import attention
 from regard._watch.call import Call, weights_at
+from regard._watch.keeping import Copies, Owned, TextKeys, version_of
 from regard._watch.tokens import Text
 from regard.observation import Observation, See
 from regard.run import Layer, Options
@@ -37,6 +38,8 @@ class Record:
     name: str
     cross: bool
     see: See
+    owned: Owned
+    copies: Copies
     keep: Keep = frozenset()
     number: int = 0  # of the layer, in the order of computation
     nth: int = 0  # which call of the module it was in its pass
@@ -58,17 +61,21 @@ class Record:
     _grows: bool = False
     # Of what is held but not copied: the tensor, and how often it had been written to.
     _versions: dict[str, tuple[Tensor, int]] = field(default_factory=dict[str, tuple[Tensor, int]])
-    # Of a cache that forgets: all keys, and which are real, as they came.
-    _all_k: list[Tensor] = field(default_factory=list[Tensor])
-    _all_v: list[Tensor] = field(default_factory=list[Tensor])
-    _all_keys: list[Tensor] = field(default_factory=list[Tensor])
+    _all: dict[str, TextKeys] = field(default_factory=dict[str, TextKeys])  # k, v, which are real
+    _base: int = 0  # the position in the text of the first key that was seen
 
     @property
     def _forgets(self) -> bool:
         return self.start > 0
 
+    @property
+    def n_queries(self) -> int:
+        """How many it has seen."""
+        return sum(piece.seen.lse.shape[2] for piece in self.pieces)
+
     def continues(self, call: Call) -> bool:
         """Are these the keys of the last call and more, or, across sequences, the same again?"""
+        call = replace(call, start=call.start - self._base)
         if self._last is None or call.cross != self.cross or not self.pieces:
             return False
         n_keys = call.k.shape[2]
@@ -95,6 +102,15 @@ class Record:
     ) -> None:
         """Take in one call, and what was seen of it. `tokens` (B, Nk) are the keys' token ids."""
         n_keys = call.k.shape[2]
+        if not self.pieces and call.start:
+            self._base = call.start
+            self.notes.append(
+                f"{self.name}: its first {call.start:,} keys had been forgotten when watching "
+                f"began, so positions are counted from token {call.start:,} of the text."
+            )
+        call = self._own(replace(call, start=call.start - self._base))
+        if tokens is not None:
+            tokens = tokens[:, self._base :]
         if call.links:
             self._blocked = True
         has_both = {"q", "k"} <= self.keep
@@ -131,44 +147,57 @@ class Record:
         self.kv_heads = call.k.shape[1]
         self.start, self.end = call.start, call.start + n_keys
 
+    def _own(self, call: Call) -> Call:
+        """The call with masks that are nobody else's."""
+        options = call.options
+        copied = {
+            name: self.copies.of(x)
+            for name in ("mask", "bias", "lengths", "sinks")
+            if (x := getattr(options, name)) is not None
+        }
+        keys = None if call.keys is None else call.keys.clone()
+        return replace(call, options=replace(options, **copied), keys=keys)
+
     def _held(self, name: str, x: Tensor) -> Tensor:
-        """x itself; that nobody writes into it later is looked at in the end."""
-        x = x.detach()
-        if not x.is_inference():
-            self._versions[name] = x, x._version
+        """x, if nobody is known to write into it; whether somebody did is looked at in the end."""
+        x = self.owned.held(x)
+        version = version_of(x)
+        if version is not None:
+            self._versions[name] = x, version
         return x
 
     def _is_written_over(self) -> bool:
-        held = self._versions.items()
-        if self._forgets:  # the keys are copies
-            held = [(name, each) for name, each in held if name not in ("k", "v")]
-        return any(x._version != version for _, (x, version) in held)
+        # Of a cache that forgets, the first keys are used, and copies of the others.
+        unused = ("k", "v") if self._forgets else ("first k", "first v")
+        held = (each for name, each in self._versions.items() if name not in unused)
+        return any(x._version != version for x, version in held)
 
     def _keep_keys(self, call: Call) -> None:
         """Hold on to the keys: to the tensor that has them all, or, if it forgets, to the new."""
-        k, v = call.k.detach(), call.v.detach()
-        self.k = self._held("k", k) if "k" in self.keep else None
-        self.v = self._held("v", v) if "v" in self.keep else None
+        if self.cross and self.pieces[1:]:
+            return  # the same again
+        self.k = self._held("k", call.k) if "k" in self.keep else None
+        self.v = self._held("v", call.v) if "v" in self.keep else None
         if self.cross:
             return
-        new = call.start + k.shape[2] - self.end
+        new = call.start + call.k.shape[2] - self.end
         keys = call.keys
         if keys is None:
-            keys = torch.ones((k.shape[0], k.shape[2]), dtype=torch.bool, device=k.device)
-        self._all_keys.append(keys[:, -new:].clone())
-        for name, x, kept in (("k", k, self._all_k), ("v", v, self._all_v)):
-            if name in self.keep:
-                # A view would hold the whole of every step's tensor.
-                kept.append(x if new == x.shape[2] else x[:, :, -new:].clone())
+            shape = (call.k.shape[0], call.k.shape[2])
+            keys = torch.ones(shape, dtype=torch.bool, device=call.k.device)
+        for name, x, axis in (("keys", keys, 1), ("k", self.k, 2), ("v", self.v, 2)):
+            if x is not None:
+                self._all.setdefault(name, TextKeys()).add(x, new, axis)
+        if len(self.pieces) == 1:
+            firsts = {f"first {name}": self._versions.get(name) for name in ("k", "v")}
+            self._versions |= {name: each for name, each in firsts.items() if each is not None}
 
     def _recall(self) -> None:
         """All keys of a cache that has forgotten some of them."""
-        self.keys = torch.cat(self._all_keys, 1)
-        self.k = torch.cat(self._all_k, 2) if self._all_k else None
-        self.v = torch.cat(self._all_v, 2) if self._all_v else None
-        everywhere = bool(self.keys.all())
-        mask = None if everywhere else self.keys[:, None, None, :]
-        self.keys = None if everywhere else self.keys
+        self.k, self.v = (self._all[x].all(2) if x in self._all else None for x in ("k", "v"))
+        keys = self._all["keys"].all(1)
+        self.keys = None if keys is None or bool(keys.all()) else keys
+        mask = None if self.keys is None else self.keys[:, None, None, :]
         self.options = replace(self.options, mask=mask)
 
     def _shares(self, call: Call, lse: Tensor, tokens: Tensor | None) -> dict[str, Tensor]:
@@ -179,15 +208,16 @@ class Record:
         p = (torch.arange(call.q.shape[2], device=device) + call.position)[None]
         if self._first_real is None:
             self._first_real = (
-                torch.zeros((1, 1), dtype=torch.int64, device=device)
-                if call.keys is None
+                torch.full((1, 1), -self._base, dtype=torch.int64, device=device)
+                if call.keys is None or self._base
                 else call.keys.to(torch.int8).argmax(1, keepdim=True)
             )
         first = (self._first_real - call.start).expand(-1, p.shape[1])
         indices = {"first": first, "self": p, "previous": _real(p - 1, call.keys)}
         end = call.start + call.k.shape[2]
         if tokens is not None and tokens.shape == (call.q.shape[0], end):
-            after = _after_last_time(tokens, call.position + call.start, call.q.shape[2])
+            first_query = call.position + call.start
+            after = _after_last_time(tokens, call.keys, first_query, call.q.shape[2])
             indices["induction"] = torch.where(after < 0, end, after - call.start)
         near = {"self": call.position, "previous": call.position - 1}
         shares = {
@@ -198,7 +228,7 @@ class Record:
                 for name, index in indices.items():
                     share = shares[name][:, head, query]
                     share[(index[:, query] == key).expand_as(share)] = 0.0
-        if call.start:  # what a cache has forgotten gets nothing
+        if call.start or self._base:  # what a cache has forgotten gets nothing
             for name in ("first", "induction"):
                 if name in shares:
                     forgotten = (indices[name] < 0)[:, None, :]
@@ -223,6 +253,7 @@ class Record:
         queries = None
         if any(piece.queries is not None for piece in pieces):
             queries = torch.cat([_all_real(piece) for piece in pieces], 1)
+        self._count_what_is_not_finite(seen.lse, queries)
         shares = {
             share: torch.cat([piece.shares[share] for piece in pieces], 2)
             for share in pieces[0].shares
@@ -246,7 +277,20 @@ class Record:
             v=self.v,
             output=kept["output"],
             notes=tuple(self.notes),
+            versions=(version_of(kept["q"]), version_of(self.k)),
         )
+
+    def _count_what_is_not_finite(self, lse: Tensor, queries: Tensor | None) -> None:
+        rows = lse.isnan() | (lse == torch.inf)
+        if queries is not None:
+            rows = rows & queries[:, None]
+        count = int(rows.sum())
+        if count:
+            several = f"{count:,} rows of weights are" if count > 1 else "1 row of weights is"
+            self.notes.append(
+                f"{self.name}: {several} not finite, and in no mean. A NaN or an infinity in q, k "
+                "or the bias makes them so."
+            )
 
     def _drop_what_is_not_true(self) -> None:
         """Let go of q, k and v that cannot give the weights any more."""
@@ -387,9 +431,14 @@ def _real(index: Tensor, keys: Tensor | None) -> Tensor:
     return torch.where(real, index, -1)
 
 
-def _after_last_time(tokens: Tensor, position: int, n_queries: int) -> Tensor:
-    """For each query the key behind the last earlier one with its token, −1 if there is none."""
+def _after_last_time(tokens: Tensor, keys: Tensor | None, position: int, n_queries: int) -> Tensor:
+    """For each query the key behind the last earlier one with its token, −1 if there is none.
+    Padding is no token: each of `keys` (B, the last of them) that is none stands for itself."""
     batch, n_keys = tokens.shape
+    if keys is not None:
+        real = torch.nn.functional.pad(keys, (n_keys - keys.shape[1], 0), value=True)
+        own = -1 - torch.arange(n_keys, device=tokens.device, dtype=tokens.dtype)
+        tokens = torch.where(real, tokens, own)
     order = torch.argsort(tokens, dim=1, stable=True)
     sorted_tokens = tokens.gather(1, order)
     same = sorted_tokens[:, 1:] == sorted_tokens[:, :-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -16,8 +17,9 @@ __all__ = ["Names", "Text", "TokenIds"]
 class Text:
     """The token ids of one pass, or of a prompt and what is generated from it."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, has_encoder: bool = False) -> None:
         self.first = first  # how many sequences were read before
+        self._has_encoder = has_encoder  # so that a decoder reads something else
         self.grows = False
         self._ids: dict[str, Tensor | None] = {"": None, "decoder": None}
 
@@ -50,7 +52,8 @@ class Text:
 
     def part(self, name: str) -> str:
         """Which ids a module reads: "decoder", or "" for all others."""
-        is_decoders = self._ids["decoder"] is not None and "decoder" in name.split(".")
+        is_known = self._has_encoder or self._ids["decoder"] is not None
+        is_decoders = is_known and "decoder" in name.split(".")
         return "decoder" if is_decoders else ""
 
     def of(self, part: str) -> Tensor | None:
@@ -60,7 +63,9 @@ class Text:
 class TokenIds:
     """The texts that a model is given, by the thread that it runs in."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """`names` are those of the modules of the model."""
+        self._has_encoder = any("encoder" in name.split(".") for name in names)
         self._local = threading.local()
         self._lock = threading.Lock()
         self._sequences = 0
@@ -74,7 +79,7 @@ class TokenIds:
         text = self.current if grows else None
         with self._lock:
             if text is None:
-                text = Text(self._sequences)
+                text = Text(self._sequences, self._has_encoder)
                 self.count += 1
                 ids = _ids(own)
                 self._sequences += 0 if ids is None else len(ids)
@@ -101,7 +106,7 @@ class TokenIds:
 
 def _ids(given: Any) -> Tensor | None:
     if isinstance(given, Tensor) and given.dim() == 2 and given.dtype in (torch.int64, torch.int32):
-        return given.detach()
+        return given.detach().clone()
     return None
 
 

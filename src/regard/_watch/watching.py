@@ -20,6 +20,7 @@ from regard._watch.compiled import Uncompiled
 from regard._watch.cut import Cuts, LayerName, is_meant
 from regard._watch.functions import Functions, working
 from regard._watch.hugging_face import HuggingFace
+from regard._watch.keeping import Copies, Owned
 from regard._watch.modules import Modules, Running
 from regard._watch.monitor import Monitor
 from regard._watch.moves import Moves
@@ -37,6 +38,7 @@ class _Pass(threading.local):
     def __init__(self) -> None:
         self.calls: dict[str, int] = {}  # of each module
         self.queries: dict[str, Tensor | None] = {}  # the real ones of each block
+        self.places: dict[str, tuple[int, int]] = {}  # the first of them, and how many there are
 
 
 class Watching(AbstractContextManager[Run]):
@@ -61,9 +63,11 @@ class Watching(AbstractContextManager[Run]):
         self._monitor = monitor
         self._is_usual = is_usual  # what is looked at, as nothing was asked for
         self._modules = Modules(model)
-        names = (name for name, _ in model.named_modules(remove_duplicate=False))
+        self._owned = Owned(model)
+        self._copies = Copies()
+        names = {name for name, _ in model.named_modules(remove_duplicate=False)}
         cuts.check_names({name or type(model).__name__ for name in names})
-        self._ids = TokenIds()
+        self._ids = TokenIds(names)
         self._pass = _Pass()
         self._records: list[Record] = []  # in the order of computation
         self._latest: dict[str, dict[int, Record]] = {}  # of each module, by the nth call in a pass
@@ -145,6 +149,7 @@ class Watching(AbstractContextManager[Run]):
             self._mode.enter()
         if running.outermost:
             self._pass.calls.clear()
+            self._pass.places.clear()
         if "vectors" in self._keep and _is_block(running.name):
             self._moves.enter(running.name, args, kwargs)
         if running.module is self._model:
@@ -169,8 +174,12 @@ class Watching(AbstractContextManager[Run]):
             vector = _main_tensor(output)
             if vector is not None and vector.dim() == 3:
                 self._vectors[running.name] = vector
-                inside = [name for name in self._latest if name.startswith(f"{running.name}.")]
-                self._moves.leave(running.name, vector, inside)
+                self._moves.leave(running.name, vector, self._attended(running.name))
+
+    def _attended(self, block: str) -> list[str]:
+        """The modules of a block, or itself, that computed attention, also if nobody looked."""
+        names = dict.fromkeys(name for name, _ in self._numbers)
+        return [name for name in names if name.startswith(f"{block}.") or name == block]
 
     def _is_running(self) -> bool:
         return self._modules.running() is not None
@@ -226,7 +235,8 @@ class Watching(AbstractContextManager[Run]):
             number = self._numbers.setdefault((name, nth), len(self._numbers))
         else:
             number = record.number
-        call, heads = self._cuts.apply(name, number, call)
+        first = self._first_query(name, call, record)
+        call, heads = self._cuts.apply(name, number, call, first)
         wanted = self._is_wanted(name, number) and not _is_going_back()
         if self._monitor is not None and not self._monitor.is_on:
             wanted = False
@@ -259,6 +269,7 @@ class Watching(AbstractContextManager[Run]):
             )
             for record in records:
                 if record.continues(step):
+                    self._pass.places[_block_of(name)] = step.position + step.start, 1
                     return record.with_known_keys(step), record
         queries = self._pass.queries
         block = _block_of(name)
@@ -268,7 +279,18 @@ class Watching(AbstractContextManager[Run]):
             call = replace(call, queries=own if fits else None)
         else:
             queries[block] = call.queries
+            self._pass.places[block] = call.position + call.start, call.q.shape[2]
         return call, next((record for record in records if record.continues(call)), None)
+
+    def _first_query(self, name: str, call: Call, record: Record | None) -> int:
+        """Where the first query stands in its own text. One that looks at another sequence stands
+        where it stood when it looked at itself; else they are counted."""
+        if not call.cross:
+            return call.position + call.start
+        first, count = self._pass.places.get(_block_of(name), (0, 0))
+        if count == call.q.shape[2]:
+            return first
+        return 0 if record is None else record.n_queries
 
     def _is_wanted(self, name: str, index: int) -> bool:
         if self._layers is None:
@@ -284,7 +306,10 @@ class Watching(AbstractContextManager[Run]):
         if nth in latest and not call.cross and text is not None:
             text.forget()
         keep = frozenset(self._keep & {"q", "k", "v", "output"})
-        record = Record(name, call.cross, self._see, keep, number, nth, is_asked=not self._is_usual)
+        record = Record(
+            name, call.cross, self._see, self._owned, self._copies, keep, number, nth,
+            is_asked=not self._is_usual,
+        )  # fmt: skip
         self._records.append(record)
         latest[nth] = record
         return record
@@ -307,21 +332,20 @@ class Watching(AbstractContextManager[Run]):
         run.token_ids = None if last is None else last.ids
         run.output = self._output
         run.vectors = {
-            name: vector
-            for name, vector in self._vectors.items()
-            if any(each.startswith(f"{name}.") or each == name for each in self._latest)
+            name: vector for name, vector in self._vectors.items() if self._attended(name)
         }
         run.between = {name: x for name, x in self._moves.between.items() if name in run.vectors}
         if run.between and self._moves.first is not None:
             run.between = {"embedding": self._moves.first, **run.between}
         run.notes = [note for layer in run.layers.values() for note in layer.notes]
+        if self._monitor is not None:
+            self._monitor.close()
         if not quiet:
-            self._name_tokens(run)
+            self._try_to_name_tokens(run)
         run.notes += self._remarks(run)
         run.unseen = self._unseen()
         problems = [*run.unseen, *run.notes, *self._cuts.unused()]
         if self._monitor is not None:
-            self._monitor.close()
             if not self._monitor.lines:
                 problems.append(
                     "nothing was reported: no attention was computed in a step of the model that "
@@ -334,6 +358,16 @@ class Watching(AbstractContextManager[Run]):
             )
         if problems and not quiet:
             warnings.warn("watch(): " + "\n".join(problems), stacklevel=3)
+
+    def _try_to_name_tokens(self, run: Run) -> None:
+        """A tokenizer that fails takes nothing with it but the names."""
+        try:
+            self._name_tokens(run)
+        except Exception as error:  # noqa: BLE001 — whatever it is, it is told
+            run.notes.append(
+                f"tokens: not named. The tokenizer failed: {type(error).__name__}: {error} "
+                "A fast tokenizer (use_fast=True) can say where its tokens stand in a text."
+            )
 
     def _name_tokens(self, run: Run) -> None:
         """The tokens of the last pass, and of each layer that read others."""
@@ -385,6 +419,12 @@ class Watching(AbstractContextManager[Run]):
             if name not in seen:
                 kinds.setdefault(type(module), []).append(name)
         found = [_of_its_own(type(self._model).__name__, *each) for each in kinds.items()]
+        found += [
+            f"{name or type(self._model).__name__}: is TorchScript, which cannot be watched, so "
+            "attention inside it was not seen. The module that it was made from can be."
+            for name, module in self._modules.scripted.items()
+            if _may_attend(module)
+        ]
         if not found and not self._numbers and self._hugging_face is not None:
             found = [
                 f"{name}: transformers computes its attention in a way that cannot be replaced, so "
@@ -412,6 +452,15 @@ def _of_its_own(model: str, kind: type[nn.Module], names: list[str]) -> str:
 
 _watching: list[Watching] = []
 _lock = threading.Lock()
+
+
+def _may_attend(scripted: nn.Module) -> bool:
+    """Is there anything like attention in a module of TorchScript?"""
+    try:
+        text = str(scripted.inlined_graph)
+    except (AttributeError, RuntimeError):
+        return True
+    return "softmax" in text or "scaled_dot_product_attention" in text
 
 
 def _block_of(name: str) -> str:

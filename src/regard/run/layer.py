@@ -73,6 +73,15 @@ class Layer:
     notes: tuple[str, ...] = ()  # what could not be seen of it, and why
     tokens: list[list[Token]] | None = None
     levels: Levels | None = None  # pictures of all weights, for the atlas
+    versions: tuple[int | None, int | None] = (None, None)  # of q and k, as PyTorch counts them
+
+    @property
+    def is_written_over(self) -> bool:
+        """Are q or k not what they were when they were seen?"""
+        return any(
+            x is not None and version is not None and not x.is_inference() and x._version != version
+            for x, version in zip((self.q, self.k), self.versions, strict=True)
+        )
 
     def __repr__(self) -> str:
         batch, heads, n_queries, n_keys = self.shape
@@ -139,7 +148,8 @@ class Layer:
         """The exact weights of some queries on some keys: (B, H, rows, keys), or (B, rows, keys)
         of one head. Needs q and k: `regard.watch(…, keep=("q", "k"))`.
         """
-        tile = weights(*self._inputs("weights", head), rows=rows, keys=keys, **self._options(head))
+        q, k, options = self.inputs("weights()", head)
+        tile = weights(q, k, rows=rows, keys=keys, **options)
         return tile if head is None else tile[:, 0]
 
     def pooled(
@@ -153,43 +163,47 @@ class Layer:
         """An exact picture of any rectangle of the weights: (B, H, *shape), or (B, *shape) of one
         head. Needs q and k, as `weights` does.
         """
-        picture = pooled(
-            *self._inputs("pooled", head),
-            rows=rows,
-            keys=keys,
-            shape=shape,
-            reduce=reduce,
-            **self._options(head),
-        )
+        q, k, options = self.inputs("pooled()", head)
+        picture = pooled(q, k, rows=rows, keys=keys, shape=shape, reduce=reduce, **options)
         return picture if head is None else picture[:, 0]
 
-    def _inputs(self, call: str, head: int | None) -> tuple[Tensor, Tensor]:
+    def inputs(
+        self, call: str, head: int | None = None, sequence: int | None = None
+    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
+        """q, k, and with which options `regard.weights` makes the weights from them: of all heads
+        and sequences, or of one. ValueError, in the name of `call`, if they are not there."""
         if self.q is None or self.k is None:
             raise ValueError(
-                f"{call}(): q and k of {self.name} must have been kept; they were not. "
+                f"{call}: q and k of {self.name} must have been kept; they were not. "
                 'regard.watch(…, keep=("q", "k")) keeps them.'
             )
-        if head is None:
-            return self.q, self.k
-        n_heads = self.q.shape[1]
-        if not isinstance(head, int) or isinstance(head, bool) or not 0 <= head < n_heads:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if self.is_written_over:
             raise ValueError(
-                f"{call}(): head must be from 0 to {n_heads - 1}; got {shown(head)}. "
+                f"{call}: q and k of {self.name} must be as they were seen; they have been "
+                "written over since. Give the model a copy, or ask before they change."
+            )
+        n_heads = self.q.shape[1]
+        is_whole = isinstance(head, int) and not isinstance(head, bool)
+        if head is not None and not (is_whole and 0 <= head < n_heads):
+            raise ValueError(
+                f"{call}: head must be from 0 to {n_heads - 1}; got {shown(head)}. "
                 f"{self.name} has {n_heads} heads."
             )
-        shared = head // (n_heads // self.k.shape[1])
-        return self.q[:, head : head + 1], self.k[:, shared : shared + 1]
-
-    def _options(self, head: int | None) -> dict[str, Any]:
         options = self.options.arguments()
-        options["lse"] = self.lse
-        if head is None:
-            return options
-        options["lse"] = self.lse[:, head : head + 1]
+        h, shared, b = slice(None), slice(None), slice(None)
+        if head is not None:
+            group = head // (n_heads // self.k.shape[1])
+            h, shared = slice(head, head + 1), slice(group, group + 1)
+        if sequence is not None:
+            b = slice(sequence, sequence + 1)
         for name in ("mask", "bias"):
-            x = options[name]
-            if x is not None and x.dim() >= 3 and x.shape[-3] > 1:
-                options[name] = x[..., head : head + 1, :, :]
-        if options["sinks"] is not None:
-            options["sinks"] = options["sinks"][head : head + 1]
-        return options
+            x: Tensor | None = options[name]
+            if x is not None:
+                x = x[(None,) * (4 - x.dim())]
+                x = x if x.shape[0] == 1 else x[b]
+                options[name] = x if x.shape[1] == 1 else x[:, h]
+        for name, part in (("lengths", b), ("sinks", h)):
+            if options[name] is not None:
+                options[name] = options[name][part]
+        options["lse"] = self.lse[b, h]
+        return self.q[b, h], self.k[b, shared], options

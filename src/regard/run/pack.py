@@ -64,6 +64,11 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
                 f"save(): layers[{shown(key)}] must be one that can be read again; it {wrong}. "
                 "Make it anew, or delete it from run.layers."
             )
+        if layer.is_written_over:
+            raise RunError(
+                f"save(): q and k of {shown(key)} must be as they were seen; they have been "
+                "written over since. Save the run before the model goes on."
+            )
         given |= {f"layers.{n}.seen.{name}": getattr(layer.seen, name) for name in _SEEN}
         given |= {f"layers.{n}.options.{name}": getattr(layer.options, name) for name in _OPTIONS}
         given |= {f"layers.{n}.{name}": getattr(layer, name) for name in _LAYER}

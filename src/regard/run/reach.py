@@ -28,7 +28,7 @@ def is_open(x: Tensor) -> Tensor:
     """
     if x.dtype == torch.bool:
         return x
-    return ~(x <= max(torch.finfo(x.dtype).min / 2, _FAR))
+    return (x <= max(torch.finfo(x.dtype).min / 2, _FAR)).logical_not_()
 
 
 def row_chunks(n_queries: int, width: int) -> Iterator[slice]:

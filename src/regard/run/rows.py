@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,60 +30,34 @@ def weights_of_rows(
     >>> some.tolist(), tuple(w.shape)
     ([0, 3], (2, 5))
     """
-    assert layer.q is not None
-    assert layer.k is not None
-    _, n_heads, n_queries, n_keys = layer.shape
-    one, options = slice(sequence, sequence + 1), layer.options
-    shared = head // (n_heads // layer.k.shape[1])
-    q, k = layer.q[one, head : head + 1], layer.k[one, shared : shared + 1]
-    lse = layer.lse[one, head : head + 1]
-    mask, bias = (
-        None if x is None else _of_head(x, sequence, head) for x in (options.mask, options.bias)
-    )
-    lengths = None if options.lengths is None else options.lengths[one]
-    position = n_keys - n_queries if options.position is None else options.position
+    q, k, options = layer.inputs("weights()", head, sequence)
+    _, _, n_queries, n_keys = layer.shape
+    if options["position"] is None:
+        options["position"] = n_keys - n_queries
     height = max(_CELLS // max(n_keys, 1), 1)
     for start in range(0, len(rows), height):
         some = rows[start : start + height]
         first, end = int(some[0]), int(some[-1]) + 1
         if end - first == len(some):
-            tile = weights(
-                q,
-                k,
-                rows=(first, end),
-                lse=lse,
-                causal=options.causal,
-                window=options.window,
-                mask=mask,
-                bias=bias,
-                lengths=lengths,
-                scale=options.scale,
-                softcap=options.softcap,
-                position=position,
-            )
+            tile = weights(q, k, rows=(first, end), **options)
         else:
-            # Queries with gaps between them have no one position: a mask says what they reach.
             index = torch.from_numpy(some).to(q.device)
-            reach = _reach(layer, index + position)
-            tile = weights(
-                q[:, :, index],
-                k,
-                lse=lse[:, :, index],
-                mask=reach if mask is None else reach & _rows_of(mask, index),
-                bias=None if bias is None else _rows_of(bias, index),
-                lengths=lengths,
-                scale=options.scale,
-                softcap=options.softcap,
-            )
+            tile = weights(q[:, :, index], k, **_options_of_rows(layer, options, index))
         yield some, tile[0, 0]
 
 
-def _of_head(x: Tensor, sequence: int, head: int) -> Tensor:
-    """A mask or a bias with four axes, of one sequence and one head."""
-    x = x.view((1,) * (4 - x.dim()) + tuple(x.shape))
-    b = sequence if x.shape[0] > 1 else 0
-    h = head if x.shape[1] > 1 else 0
-    return x[b : b + 1, h : h + 1]
+def _options_of_rows(layer: Layer, options: dict[str, Any], index: Tensor) -> dict[str, Any]:
+    """Queries with gaps between them have no one position: a mask says what they reach."""
+    mask, bias = options["mask"], options["bias"]
+    reach = _reach(layer, index + options["position"])
+    return options | {
+        "lse": options["lse"][:, :, index],
+        "mask": reach if mask is None else reach & _rows_of(mask, index),
+        "bias": None if bias is None else _rows_of(bias, index),
+        "causal": False,
+        "window": None,
+        "position": None,
+    }
 
 
 def _rows_of(x: Tensor, index: Tensor) -> Tensor:

@@ -12,6 +12,8 @@ import { levelFor, topLevel } from "./atlas_view.js";
  * @typedef {import("./atlas_words.js").Reach} Reach
  */
 
+const SINGLE = 4; // pixels of a weight from which on a few single ones tell more than the mean of all
+
 /** @param {RunSource} source @param {Choice} choice @returns {Promise<Reach>} */
 export async function reached(source, { sequence, layer, head }) {
   const finest = await source.finest(sequence);
@@ -40,7 +42,7 @@ export function levelsAt({ finest, base }, scale, top, links) {
   if (finest !== null && level >= finest) return [level];
   const known = finest ?? base;
   if (known === 0) return [0];
-  return [...(known === null ? [] : [known]), ...(level === 0 && links > 0 ? [0] : [])];
+  return [...(known === null ? [] : [known]), ...(scale >= SINGLE && links > 0 ? [0] : [])];
 }
 
 /** @param {RunSource} source @param {Reach} reach @param {Choice} choice @param {Spot} spot
