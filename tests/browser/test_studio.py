@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from made_runs import ENGLISH, made_run
+
+import regard
 
 Visit = Callable[..., Any]
 
@@ -194,3 +197,113 @@ def test_a_text_is_read_by_a_model_saved_and_a_head_of_it_cut(visit: Visit, tmp_
     page.get_by_role("button", name="Delete tired animal").click()
     page.get_by_role("button", name="Delete tired animal").click()
     page.get_by_text("tired animal").wait_for(state="detached")
+
+
+def _output(page: Any) -> list[list[float]]:
+    return page.evaluate("document.querySelector('regard-steps').source.steps.output.array")
+
+
+def test_a_sentence_is_explained_and_the_toggles_change_every_step(visit: Visit) -> None:
+    page = visit("#page=explain")
+    page.wait_for_selector("regard-steps")
+    page.get_by_role("textbox", name="A sentence of your own").fill("we like it")
+    page.keyboard.press("Tab")
+    page.locator("regard-steps", has_text="like").wait_for()
+    usual = regard.trace("we like it")
+    assert np.allclose(_output(page), usual.steps["output"].array)
+    for box, setting in (
+        ("causal mask", {"causal": True}),
+        ("divide by √d_k", {"causal": True, "scale": False}),
+        ("positions", {"causal": True, "scale": False, "positions": "sinusoidal"}),
+    ):
+        with page.expect_response("**/api/explain"):
+            page.get_by_role("checkbox", name=box).click()
+        page.wait_for_timeout(100)
+        expected = regard.trace("we like it", **setting)
+        assert np.allclose(_output(page), expected.steps["output"].array), box
+    with page.expect_response("**/api/explain"):
+        page.get_by_role("spinbutton", name="heads").fill("4")
+        page.keyboard.press("Tab")
+    page.wait_for_timeout(100)
+    assert len(page.evaluate("document.querySelector('regard-steps').source.matrices.W_Q")) == 4
+    assert "causal=yes" in page.url
+    page.reload()
+    page.wait_for_selector("regard-steps")
+    page.locator("regard-steps", has_text="like").wait_for()
+    assert page.get_by_role("checkbox", name="causal mask").is_checked()
+
+
+def test_an_edited_number_changes_every_later_step(visit: Visit) -> None:
+    page = visit("#page=explain&text=we+like+it&step=input&cell=1,2")
+    page.wait_for_selector("regard-steps .grid")
+    before = _output(page)
+    x = page.evaluate("document.querySelector('regard-steps').source.steps.input.array")
+    matrices = page.evaluate("document.querySelector('regard-steps').source.matrices")
+    grid = page.locator("regard-steps .results .grid").first
+    grid.focus()
+    with page.expect_response("**/api/explain"):
+        page.keyboard.press("Enter")
+        page.keyboard.press("Control+a")
+        page.keyboard.type("2.5")
+        page.keyboard.press("Enter")
+    page.wait_for_timeout(200)
+    x[1][2] = 2.5
+    model = regard.Projections(*(np.array(matrices[f"W_{name}"]) for name in "QKVO"))
+    expected = regard.trace(x, model=model, tokens=["we", "like", "it"])
+    assert np.allclose(_output(page), expected.steps["output"].array)
+    assert not np.allclose(_output(page), before)
+
+
+def test_what_is_wrong_is_said_where_it_happened(visit: Visit) -> None:
+    page = visit("#page=explain&text=we+like+it")
+    page.wait_for_selector("regard-steps")
+    page.get_by_role("spinbutton", name="heads").fill("3")
+    page.keyboard.press("Tab")
+    page.get_by_role("alert").wait_for()
+    assert "3 heads do not divide a width of 4" in page.get_by_role("alert").text_content()
+    page.goto(re.sub(r"#.*", "#page=run&run=0123456789abcdef", page.url))
+    page.get_by_text("not here any more").wait_for()
+
+
+@pytest.mark.usefixtures("_model_is_here")
+def test_reading_can_be_cancelled(visit: Visit) -> None:
+    page = visit("#page=see")
+    page.get_by_role("textbox", name="Text").fill("word " * 480)
+    page.get_by_role("button", name="Read it").click()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("Cancelled.").wait_for(timeout=60_000)
+    assert page.get_by_role("button", name="Read it").is_enabled()
+
+
+def test_the_keyboard_alone_goes_from_a_run_to_its_views(visit: Visit) -> None:
+    page = visit("#page=runs")
+    page.wait_for_selector("table")
+    page.get_by_role("link", name="one", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("regard-text")
+    page.get_by_role("tab", name="Text").focus()
+    for name in ("Links", "All heads", "Atlas", "Movement"):
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector(f"[role=tab][aria-selected=true]:has-text('{name}')")
+    assert page.evaluate("document.activeElement.textContent") == "Movement"
+    page.get_by_role("tab", name="Movement").press("ArrowRight")
+    page.wait_for_selector("regard-text")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_studio_follows_the_system_and_can_be_read(visit: Visit, scheme: str) -> None:
+    page = visit("#page=runs", color_scheme=scheme)
+    page.wait_for_selector("table")
+    ink, paper = page.evaluate(
+        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+    )
+    light = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (ink, paper)]
+    assert (light[0] > light[1]) is (scheme == "dark")
+    assert abs(light[0] - light[1]) > 450
+
+
+def test_a_wide_table_and_a_narrow_window_do_not_overflow(visit: Visit) -> None:
+    page = visit("#page=runs")
+    page.set_viewport_size({"width": 420, "height": 800})
+    page.wait_for_selector("table")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 440

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Callable
 from importlib.resources import files
@@ -61,8 +62,13 @@ def make_app(
 def _words(error: BaseException) -> str | None:
     """What went wrong, where it is for the reader to know."""
     if isinstance(error, ValueError | NoSuchRun | ImportError | Full | MemoryError):
-        return str(error) or "There is not enough memory for that."
+        return _plain_words(error) or "There is not enough memory for that."
     return None
+
+
+def _plain_words(error: BaseException) -> str:
+    """What an error says, without the name of the function that a reader never called."""
+    return re.sub(r"^[\w.]+\(\): ", "", str(error))
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -76,7 +82,7 @@ def _add_errors(app: FastAPI) -> None:
     }
 
     def handler(status: int) -> Callable[[Request, Exception], Response]:
-        return lambda _, error: JSONResponse({"error": str(error)}, status)
+        return lambda _, error: JSONResponse({"error": _plain_words(error)}, status)
 
     for kind, status in statuses.items():
         app.add_exception_handler(kind, handler(status))
