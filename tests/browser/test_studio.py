@@ -190,7 +190,7 @@ def test_a_text_is_read_by_a_model_saved_and_a_head_of_it_cut(visit: Visit, tmp_
     page.goto(re.sub(r"#.*", "#page=runs", page.url))
     page.get_by_role("link", name=re.compile("^The animal.*…$")).click()
     page.get_by_role("textbox", name="Name of the saved run").fill("tired animal")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_text("Not saved yet").wait_for(state="detached")
     page.goto(re.sub(r"#.*", "#page=runs", page.url))
     page.wait_for_selector("text=tired animal")
@@ -211,11 +211,12 @@ def test_a_sentence_is_explained_and_the_toggles_change_every_step(visit: Visit)
     page.locator("regard-steps", has_text="like").wait_for()
     usual = regard.trace("we like it")
     assert np.allclose(_output(page), usual.steps["output"].array)
-    for box, setting in (
-        ("causal mask", {"causal": True}),
-        ("divide by √d_k", {"causal": True, "scale": False}),
-        ("positions", {"causal": True, "scale": False, "positions": "sinusoidal"}),
-    ):
+    settings: dict[str, dict[str, Any]] = {
+        "causal mask": {"causal": True},
+        "divide by √d_k": {"causal": True, "scale": False},
+        "positions": {"causal": True, "scale": False, "positions": "sinusoidal"},
+    }
+    for box, setting in settings.items():
         with page.expect_response("**/api/explain"):
             page.get_by_role("checkbox", name=box).click()
         page.wait_for_timeout(100)

@@ -20,6 +20,7 @@ export const TABS = `
 [role="tablist"] { display: flex; flex-wrap: wrap; gap: 4px; }
 [role="tab"] { border: 0; border-bottom: 3px solid transparent; border-radius: 0; background: none; padding: 6px 12px; }
 [role="tab"][aria-selected="true"] { border-bottom-color: var(--accent); font-weight: 600; }
+.save { order: 1; }
 .save button { padding: 1px 8px; font-size: 13px; color: var(--faint); }
 ${PRINTED}`;
 
@@ -28,6 +29,7 @@ body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 var
 main { max-width: 1180px; margin: 0 auto; padding: 14px 18px 28px; }
 h1 { font-size: 20px; line-height: 1.3; margin: 0; overflow-wrap: anywhere; }
 header p { margin: 2px 0 10px; }
+header .save { float: right; margin: 2px 0 0 12px; }
 details { margin-top: 14px; } details ul { margin: 6px 0; padding-left: 20px; }
 `;
 
@@ -105,7 +107,8 @@ export function showRun(main, source, until) {
   let state = within(read(location.hash, start()), info);
   const shown = () => /** @type {AnyElement | null} */ (panel.firstElementChild);
   const name = () => [state.view ?? all[0][0], state.layer, state.head].filter((each) => each !== null).join("-");
-  const row = el("div", { class: "tabs" }, tabs, saveButtons(shown, name));
+  // Before the tabs, so that the key Tab leads from a tab into its view.
+  const row = el("div", { class: "tabs" }, saveButtons(shown, name), tabs);
 
   const draw = () => {
     const current = all.find(([name]) => name === state.view) ?? all[0];
@@ -195,7 +198,8 @@ export function open() {
   const content = manifest();
   const main = document.createElement("main");
   document.body.append(main);
-  main.append(el("header", {}, el("h1", {}, content.title), el("p", { class: "faint" }, content.subtitle)));
+  const header = el("header", {}, el("h1", {}, content.title), el("p", { class: "faint" }, content.subtitle));
+  main.append(header);
   if (content.kind === "trace") {
     const steps = /** @type {AnyElement} */ (document.createElement("regard-steps"));
     steps.source = content.trace;
@@ -206,7 +210,8 @@ export function open() {
       remember(steps.state, false);
     });
     addEventListener("hashchange", again);
-    main.append(steps, el("p", {}, saveButtons(() => steps, () => `steps-${steps.said("step", "all")}`)));
+    header.prepend(saveButtons(() => steps, () => `steps-${steps.said("step", "all")}`));
+    main.append(steps);
     return;
   }
   const source = new EmbeddedRun(content);
