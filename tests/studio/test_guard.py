@@ -203,9 +203,7 @@ def test_a_run_behind_a_link_out_of_the_folder_is_not_listed(tmp_path: Path, fol
         assert client.get(RUNS).json() == []
 
 
-@pytest.mark.parametrize(
-    "name", ["../out", "/tmp/out", "a/b", "..", ".hidden", "", "x" * 81, "a\0"]
-)
+@pytest.mark.parametrize("name", ["../out", "/out", "a/b", "..", ".hidden", "", "x" * 81, "a\0"])
 def test_a_run_is_saved_under_a_plain_name_only(client: Client, name: str) -> None:
     run = client.get(RUNS).json()[0]["id"]
     assert client.post(f"{RUNS}/{run}/save", json={"name": name}).status_code == 400

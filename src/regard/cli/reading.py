@@ -181,33 +181,26 @@ def progress(model: nn.Module) -> Generator[None]:
     >>> with progress(torch.nn.Identity()):
     ...     pass
     """
-    from torch import nn
+    from regard._watch.blocks import each_block
 
-    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
-    blocks = list(max(stacks, key=len, default=[]))
-    if sys.stderr is None or not sys.stderr.isatty() or not blocks:
+    if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
     start = time.monotonic()
     shown = False
 
-    def tell(number: int) -> None:
+    def tell(number: int, total: int) -> None:
         nonlocal shown
         seconds = time.monotonic() - start
         if seconds >= _PATIENCE:
             shown = True
-            line = f"\r\x1b[Klayer {number} of {len(blocks)}, {seconds:.0f} s"
+            line = f"\r\x1b[Klayer {number} of {total}, {seconds:.0f} s"
             print(line, end="", file=sys.stderr, flush=True)
 
-    hooks = [
-        block.register_forward_hook(lambda *_, number=number: tell(number))
-        for number, block in enumerate(blocks, 1)
-    ]
     try:
-        yield
+        with each_block(model, tell):
+            yield
     finally:
-        for hook in hooks:
-            hook.remove()
         if shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from regard import _extras
 
 __all__ = ["need"]
 
@@ -13,16 +14,5 @@ def need(call: str, name: str) -> Any:
 
     >>> need("save()", "json").dumps([1])
     '[1]'
-    >>> need("save()", "no_such_library")
-    Traceback (most recent call last):
-    ImportError: save(): no_such_library must be installed; it is not. pip install "regard[runs]".
     """
-    library = name.partition(".")[0]
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != library:
-            raise  # the library is there, and lacks something itself
-        raise ImportError(
-            f'{call}: {library} must be installed; it is not. pip install "regard[runs]".'
-        ) from None
+    return _extras.need(call, name, "runs")

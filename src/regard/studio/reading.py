@@ -6,8 +6,7 @@ import inspect
 import threading
 import time
 import warnings
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,6 @@ from regard.studio.jobs import Job
 from regard.studio.places import Places
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from regard.models import Loaded
     from regard.run import Run
 
@@ -74,6 +71,10 @@ def read(loaded: Loaded, text: str, cut: Mapping[int, list[int]], job: Job) -> t
     import torch
 
     from regard import See, watch
+    from regard._watch.blocks import each_block
+
+    def told(done: int, total: int) -> None:
+        job.tell(f"Layer {done} of {total}", done, total)
 
     inputs: dict[str, Any] = {**loaded.inputs(text)}
     taken = inspect.signature(loaded.model.forward).parameters
@@ -93,7 +94,7 @@ def read(loaded: Loaded, text: str, cut: Mapping[int, list[int]], job: Job) -> t
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is in run.notes
         start = time.perf_counter()
-        with watching as run, torch.no_grad(), _told(loaded.model, job):
+        with watching as run, torch.no_grad(), each_block(loaded.model, told):
             loaded.model(**inputs)
     return run, time.perf_counter() - start
 
@@ -108,23 +109,3 @@ def keep_levels(run: Run, job: Job) -> None:
         if layer.q is not None and layer.k is not None:
             told = partial(job.tell, words, n, len(run.layers))
             run.layers[name] = build_levels(layer, ("mean",), lambda _, told=told: told())
-
-
-@contextmanager
-def _told(model: nn.Module, job: Job) -> Generator[None]:
-    """Tell the job of every block that is done; a job that is cancelled stops there."""
-    from torch import nn
-
-    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
-    blocks = list(max(stacks, key=len, default=[]))
-    hooks = [
-        block.register_forward_hook(
-            lambda *_, n=number: job.tell(f"Layer {n} of {len(blocks)}", n, len(blocks))
-        )
-        for number, block in enumerate(blocks, 1)
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()

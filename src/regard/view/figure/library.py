@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from regard import _extras
 
 __all__ = ["need", "shown"]
 
@@ -14,15 +15,7 @@ def need(name: str) -> Any:
     >>> need("json").dumps([1])
     '[1]'
     """
-    library = name.partition(".")[0]
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != library:
-            raise  # the library is there, and lacks something itself
-        raise ImportError(
-            f'figure(): {library} must be installed; it is not. pip install "regard[figures]".'
-        ) from None
+    return _extras.need("figure()", name, "figures")
 
 
 def shown(value: object) -> str:

@@ -1,0 +1,28 @@
+"""The libraries that come with an extra of the package, imported when they are needed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__all__ = ["need"]
+
+
+def need(call: str, name: str, extra: str) -> Any:
+    """The module of that name; ImportError in words where it is not installed.
+
+    >>> need("save()", "json", "runs").dumps([1])
+    '[1]'
+    >>> need("save()", "no_such_library", "runs")
+    Traceback (most recent call last):
+    ImportError: save(): no_such_library must be installed; it is not. pip install "regard[runs]".
+    """
+    library = name.partition(".")[0]
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != library:
+            raise  # the library is there, and lacks something itself
+        raise ImportError(
+            f'{call}: {library} must be installed; it is not. pip install "regard[{extra}]".'
+        ) from None
