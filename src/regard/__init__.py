@@ -7,6 +7,7 @@ The rooms, in the order data walks through them:
 - `regard.attention`, `regard.scaled_dot_product_attention`: fast attention that says what it did
 - `regard.weights`, `regard.pooled`: any part of the weights, any time later
 - `regard.backends`: who computes here, and why
+- `regard.nn`: Transformers whose modules read like the formulas
 - `regard.text`: text to tokens, each with its span
 - `regard.models`: a name or a folder to a model and its tokenizer
 - `regard.watch`: any PyTorch model, and where every head of it looked
@@ -25,7 +26,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard import models, reference, run, text, view, worked
+    from regard import models, nn, reference, run, text, view, worked
     from regard._arithmetic import Explanation
     from regard._attention import (
         Backend,
@@ -59,6 +60,7 @@ __all__ = [
     "load",
     "merge",
     "models",
+    "nn",
     "pooled",
     "reference",
     "run",

@@ -1,0 +1,236 @@
+"""What positions do in a model: added to embeddings, turning queries and keys, biasing scores."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn.position import (
+    ALiBi,
+    Learned,
+    NoPosition,
+    Position,
+    RelativeBias,
+    Rotary,
+    Sinusoidal,
+)
+
+__all__ = ["Place", "Positions", "positions_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where the queries and the new keys of one pass stand, worked out once for all layers."""
+
+    cosine: Tensor | None = None  # (1 or B, 1, N, turned width)
+    sine: Tensor | None = None  # the same, with the sign of each number's turn
+    pairing: str = "halves"
+    bias: Tensor | None = None  # (1, H, Nq, Nk), added to the scores
+
+    def turn(self, x: Tensor) -> Tensor:
+        """x (B, H, N, D), each pair of its numbers turned by its angle."""
+        if self.cosine is None or self.sine is None:
+            return x
+        width = self.cosine.shape[-1]
+        if width < x.shape[-1]:
+            return torch.cat([self._turned(x[..., :width]), x[..., width:]], -1)
+        return self._turned(x)
+
+    def _turned(self, x: Tensor) -> Tensor:
+        assert self.cosine is not None
+        assert self.sine is not None
+        if self.pairing == "halves":
+            partner = x.roll(x.shape[-1] // 2, -1)
+        else:
+            partner = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+        return torch.addcmul(x * self.cosine, partner, self.sine)
+
+
+class Positions(nn.Module):
+    """The base: a module for what a position does. By itself it does nothing."""
+
+    def begin(self) -> None:
+        """Set the weights, if there are any, as they begin."""
+
+    def embed(self, positions: Tensor, dtype: torch.dtype) -> Tensor | None:
+        """What is added to the embeddings at `positions` (1 or B, N): (1 or B, N, width)."""
+        return None
+
+    def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
+        """What attention is told of tokens at `positions`, the last of `n_keys` keys."""
+        return Place()
+
+
+class _Sinusoidal(Positions):
+    def __init__(self, position: Sinusoidal, width: int) -> None:
+        super().__init__()
+        self.position, self.width = position, width
+
+    def embed(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        half = (self.width + 1) // 2
+        angles = _angles(positions, self.width, half, self.position.base)
+        waves = (angles.sin(), angles.cos())
+        if self.position.layout == "halves":
+            both = torch.cat([waves[0], waves[1][..., : self.width - half]], -1)
+        else:
+            both = torch.stack(waves, -1).flatten(-2)[..., : self.width]
+        return both.to(dtype)
+
+
+class _Learned(Positions):
+    def __init__(self, position: Learned, width: int) -> None:
+        super().__init__()
+        self.length = position.length
+        self.weight = nn.Parameter(torch.empty(position.length, width))
+        self.begin()
+
+    def begin(self) -> None:
+        nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5)
+
+    def embed(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        self.check(int(positions.max()) + 1 if positions.numel() else 0)
+        return nn.functional.embedding(positions, self.weight)
+
+    def check(self, n_tokens: int) -> None:
+        if n_tokens > self.length:
+            raise ValueError(
+                f"Learned(length={self.length}): there must be at most {self.length} tokens, one "
+                f"for each row of the table; got {n_tokens}. Shorten the text, or make a model of "
+                "greater length."
+            )
+
+
+class _Rotary(Positions):
+    def __init__(self, position: Rotary, width: int) -> None:
+        super().__init__()
+        self.position = position
+        self.width = width if position.width is None else position.width
+        self._tables: tuple[Tensor, Tensor] | None = None
+
+    def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
+        cosine, sine = self._upto(positions, n_keys, dtype)
+        rows = positions if positions.shape[0] > 1 else positions[0]
+        cosine, sine = cosine[rows], sine[rows]  # (N, width) or (B, N, width)
+        if cosine.dim() == 3:
+            cosine, sine = cosine[:, None], sine[:, None]
+        return Place(cosine, sine, self.position.pairing)
+
+    def _upto(self, positions: Tensor, n_keys: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Tables of all angles so far; they grow by doubling, and are no part of the weights."""
+        needed = max(n_keys, int(positions.max()) + 1 if positions.numel() else 1)
+        found = self._tables
+        if (
+            found is None
+            or len(found[0]) < needed
+            or found[0].dtype != dtype
+            or found[0].device != positions.device
+        ):
+            upto = torch.arange(1 << (needed - 1).bit_length(), device=positions.device)
+            angles = _angles(upto, self.width, self.width // 2, self.position.base)
+            cosine, sine = angles.cos(), angles.sin()
+            if self.position.pairing == "halves":
+                found = torch.cat([cosine, cosine], -1), torch.cat([-sine, sine], -1)
+            else:
+                found = (
+                    cosine.repeat_interleave(2, -1),
+                    torch.stack([-sine, sine], -1).flatten(-2),
+                )
+            found = self._tables = found[0].to(dtype), found[1].to(dtype)
+        return found
+
+
+class _ALiBi(Positions):
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.slopes = slopes(heads)
+
+    def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
+        distance = _distances(positions.shape[1], n_keys, positions.device).abs()
+        slope = torch.tensor(self.slopes, dtype=torch.float64, device=positions.device)
+        return Place(bias=(-slope[:, None, None] * distance).to(dtype)[None])
+
+
+class _RelativeBias(Positions):
+    def __init__(self, position: RelativeBias, heads: int) -> None:
+        super().__init__()
+        self.position = position
+        self.weight = nn.Parameter(torch.zeros(position.buckets, heads))
+
+    def begin(self) -> None:
+        nn.init.zeros_(self.weight)
+
+    def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
+        distance = _distances(positions.shape[1], n_keys, positions.device)
+        found = self.weight[self._buckets(distance, causal)]  # (Nq, Nk, H)
+        return Place(bias=found.permute(2, 0, 1)[None])
+
+    def _buckets(self, distance: Tensor, causal: bool) -> Tensor:
+        """The bucket of each distance, query minus key."""
+        count = self.position.buckets if causal else self.position.buckets // 2
+        later = 0 if causal else (distance < 0).long() * count
+        near = distance.clamp(min=0) if causal else distance.abs()
+        exact = count // 2
+        ratio = (near.clamp(min=1).double() / exact).log() / math.log(
+            self.position.distance / exact
+        )
+        far = (exact + (ratio * (count - exact)).long()).clamp(max=count - 1)
+        return later + torch.where(near < exact, near, far)
+
+
+def positions_of(position: Position, *, width: int, heads: int, head_width: int) -> Positions:
+    """The module of a position, in a model of this `width` and with heads of this number and width.
+
+    Raises ValueError where they do not fit together.
+    """
+    match position:
+        case NoPosition():
+            return Positions()
+        case Sinusoidal():
+            return _Sinusoidal(position, width)
+        case Learned():
+            return _Learned(position, width)
+        case ALiBi():
+            return _ALiBi(heads)
+        case RelativeBias():
+            return _RelativeBias(position, heads)
+        case Rotary():
+            turned = head_width if position.width is None else position.width
+            if turned % 2 or turned > head_width:
+                raise ValueError(
+                    "Rotary(): width must be even and at most the head's width of "
+                    f"{head_width}; got {turned}. Numbers are turned in pairs."
+                )
+            return _Rotary(position, head_width)
+        case _:
+            raise TypeError(
+                "position must be a regard.nn.Position, such as Rotary(); got "
+                f"{type(position).__name__}."
+            )
+
+
+def slopes(heads: int) -> list[float]:
+    """The slopes of ALiBi, one a head.
+
+    >>> slopes(4)
+    [0.25, 0.0625, 0.015625, 0.00390625]
+    >>> slopes(3)
+    [0.0625, 0.00390625, 0.25]
+    """
+    below = 1 << (heads.bit_length() - 1)
+    found = [2.0 ** (-8.0 * (h + 1) / below) for h in range(below)]
+    return found + [2.0 ** (-4.0 * (2 * h + 1) / below) for h in range(heads - below)]
+
+
+def _angles(positions: Tensor, width: int, count: int, base: float) -> Tensor:
+    """p·base^(−2i/width) for i < count, in float64."""
+    steps = torch.arange(count, dtype=torch.float64, device=positions.device)
+    return positions.double()[..., None] * base ** (-2.0 * steps / width)
+
+
+def _distances(n_queries: int, n_keys: int, device: torch.device) -> Tensor:
+    """Query minus key, (Nq, Nk), the last query beside the last key."""
+    queries = torch.arange(n_keys - n_queries, n_keys, device=device)
+    return queries[:, None] - torch.arange(n_keys, device=device)

@@ -1,0 +1,356 @@
+"""Attention with its matrices: of one head, and of several."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import torch
+from torch import Tensor, nn
+
+from regard._attention import attention
+from regard.nn._places import Place, positions_of
+from regard.nn._tell import is_heard, tell
+from regard.nn.cache import KeyValues
+from regard.nn.config import Split
+from regard.nn.linear import HeadLinear, Linear
+from regard.nn.position import NoPosition, Position
+from regard.observation import Observation, See
+
+__all__ = ["LowRankValue", "MultiHeadAttention", "SelfAttention"]
+
+Window = tuple[int | None, int | None]
+
+
+class MultiHeadAttention(nn.Module):
+    """[Z₁ … Z_H] W_O with Z_h = softmax(Q_h K_hᵀ / √d_k) V_h, Q = X W_Q, K = Y W_K, V = Y W_V.
+
+    X (B, Nq, width) gives (B, Nq, width). Y is X itself (self-attention), or `context`
+    (B, Nk, context_width) (cross-attention).
+
+    - `heads` H; `kv_heads` (H unless given): query heads share key heads in consecutive groups;
+      1 is multi-query attention
+    - `head_width` d_k, width / H unless given; `value_width` d_v, as d_k unless given
+    - `split`: "whole", every head projects all of X; "slices", head h only its part of X, with
+      matrices of (width/H × d_k)
+    - `value_rank` r: V_h = Y V_down V_up, V_down (context_width × r), V_up (r × d_v)
+    - `output`: without it there is no W_O, and the result is (B, Nq, H·d_v)
+    - `position`: for self-attention that stands alone; a stack sees to it for its layers
+    - `dropout` of the weights, in training
+
+    `w_q.weight` is (H·d_k, width), as PyTorch has it: Q = X W_Q with W_Q its transpose.
+
+    >>> layer = MultiHeadAttention(6, heads=3, kv_heads=1)
+    >>> x = torch.randn(2, 5, 6)
+    >>> layer(x, causal=True).shape
+    torch.Size([2, 5, 6])
+    >>> y, seen = layer(x, context=torch.randn(2, 7, 6), see=See(entropy=True))
+    >>> seen.entropy.shape
+    torch.Size([2, 3, 5])
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        kv_heads: int | None = None,
+        head_width: int | None = None,
+        value_width: int | None = None,
+        context_width: int | None = None,
+        split: Split = "whole",
+        value_rank: int | None = None,
+        bias: bool = True,
+        output: bool = True,
+        position: Position | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if head_width is None:
+            if heads < 1 or width % heads:
+                raise ValueError(
+                    f"MultiHeadAttention(): width must be a multiple of the heads; got {width} and "
+                    f"{heads}. Or give head_width."
+                )
+            head_width = width // heads
+        kv_heads = heads if kv_heads is None else kv_heads
+        value_width = head_width if value_width is None else value_width
+        context_width = width if context_width is None else context_width
+        for name, value in (
+            ("width", width),
+            ("heads", heads),
+            ("kv_heads", kv_heads),
+            ("head_width", head_width),
+            ("value_width", value_width),
+            ("context_width", context_width),
+            ("value_rank", 1 if value_rank is None else value_rank),
+        ):
+            if type(value) is not int or value < 1:
+                raise ValueError(
+                    f"MultiHeadAttention(): {name} must be a whole number of at least 1; "
+                    f"got {value!r}."
+                )
+        if heads % kv_heads:
+            raise ValueError(
+                f"MultiHeadAttention(): kv_heads must divide the {heads} heads; got {kv_heads}."
+            )
+        if split not in ("whole", "slices"):
+            raise ValueError(
+                f"MultiHeadAttention(): split must be 'whole' or 'slices'; got {split!r}."
+            )
+        self.width, self.heads, self.kv_heads = width, heads, kv_heads
+        self.head_width, self.value_width = head_width, value_width
+        self.context_width, self.split = context_width, split
+        self.scale, self.dropout = scale, dropout
+        self.w_q = _projection(width, heads, head_width, split, bias)
+        self.w_k = _projection(context_width, kv_heads, head_width, split, bias)
+        if value_rank is None:
+            self.w_v = _projection(context_width, kv_heads, value_width, split, bias)
+        else:
+            down = _projection(context_width, kv_heads, value_rank, split, False)
+            up = HeadLinear(kv_heads, value_rank, value_width, bias)
+            self.w_v = LowRankValue(down, up)
+        self.w_o = Linear(heads * value_width, width, bias) if output else None
+        position = NoPosition() if position is None else position
+        self.positions = positions_of(position, width=width, heads=heads, head_width=head_width)
+
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        context: Tensor | None = None,
+        *,
+        causal: bool = False,
+        window: Window | None = None,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        lengths: Tensor | None = None,
+        place: Place | None = None,
+        cache: KeyValues | None = None,
+        see: None = None,
+    ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        context: Tensor | None = None,
+        *,
+        causal: bool = False,
+        window: Window | None = None,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        lengths: Tensor | None = None,
+        place: Place | None = None,
+        cache: KeyValues | None = None,
+        see: See,
+    ) -> tuple[Tensor, Observation]: ...
+    def forward(
+        self,
+        x: Tensor,
+        context: Tensor | None = None,
+        *,
+        causal: bool = False,
+        window: Window | None = None,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        lengths: Tensor | None = None,
+        place: Place | None = None,
+        cache: KeyValues | None = None,
+        see: See | None = None,
+    ) -> Tensor | tuple[Tensor, Observation]:
+        """X (B, Nq, width) and what was seen, if asked.
+
+        `causal`, `window`, `mask` (True = may attend, broadcasts to (B, H, Nq, Nk)), `bias`,
+        `lengths` (B,) and `see` mean what they mean for `regard.attention`. `place` is where the
+        tokens stand, by the stack around; `cache` the keys and values so far, to which the new ones
+        are added. With a `context` the cache holds its keys and values, computed once.
+        """
+        self._check(x, context)
+        tell(self, "input", x)
+        q = self._heads(self.w_q(x), self.heads)
+        tell(self, "query", q)
+        if context is not None:
+            tell(self, "context", context)
+            k, v = self._of_context(context, cache)
+        else:
+            k = self._heads(self.w_k(x), self.kv_heads)
+            tell(self, "key", k)
+            v = self._heads(self.w_v(x), self.kv_heads)
+            tell(self, "value", v)
+            if place is None:
+                place = self._own_place(x, cache, causal)
+            if place.cosine is not None and place.sine is not None:
+                tell(self, "cosine", place.cosine)
+                tell(self, "sine", place.sine)
+                q, k = place.turn(q), place.turn(k)
+                tell(self, "turned_query", q)
+                tell(self, "turned_key", k)
+            if cache is not None:
+                k, v = cache.extend(k, v)
+            if place.bias is not None:
+                bias = place.bias if bias is None else place.bias + bias
+        if is_heard():
+            self._tell_masks(q, k, causal, window, mask, bias, lengths)
+        found: Any = attention(  # pyright: ignore[reportCallIssue] -- each see has an overload
+            q,
+            k,
+            v,
+            causal=causal,
+            window=window,
+            mask=mask,
+            bias=bias,
+            lengths=lengths,
+            scale=self.scale,
+            dropout=self.dropout if self.training else 0.0,
+            see=see,  # pyright: ignore[reportArgumentType]
+        )
+        out, seen = (found, None) if isinstance(found, Tensor) else found
+        tell(self, "head_output", out)
+        y = out.transpose(1, 2).flatten(2)  # (B, Nq, H·Dv), as it lies in memory
+        tell(self, "concatenated", y)
+        if self.w_o is not None:
+            y = self.w_o(y)
+            tell(self, "output", y)
+        return y if seen is None else (y, seen)
+
+    def _of_context(self, context: Tensor, cache: KeyValues | None) -> tuple[Tensor, Tensor]:
+        """Keys and values of a context; with a cache they are computed once."""
+        if cache is not None and cache.memory is not None:
+            return cache.memory
+        k = self._heads(self.w_k(context), self.kv_heads)
+        tell(self, "key", k)
+        v = self._heads(self.w_v(context), self.kv_heads)
+        tell(self, "value", v)
+        if cache is not None:
+            cache.memory = k, v
+        return k, v
+
+    def _heads(self, x: Tensor, heads: int) -> Tensor:
+        """(B, N, heads·D) as (B, heads, N, D), copying nothing."""
+        return x.view(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
+
+    def _own_place(self, x: Tensor, cache: KeyValues | None, causal: bool) -> Place:
+        """Where the tokens stand if no stack says so."""
+        first = 0 if cache is None else cache.n_kept
+        upto = first + x.shape[1]
+        positions = torch.arange(first, upto, device=x.device)[None]
+        return self.positions.place(positions, upto, causal, x.dtype)
+
+    def _check(self, x: Tensor, context: Tensor | None) -> None:
+        if x.dim() != 3 or x.shape[2] != self.width:
+            raise ValueError(
+                f"MultiHeadAttention: x must be (B, N, {self.width}); got {tuple(x.shape)}."
+            )
+        if context is not None and (
+            context.dim() != 3
+            or context.shape[2] != self.context_width
+            or context.shape[0] != x.shape[0]
+        ):
+            raise ValueError(
+                f"MultiHeadAttention: context must be (B, N, width) = ({x.shape[0]}, N, "
+                f"{self.context_width}); got {tuple(context.shape)}."
+            )
+
+    def _tell_masks(
+        self,
+        q: Tensor,
+        k: Tensor,
+        causal: bool,
+        window: Window | None,
+        mask: Tensor | None,
+        bias: Tensor | None,
+        lengths: Tensor | None,
+    ) -> None:
+        """Say which keys each query may attend to, (…, Nq, Nk), where that is not all."""
+        n_queries, n_keys = q.shape[2], k.shape[2]
+        key = torch.arange(n_keys, device=q.device)
+        query = torch.arange(n_keys - n_queries, n_keys, device=q.device)[:, None]
+        allowed = torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool, device=q.device)
+        if causal:
+            allowed = allowed & (key <= query)
+        left, right = window or (None, None)
+        if left is not None:
+            allowed = allowed & (key >= query - left)
+        if right is not None:
+            allowed = allowed & (key <= query + right)
+        if mask is not None:
+            allowed = allowed & mask
+        if lengths is not None:
+            allowed = allowed & (key < lengths.to(key.device)[:, None, None, None])
+        if not allowed.all():
+            tell(self, "mask", allowed)
+        if bias is not None:
+            tell(self, "bias", bias)
+
+    def extra_repr(self) -> str:
+        shared = "" if self.kv_heads == self.heads else f", kv_heads={self.kv_heads}"
+        return f"{self.width}, heads={self.heads}{shared}"
+
+
+class SelfAttention(MultiHeadAttention):
+    """softmax(Q Kᵀ / √d_k) V with Q = X W_Q, K = X W_K, V = X W_V: one head, and no W_O.
+
+    X (B, N, width) gives (B, N, d_v): the width of W_V sets the width of the output. `head_width`
+    is d_k, width unless given; `value_width` is d_v, as d_k unless given.
+
+    >>> layer = SelfAttention(4, head_width=2)
+    >>> layer(torch.randn(1, 3, 4)).shape
+    torch.Size([1, 3, 2])
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        head_width: int | None = None,
+        value_width: int | None = None,
+        value_rank: int | None = None,
+        bias: bool = False,
+        position: Position | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(
+            width,
+            1,
+            head_width=head_width,
+            value_width=value_width,
+            value_rank=value_rank,
+            bias=bias,
+            output=False,
+            position=position,
+            scale=scale,
+            dropout=dropout,
+        )
+
+
+class LowRankValue(nn.Module):
+    """V = X V_down V_up, each head for itself: (B, N, width) → (B, N, H·r) → (B, N, H·d_v).
+
+    >>> value = LowRankValue(Linear(6, 2, bias=False), HeadLinear(1, 2, 6, bias=False))
+    >>> value(torch.zeros(1, 5, 6)).shape, sum(p.numel() for p in value.parameters())
+    (torch.Size([1, 5, 6]), 24)
+    """
+
+    def __init__(self, down: Linear | HeadLinear, up: HeadLinear) -> None:
+        super().__init__()
+        self.down, self.up = down, up
+
+    def forward(self, x: Tensor) -> Tensor:
+        narrow = self.down(x)
+        tell(self, "down", narrow)
+        return self.up(narrow)
+
+
+def _projection(
+    width: int, heads: int, head_width: int, split: Split, bias: bool
+) -> Linear | HeadLinear:
+    """The matrix of all heads: of the whole of X, or each head's of its part."""
+    if split == "whole":
+        return Linear(width, heads * head_width, bias)
+    if width % heads:
+        raise ValueError(
+            f"MultiHeadAttention(): split='slices' needs heads that divide the width; got {heads} "
+            f"and {width}."
+        )
+    return HeadLinear(heads, width // heads, head_width, bias)

@@ -1,0 +1,214 @@
+"""The configurations of stacks and models: frozen, checked, saved as JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.nn.described import Described
+from regard.nn.feed_forward import ACTIVATIONS, Activation
+from regard.nn.norm import NormName
+from regard.nn.position import NoPosition, Position
+from regard.nn.residual import PreNorm, Residual
+
+__all__ = [
+    "EncoderModelConfig",
+    "LanguageModelConfig",
+    "MaskedLanguageModelConfig",
+    "SequenceClassifierConfig",
+    "Split",
+    "StackConfig",
+    "TransformerConfig",
+]
+
+Split = Literal["whole", "slices"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackConfig(Described):
+    """What an `Encoder` or a `Decoder` is made of: `layers` layers, all alike.
+
+    - `width` is d_model, `heads` the number of heads; `kv_heads` how many key heads they share, as
+      many as `heads` unless given
+    - `head_width` is d_k, width / heads unless given; `value_width` d_v, as d_k unless given
+    - `split`: "whole", every head projects all of X; "slices", each its own part of X
+    - `value_rank`: V = X V_down V_up by matrices of this rank
+    - `hidden`: the width inside the feed-forward layer, 4 · width unless given
+    - `bias`: do linear maps have one; `attention_bias`: those of attention, as `bias` unless given
+    - `window`: a token sees itself and the window − 1 before it (and after it, in an encoder)
+    - `final_norm`: does a norm end the stack; None: if the arrangement needs it
+
+    >>> config = StackConfig(width=6, heads=3)
+    >>> config.head_width, StackConfig.from_json(config.to_json()) == config
+    (2, True)
+    >>> StackConfig(width=8, heads=3)
+    Traceback (most recent call last):
+    ValueError: StackConfig(): width must be a multiple of the 3 heads; got 8. Or give head_width.
+    """
+
+    width: int
+    heads: int
+    layers: int = 1
+    kv_heads: int = 0
+    head_width: int = 0
+    value_width: int = 0
+    value_rank: int | None = None
+    split: Split = "whole"
+    hidden: int = 0
+    activation: Activation = "gelu"
+    norm: NormName = "layer"
+    norm_eps: float = 1e-5
+    residual: Residual = field(default_factory=PreNorm)
+    position: Position = field(default_factory=NoPosition)
+    bias: bool = True
+    attention_bias: bool | None = None
+    window: int | None = None
+    final_norm: bool | None = None
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._check_count("width", "heads", "layers")
+        self._check_count("kv_heads", "head_width", "value_width", "hidden", least=0)
+        if not self.head_width:
+            if self.width % self.heads:
+                raise self._refuse(
+                    "width", f"a multiple of the {self.heads} heads", "Or give head_width."
+                )
+            object.__setattr__(self, "head_width", self.width // self.heads)
+        for name, usual in (
+            ("kv_heads", self.heads),
+            ("value_width", self.head_width),
+            ("hidden", 4 * self.width),
+        ):
+            if not getattr(self, name):
+                object.__setattr__(self, name, usual)
+        if self.attention_bias is None:
+            object.__setattr__(self, "attention_bias", self.bias)
+        if self.heads % self.kv_heads:
+            raise self._refuse("kv_heads", f"a divisor of the {self.heads} heads")
+        self._check_maybe_count("value_rank", "window")
+        self._check_choice("split", ("whole", "slices"))
+        self._check_choice("activation", tuple(ACTIVATIONS))
+        self._check_choice("norm", ("layer", "rms"))
+        self._check_number("norm_eps", 0.0, math.inf)
+        self._check_number("dropout", 0.0, 1.0)
+        self._check_is("residual", Residual, "PreNorm()")
+        self._check_is("position", Position, "Rotary()")
+        self._check_flag("bias", "attention_bias")
+        if self.final_norm is None:
+            object.__setattr__(self, "final_norm", self.residual.norms_at_end)
+        self._check_flag("final_norm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TokenConfig(StackConfig):
+    """What every model that takes token ids has besides its stack.
+
+    - `vocabulary`: how many tokens there are
+    - `embedding_norm`: is there a norm after the embeddings
+    - `embedding_scale`: are the tokens' rows multiplied by √width
+    """
+
+    vocabulary: int
+    embedding_norm: bool = False
+    embedding_scale: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_count("vocabulary")
+        self._check_flag("embedding_norm", "embedding_scale")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelConfig(_TokenConfig):
+    """A `LanguageModel`: a decoder over `vocabulary` tokens, and a head.
+
+    `tied`: the head's matrix is the embeddings' table. `head_bias`: has the head a bias.
+
+    >>> LanguageModelConfig(vocabulary=11, width=6, heads=3).tied
+    True
+    """
+
+    tied: bool = True
+    head_bias: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_flag("tied", "head_bias")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderModelConfig(_TokenConfig):
+    """An `EncoderModel`: embeddings and an encoder. `segments`: how many kinds of text parts.
+
+    >>> EncoderModelConfig(vocabulary=11, width=6, heads=3).segments
+    0
+    """
+
+    segments: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_count("segments", least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedLanguageModelConfig(EncoderModelConfig):
+    """A `MaskedLanguageModel`: an encoder model, one more layer with a norm, and a head.
+
+    >>> MaskedLanguageModelConfig(vocabulary=11, width=6, heads=3).tied
+    True
+    """
+
+    tied: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_flag("tied")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceClassifierConfig(EncoderModelConfig):
+    """A `SequenceClassifier` into `classes` classes.
+
+    `pooling`: what stands for the sequence, its "first" token's vector or the "mean" of all;
+    `pooler`: does that go through tanh(x W + b) first.
+
+    >>> SequenceClassifierConfig(vocabulary=11, width=6, heads=3, classes=2).pooling
+    'mean'
+    """
+
+    classes: int
+    pooling: Literal["mean", "first"] = "mean"
+    pooler: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_count("classes")
+        self._check_choice("pooling", ("mean", "first"))
+        self._check_flag("pooler")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(_TokenConfig):
+    """A `Transformer`: an encoder of `layers` layers, a decoder of `decoder_layers`, and a head.
+
+    The target has a vocabulary of its own (`target_vocabulary`), unless that is 0: then source and
+    target share one table. `tied`: the head's matrix is the target's table.
+
+    >>> TransformerConfig(vocabulary=11, width=6, heads=3, layers=2).decoder_layers
+    2
+    """
+
+    target_vocabulary: int = 0
+    decoder_layers: int = 0
+    tied: bool = True
+    head_bias: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_count("target_vocabulary", "decoder_layers", least=0)
+        if not self.decoder_layers:
+            object.__setattr__(self, "decoder_layers", self.layers)
+        self._check_flag("tied", "head_bias")

@@ -1,0 +1,104 @@
+"""Token ids to embeddings: what a token means, what part of the text it is in, where it stands."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn._places import positions_of
+from regard.nn._tell import tell
+from regard.nn.config import StackConfig
+from regard.nn.norm import norm_of
+from regard.nn.position import NoPosition
+
+__all__ = ["Embedding"]
+
+
+class Embedding(nn.Module):
+    """X = Norm(tokens[ids]·√width + segments[kinds] + positions), as far as there are such.
+
+    ids (B, N) give (B, N, width).
+
+    >>> layer = Embedding(StackConfig(width=6, heads=3), vocabulary=11)
+    >>> layer(torch.tensor([[1, 10]])).shape
+    torch.Size([1, 2, 6])
+    >>> layer(torch.tensor([[1, 11]]))
+    Traceback (most recent call last):
+    ValueError: Embedding: ids must be from 0 to 10, one of the 11 tokens; got 11.
+    """
+
+    def __init__(
+        self,
+        config: StackConfig,
+        *,
+        vocabulary: int,
+        segments: int = 0,
+        norm: bool = False,
+        scale: bool = False,
+    ) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.scale = math.sqrt(config.width) if scale else 1.0
+        self.tokens = nn.Embedding(vocabulary, config.width)
+        self.segments = nn.Embedding(segments, config.width) if segments else None
+        self.positions = positions_of(
+            config.position if config.position.is_added else NoPosition(),
+            width=config.width,
+            heads=config.heads,
+            head_width=config.head_width,
+        )
+        self.norm = norm_of(config.norm, config.width, config.norm_eps) if norm else None
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self, ids: Tensor, positions: Tensor | None = None, segments: Tensor | None = None
+    ) -> Tensor:
+        """ids (B, N), at `positions` (1 or B, N), from 0 on unless given.
+
+        `segments` (B, N) says what part of the text a token is in, the first unless given.
+        """
+        self.check(ids)
+        if positions is None:
+            positions = torch.arange(ids.shape[1], device=ids.device)[None]
+        tell(self, "ids", ids)
+        x = self.tokens(ids)
+        if self.scale != 1.0:
+            x = x * self.scale
+        tell(self, "tokens", x)
+        if self.segments is not None:
+            kinds = torch.zeros_like(ids) if segments is None else segments
+            _check_ids("segments", kinds, self.segments.num_embeddings, "kinds of parts")
+            part = self.segments(kinds)
+            tell(self, "segments", part)
+            x = x + part
+        elif segments is not None:
+            raise ValueError("Embedding: segments must be left out: the model has none.")
+        added = self.positions.embed(positions, x.dtype)
+        if added is not None:
+            tell(self, "positions", added)
+            x = x + added
+        tell(self, "output", x)
+        if self.norm is not None:
+            x = self.norm(x)
+        return self.dropout(x)
+
+    def check(self, ids: Tensor) -> None:
+        """Raise TypeError or ValueError if these are no ids (B, N) of the vocabulary."""
+        if ids.dim() != 2:
+            raise ValueError(f"Embedding: ids must be (B, N); got {tuple(ids.shape)}.")
+        _check_ids("ids", ids, self.vocabulary, "tokens")
+
+
+def _check_ids(name: str, ids: Tensor, count: int, what: str) -> None:
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"Embedding: {name} must be int64 or int32; got {ids.dtype}.")
+    if torch.compiler.is_compiling() or ids.is_meta or not ids.numel():
+        return
+    low, high = (int(x) for x in ids.aminmax())
+    if low < 0 or high >= count:
+        raise ValueError(
+            f"Embedding: {name} must be from 0 to {count - 1}, one of the {count} {what}; got "
+            f"{low if low < 0 else high}."
+        )

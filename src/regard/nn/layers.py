@@ -1,0 +1,172 @@
+"""The layers of encoder and decoder: attention makes the context, feed-forward refines it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import Tensor, nn
+
+from regard.nn._places import Place
+from regard.nn._tell import tell
+from regard.nn.attention import MultiHeadAttention
+from regard.nn.cache import KeyValues
+from regard.nn.config import StackConfig
+from regard.nn.feed_forward import FeedForward
+from regard.nn.initial import begin
+from regard.nn.norm import norm_of
+from regard.nn.residual import Sublayer
+
+__all__ = ["DecoderLayer", "EncoderLayer"]
+
+
+class EncoderLayer(nn.Module):
+    """h = Norm(X + Attention(X)), Y = Norm(h + FFN(h)), or as `config.residual` arranges it.
+
+    X (B, N, width) gives (B, N, width).
+
+    >>> import torch
+    >>> from regard.nn import PostNorm
+    >>> layer = EncoderLayer(StackConfig(width=6, heads=3, residual=PostNorm()))
+    >>> layer(torch.randn(2, 5, 6), lengths=torch.tensor([5, 4])).shape
+    torch.Size([2, 5, 6])
+    """
+
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.attention = attention_of(config)
+        self.feed_forward = feed_forward_of(config)
+        self.norms = norms_of(config, n_sublayers=2)
+        self.dropout = nn.Dropout(config.dropout)
+        begin(self, config)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        place: Place | None = None,
+    ) -> Tensor:
+        """X (B, N, width). `mask`, True = may attend, fits (B, H, N, N); `lengths` is (B,)."""
+        tell(self, "input", x)
+        window = self.config.window
+        attend = partial(
+            self.attention,
+            window=None if window is None else (window - 1, window - 1),
+            mask=mask,
+            lengths=lengths,
+            place=place,
+        )
+        sublayers = (
+            Sublayer("attention", attend, self.dropout),
+            Sublayer("feed_forward", self.feed_forward, self.dropout),
+        )
+        y = self.config.residual.join(self, x, sublayers, self.norms)
+        tell(self, "output", y)
+        return y
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, then attention to the encoder's output, then feed-forward.
+
+    X (B, N, width) gives (B, N, width). With `cross`, `memory` (B, M, width) is what the encoder
+    made; without, there is no such attention, as in a language model.
+
+    >>> import torch
+    >>> layer = DecoderLayer(StackConfig(width=6, heads=3))
+    >>> layer(torch.randn(2, 5, 6), memory=torch.randn(2, 7, 6)).shape
+    torch.Size([2, 5, 6])
+    """
+
+    def __init__(self, config: StackConfig, *, cross: bool = True) -> None:
+        super().__init__()
+        self.config = config
+        self.attention = attention_of(config)
+        self.cross = attention_of(config) if cross else None
+        self.feed_forward = feed_forward_of(config)
+        self.norms = norms_of(config, n_sublayers=3 if cross else 2)
+        self.dropout = nn.Dropout(config.dropout)
+        begin(self, config)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        memory: Tensor | None = None,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        memory_lengths: Tensor | None = None,
+        place: Place | None = None,
+        cache: KeyValues | None = None,
+    ) -> Tensor:
+        """X (B, N, width): each token sees itself and those before it.
+
+        `mask` and `memory_mask` (True = may attend) broadcast to (B, H, N, keys); `lengths` and
+        `memory_lengths` (B,) count real keys.
+        """
+        if (memory is None) != (self.cross is None):
+            found = "none" if memory is None else "one"
+            wanted = "no memory" if self.cross is None else "a memory (B, M, width)"
+            raise ValueError(
+                f"DecoderLayer: it must be given {wanted}; got {found}. cross= says whether a "
+                "decoder looks at an encoder."
+            )
+        tell(self, "input", x)
+        window = self.config.window if cache is None else cache.window
+        attend = partial(
+            self.attention,
+            causal=True,
+            window=None if window is None else (window - 1, None),
+            mask=mask,
+            lengths=lengths,
+            place=place,
+            cache=cache,
+        )
+        sublayers = [Sublayer("attention", attend, self.dropout)]
+        if self.cross is not None:
+            look = partial(
+                self.cross,
+                context=memory,
+                mask=memory_mask,
+                lengths=memory_lengths,
+                cache=cache,
+            )
+            sublayers.append(Sublayer("cross", look, self.dropout))
+        sublayers.append(Sublayer("feed_forward", self.feed_forward, self.dropout))
+        y = self.config.residual.join(self, x, sublayers, self.norms)
+        tell(self, "output", y)
+        return y
+
+
+def attention_of(config: StackConfig) -> MultiHeadAttention:
+    """The attention of one layer; its stack sees to positions."""
+    return MultiHeadAttention(
+        config.width,
+        config.heads,
+        kv_heads=config.kv_heads,
+        head_width=config.head_width,
+        value_width=config.value_width,
+        split=config.split,
+        value_rank=config.value_rank,
+        bias=bool(config.attention_bias),
+        dropout=config.dropout,
+    )
+
+
+def feed_forward_of(config: StackConfig) -> FeedForward:
+    """The feed-forward part of one layer."""
+    return FeedForward(
+        config.width,
+        hidden=config.hidden,
+        activation=config.activation,
+        bias=config.bias,
+        dropout=config.dropout,
+    )
+
+
+def norms_of(config: StackConfig, n_sublayers: int) -> nn.ModuleList:
+    """The norms of one layer, as many as its arrangement needs."""
+    count = config.residual.n_norms(n_sublayers)
+    return nn.ModuleList(norm_of(config.norm, config.width, config.norm_eps) for _ in range(count))

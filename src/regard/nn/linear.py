@@ -1,0 +1,55 @@
+"""Linear maps: of whole vectors, and of each head's part by itself."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+__all__ = ["HeadLinear", "Linear"]
+
+
+class Linear(nn.Linear):
+    """y = x Wᵀ + b: x (…, width) gives (…, out_width); `weight` (out_width, width), `bias`.
+
+    The same as PyTorch's. Few rows without gradients, as in decoding, take a way of their own,
+    which reads the weights as fast as memory gives them.
+
+    >>> layer = Linear(2, 3, bias=False)
+    >>> layer(torch.zeros(5, 2)).shape
+    torch.Size([5, 3])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight, self.bias)
+
+
+class HeadLinear(nn.Module):
+    """Each head's own map of its own part: y_h = x_h W_hᵀ + b_h.
+
+    x (B, N, H·width) gives (B, N, H·out_width); `weight` (H, out_width, width), `bias`
+    (H, out_width). The same as one block-diagonal matrix.
+
+    >>> layer = HeadLinear(3, 2, 5)
+    >>> layer(torch.zeros(1, 7, 6)).shape, sum(p.numel() for p in layer.parameters())
+    (torch.Size([1, 7, 15]), 45)
+    """
+
+    def __init__(self, heads: int, width: int, out_width: int, bias: bool = True) -> None:
+        super().__init__()
+        self.heads, self.width, self.out_width = heads, width, out_width
+        self.weight = nn.Parameter(torch.empty(heads, out_width, width))
+        self.bias = nn.Parameter(torch.empty(heads, out_width)) if bias else None
+        nn.init.normal_(self.weight, std=width**-0.5)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = x.unflatten(-1, (self.heads, self.width))
+        y = torch.einsum("bnhi,hoi->bnho", parts, self.weight)
+        if self.bias is not None:
+            y = y + self.bias
+        return y.flatten(-2)
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, {self.width} → {self.out_width}, bias={self.bias is not None}"

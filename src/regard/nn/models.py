@@ -1,0 +1,255 @@
+"""Models of one stack: token ids in, vectors, logits or classes out."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.nn._tell import tell
+from regard.nn.cache import Cache
+from regard.nn.config import (
+    EncoderModelConfig,
+    LanguageModelConfig,
+    MaskedLanguageModelConfig,
+    SequenceClassifierConfig,
+)
+from regard.nn.embedding import Embedding
+from regard.nn.initial import begin
+from regard.nn.linear import Linear
+from regard.nn.norm import norm_of
+from regard.nn.stacks import Decoder, Encoder, check_padding, positions_in
+
+__all__ = ["EncoderModel", "LanguageModel", "MaskedLanguageModel", "SequenceClassifier"]
+
+
+class LanguageModel(nn.Module):
+    """The next token: logits = Decoder(Embedding(ids)) W_head, each token from those before it.
+
+    ids (B, N) give (B, N, vocabulary).
+
+    >>> from regard.nn import Rotary
+    >>> config = LanguageModelConfig(vocabulary=11, width=6, heads=3, layers=2, position=Rotary())
+    >>> model = LanguageModel(config)
+    >>> model(torch.tensor([[1, 2, 3, 4, 5]])).shape
+    torch.Size([1, 5, 11])
+    """
+
+    def __init__(self, config: LanguageModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = Embedding(
+            config,
+            vocabulary=config.vocabulary,
+            norm=config.embedding_norm,
+            scale=config.embedding_scale,
+        )
+        self.decoder = Decoder(config, cross=False, adds_position=False)
+        self.head = Linear(config.width, config.vocabulary, config.head_bias)
+        begin(self, config)
+        if config.tied:
+            self.head.weight = self.embedding.tokens.weight
+
+    def forward(
+        self,
+        ids: Tensor,
+        *,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        cache: Cache | None = None,
+        last: bool = False,
+    ) -> Tensor:
+        """The logits (B, N, vocabulary); with `last` those of the last token alone, (B, 1, …).
+
+        `mask` (B, N) says which tokens are real, on either side; `lengths` (B,) how many are, from
+        the left. With a `cache`, ids are the new tokens alone.
+        """
+        x = self.hidden(ids, mask=mask, lengths=lengths, cache=cache)
+        logits = self.head(x[:, -1:] if last else x)
+        tell(self, "logits", logits)
+        return logits
+
+    def hidden(
+        self,
+        ids: Tensor,
+        *,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """The vectors (B, N, width) that the head reads."""
+        self.embedding.check(ids)
+        check_padding("LanguageModel", (ids.shape[0], ids.shape[1]), mask, lengths)
+        if cache is not None:
+            cache.check(ids.shape[0], self.config.layers)
+        positions = new_positions(ids, mask, cache)
+        x = self.embedding(ids, positions)
+        return self.decoder(x, mask=mask, lengths=lengths, positions=positions, cache=cache)
+
+    def new_cache(self, batch: int, window: int | None = None) -> Cache:
+        """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""
+        return self.decoder.new_cache(batch, window)
+
+
+class EncoderModel(nn.Module):
+    """Vectors in context: Encoder(Embedding(ids)).
+
+    ids (B, N) give (B, N, width).
+
+    >>> model = EncoderModel(EncoderModelConfig(vocabulary=11, width=6, heads=3))
+    >>> ids = torch.tensor([[1, 2, 3], [4, 5, 0]])
+    >>> model(ids, lengths=torch.tensor([3, 2])).shape
+    torch.Size([2, 3, 6])
+    >>> model.mean(ids, lengths=torch.tensor([3, 2])).shape
+    torch.Size([2, 6])
+    """
+
+    def __init__(self, config: EncoderModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = Embedding(
+            config,
+            vocabulary=config.vocabulary,
+            segments=config.segments,
+            norm=config.embedding_norm,
+            scale=config.embedding_scale,
+        )
+        self.encoder = Encoder(config, adds_position=False)
+        begin(self, config)
+
+    def forward(
+        self,
+        ids: Tensor,
+        *,
+        segments: Tensor | None = None,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+    ) -> Tensor:
+        """The vectors (B, N, width). `mask` (B, N): which tokens are real; `lengths` (B,)."""
+        self.embedding.check(ids)
+        check_padding("EncoderModel", (ids.shape[0], ids.shape[1]), mask, lengths)
+        positions = positions_in(ids.shape[1], mask, ids.device)
+        x = self.embedding(ids, positions, segments)
+        return self.encoder(x, mask=mask, lengths=lengths, positions=positions)
+
+    def mean(
+        self,
+        ids: Tensor,
+        *,
+        segments: Tensor | None = None,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+    ) -> Tensor:
+        """One vector (B, width) for each sequence: the mean over its real tokens."""
+        x = self(ids, segments=segments, mask=mask, lengths=lengths)
+        return _mean(x, mask, lengths)
+
+
+class MaskedLanguageModel(nn.Module):
+    """The hidden token: logits = Norm(gelu(EncoderModel(ids) W + b)) W_head + b_head.
+
+    ids (B, N), some of them a mask token, give (B, N, vocabulary).
+
+    >>> model = MaskedLanguageModel(MaskedLanguageModelConfig(vocabulary=11, width=6, heads=3))
+    >>> model(torch.tensor([[1, 2, 3]])).shape
+    torch.Size([1, 3, 11])
+    """
+
+    def __init__(self, config: MaskedLanguageModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.body = EncoderModel(config)
+        self.transform = Linear(config.width, config.width)
+        self.norm = norm_of(config.norm, config.width, config.norm_eps)
+        self.head = Linear(config.width, config.vocabulary)
+        begin(self, config)
+        if config.tied:
+            self.head.weight = self.body.embedding.tokens.weight
+
+    def forward(
+        self,
+        ids: Tensor,
+        *,
+        segments: Tensor | None = None,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+    ) -> Tensor:
+        """The logits (B, N, vocabulary). `mask` (B, N): which tokens are real; `lengths` (B,)."""
+        x = self.body(ids, segments=segments, mask=mask, lengths=lengths)
+        x = self.transform(x)
+        tell(self, "transformed", x)
+        x = functional.gelu(x)
+        tell(self, "activated", x)
+        logits = self.head(self.norm(x))
+        tell(self, "logits", logits)
+        return logits
+
+
+class SequenceClassifier(nn.Module):
+    """A class for each sequence: logits = pool(EncoderModel(ids)) W + b.
+
+    ids (B, N) give (B, classes). pool takes the mean of the vectors, or the first one; a pooler
+    then makes tanh(x W + b) of it.
+
+    >>> config = SequenceClassifierConfig(vocabulary=11, width=6, heads=3, classes=2)
+    >>> SequenceClassifier(config)(torch.tensor([[1, 2, 3]])).shape
+    torch.Size([1, 2])
+    """
+
+    def __init__(self, config: SequenceClassifierConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.body = EncoderModel(config)
+        self.pooler = Linear(config.width, config.width) if config.pooler else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.head = Linear(config.width, config.classes)
+        begin(self, config)
+
+    def forward(
+        self,
+        ids: Tensor,
+        *,
+        segments: Tensor | None = None,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+    ) -> Tensor:
+        """The logits (B, classes). `mask` (B, N): which tokens are real; `lengths` (B,)."""
+        x = self.body(ids, segments=segments, mask=mask, lengths=lengths)
+        x = _mean(x, mask, lengths) if self.config.pooling == "mean" else _first(x, mask)
+        tell(self, "pooled", x)
+        if self.pooler is not None:
+            x = self.pooler(x)
+            tell(self, "pooler", x)
+            x = x.tanh()
+            tell(self, "activated", x)
+        logits = self.head(self.dropout(x))
+        tell(self, "logits", logits)
+        return logits
+
+
+def new_positions(ids: Tensor, mask: Tensor | None, cache: Cache | None) -> Tensor:
+    """The positions (1 or B, N) of new tokens, counted over real ones, after those in the cache."""
+    if cache is None:
+        return positions_in(ids.shape[1], mask, ids.device)
+    if mask is None and cache.real is None:
+        return torch.arange(cache.length, cache.length + ids.shape[1], device=ids.device)[None]
+    before = cache.length if cache.real is None else cache.real.sum(1, keepdim=True)
+    real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
+    return (before + real.cumsum(1) - 1).clamp(min=0)
+
+
+def _mean(x: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
+    """The mean over real tokens, (B, width); 0 where there is none."""
+    n = x.shape[1]
+    real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
+    if lengths is not None:
+        real = real & (torch.arange(n, device=x.device) < lengths.to(x.device)[:, None])
+    count = real.sum(1, keepdim=True).clamp(min=1)
+    return x.masked_fill(~real[..., None], 0.0).sum(1) / count
+
+
+def _first(x: Tensor, mask: Tensor | None) -> Tensor:
+    """The vector of the first real token, (B, width)."""
+    if mask is None:
+        return x[:, 0]
+    return x[torch.arange(len(x), device=x.device), mask.long().argmax(1)]

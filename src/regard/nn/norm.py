@@ -1,0 +1,64 @@
+"""Norms: each token's vector brought to one size."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn._tell import tell
+
+__all__ = ["LayerNorm", "NormName", "RMSNorm", "norm_of"]
+
+NormName = Literal["layer", "rms"]
+
+
+class LayerNorm(nn.LayerNorm):
+    """y = (x − mean(x)) / √(variance(x) + ε) · γ + β, over the last axis.
+
+    x (…, width) gives (…, width). γ is `weight`, β is `bias`.
+
+    >>> LayerNorm(2)(torch.tensor([1.0, 3.0])).round(decimals=3).tolist()
+    [-1.0, 1.0]
+    """
+
+    def __init__(self, width: int, eps: float = 1e-5) -> None:
+        super().__init__(width, eps=eps)
+
+    def forward(self, input: Tensor) -> Tensor:
+        tell(self, "input", input)
+        output = super().forward(input)
+        tell(self, "output", output)
+        return output
+
+
+class RMSNorm(nn.Module):
+    """y = x / √(mean(x²) + ε) · γ, over the last axis.
+
+    x (…, width) gives (…, width). γ is `weight`. Sums in float32 at least.
+
+    >>> RMSNorm(2)(torch.tensor([3.0, 4.0]))
+    tensor([0.8485, 1.1314], grad_fn=<MulBackward0>)
+    """
+
+    def __init__(self, width: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        tell(self, "input", x)
+        wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
+        square = wide.square().mean(-1, keepdim=True)
+        output = (wide * (square + self.eps).rsqrt()).to(x.dtype) * self.weight
+        tell(self, "output", output)
+        return output
+
+    def extra_repr(self) -> str:
+        return f"{len(self.weight)}, eps={self.eps}"
+
+
+def norm_of(name: NormName, width: int, eps: float) -> nn.Module:
+    """The norm of this name."""
+    return {"layer": LayerNorm, "rms": RMSNorm}[name](width, eps)

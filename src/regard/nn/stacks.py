@@ -1,0 +1,194 @@
+"""Stacks of layers: what comes in as embeddings goes out as vectors in their context."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn._places import positions_of
+from regard.nn._tell import tell
+from regard.nn.cache import Cache
+from regard.nn.config import StackConfig
+from regard.nn.layers import DecoderLayer, EncoderLayer
+from regard.nn.norm import norm_of
+from regard.nn.position import NoPosition
+
+__all__ = ["Decoder", "Encoder", "check_padding", "positions_in"]
+
+
+class _Stack(nn.Module):
+    """What both stacks have: a position for all layers, the layers, a norm at the end."""
+
+    def __init__(self, config: StackConfig, layers: nn.ModuleList, adds_position: bool) -> None:
+        super().__init__()
+        self.config = config
+        leaves_it = config.position.is_added and not adds_position
+        self.positions = positions_of(
+            NoPosition() if leaves_it else config.position,
+            width=config.width,
+            heads=config.heads,
+            head_width=config.head_width,
+        )
+        self.layers = layers
+        ends = norm_of(config.norm, config.width, config.norm_eps) if config.final_norm else None
+        self.norm = ends
+
+    def _begin(
+        self, x: Tensor, mask: Tensor | None, lengths: Tensor | None, positions: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """x with positions added, if that is asked for, and the positions (1 or B, N)."""
+        _check_input(self, x, mask, lengths)
+        if positions is None:
+            positions = positions_in(x.shape[1], mask, x.device)
+        added = self.positions.embed(positions, x.dtype)
+        if added is not None:
+            tell(self, "input", x)
+            tell(self, "positions", added)
+            x = x + added
+            tell(self, "placed", x)
+        return x, positions
+
+
+class Encoder(_Stack):
+    """`config.layers` encoder layers: every token sees every other.
+
+    X (B, N, width) gives (B, N, width). Positions of every kind are the stack's: with
+    `adds_position=False` those that are added to embeddings are left to whoever makes X.
+
+    >>> encoder = Encoder(StackConfig(width=6, heads=3, layers=2))
+    >>> encoder(torch.randn(2, 5, 6), lengths=torch.tensor([5, 3])).shape
+    torch.Size([2, 5, 6])
+    """
+
+    def __init__(self, config: StackConfig, *, adds_position: bool = True) -> None:
+        layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
+        super().__init__(config, layers, adds_position)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        positions: Tensor | None = None,
+    ) -> Tensor:
+        """X (B, N, width). `mask` (B, N): which tokens are real; `lengths` (B,): how many are.
+
+        `positions` (1 or B, N) are counted from 0 over the real tokens unless given.
+        """
+        x, positions = self._begin(x, mask, lengths, positions)
+        place = self.positions.place(positions, x.shape[1], False, x.dtype)
+        keys = None if mask is None else mask[:, None, None, :]
+        for layer in self.layers:
+            x = layer(x, mask=keys, lengths=lengths, place=place)
+        return x if self.norm is None else self.norm(x)
+
+
+class Decoder(_Stack):
+    """`config.layers` decoder layers: every token sees itself and those before it.
+
+    X (B, N, width) gives (B, N, width). With `cross` each layer also looks at `memory`
+    (B, M, width), what an encoder made.
+
+    >>> decoder = Decoder(StackConfig(width=6, heads=3, layers=2))
+    >>> decoder(torch.randn(2, 5, 6), memory=torch.randn(2, 7, 6)).shape
+    torch.Size([2, 5, 6])
+    """
+
+    def __init__(
+        self, config: StackConfig, *, cross: bool = True, adds_position: bool = True
+    ) -> None:
+        layers = nn.ModuleList(DecoderLayer(config, cross=cross) for _ in range(config.layers))
+        super().__init__(config, layers, adds_position)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        memory: Tensor | None = None,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        memory_lengths: Tensor | None = None,
+        positions: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """X (B, N, width). `mask` (B, N): which tokens are real; `lengths` (B,): how many are.
+
+        `memory_mask` (B, M) and `memory_lengths` (B,) say the same of the memory. With a `cache` x
+        holds the new tokens alone, and the cache takes them in.
+        """
+        keys, n_keys = mask, x.shape[1]
+        if cache is not None:
+            cache.check(x.shape[0], len(self.layers))
+            if lengths is not None:
+                raise ValueError("Decoder: with a cache, give mask (B, N) in place of lengths.")
+            _check_input(self, x, mask, None)
+            first = cache.length
+            counted, keys = cache.advance(x.shape[1], mask)
+            if positions is None:
+                positions = counted
+            if positions is None:
+                positions = torch.arange(first, cache.length, device=x.device)[None]
+            n_keys = cache.length
+            if cache.window is not None:
+                n_keys = min(first, cache.window - 1) + x.shape[1]
+            x, positions = self._begin(x, mask, None, positions)
+        else:
+            x, positions = self._begin(x, mask, lengths, positions)
+        place = self.positions.place(positions, n_keys, True, x.dtype)
+        keys = None if keys is None else keys[:, None, None, :]
+        seen = None if memory_mask is None else memory_mask[:, None, None, :]
+        for n, layer in enumerate(self.layers):
+            x = layer(
+                x,
+                memory=memory,
+                mask=keys,
+                lengths=lengths,
+                memory_mask=seen,
+                memory_lengths=memory_lengths,
+                place=place,
+                cache=None if cache is None else cache.layers[n],
+            )
+        return x if self.norm is None else self.norm(x)
+
+    def new_cache(self, batch: int, window: int | None = None) -> Cache:
+        """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""
+        return Cache(batch, len(self.layers), self.config.window if window is None else window)
+
+
+def positions_in(n: int, mask: Tensor | None, device: torch.device) -> Tensor:
+    """The positions (1 or B, N) of tokens, counted over those that are real.
+
+    >>> positions_in(3, torch.tensor([[False, True, True]]), torch.device("cpu"))
+    tensor([[0, 0, 1]])
+    """
+    if mask is None:
+        return torch.arange(n, device=device)[None]
+    return (mask.cumsum(1) - 1).clamp(min=0)
+
+
+def _check_input(stack: _Stack, x: Tensor, mask: Tensor | None, lengths: Tensor | None) -> None:
+    name = type(stack).__name__
+    if x.dim() != 3 or x.shape[2] != stack.config.width:
+        raise ValueError(
+            f"{name}: x must be (B, N, width) = (B, N, {stack.config.width}); got {tuple(x.shape)}."
+        )
+    check_padding(name, (x.shape[0], x.shape[1]), mask, lengths)
+
+
+def check_padding(
+    name: str, shape: tuple[int, int], mask: Tensor | None, lengths: Tensor | None
+) -> None:
+    """Raise ValueError or TypeError if `mask` or `lengths` do not say which tokens are real."""
+    if mask is not None and mask.dtype != torch.bool:
+        raise TypeError(
+            f"{name}: mask must be bool, True for a real token; got {mask.dtype}. "
+            "Say mask.bool() if 1 is a real token."
+        )
+    if mask is not None and tuple(mask.shape) != shape:
+        raise ValueError(f"{name}: mask must be (B, N) = {shape}; got {tuple(mask.shape)}.")
+    if lengths is not None and tuple(lengths.shape) != shape[:1]:
+        raise ValueError(
+            f"{name}: lengths must be (B,) = ({shape[0]},); got {tuple(lengths.shape)}."
+        )

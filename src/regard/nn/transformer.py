@@ -1,0 +1,143 @@
+"""Encoder and decoder together: one sequence to another."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard.nn._tell import tell
+from regard.nn.cache import Cache
+from regard.nn.config import StackConfig, TransformerConfig
+from regard.nn.embedding import Embedding
+from regard.nn.initial import begin
+from regard.nn.linear import Linear
+from regard.nn.models import new_positions
+from regard.nn.stacks import Decoder, Encoder, check_padding, positions_in
+
+__all__ = ["Transformer"]
+
+
+class Transformer(nn.Module):
+    """logits = Decoder(Embedding(target), Encoder(Embedding(source))) W_head (Vaswani).
+
+    source (B, M) and target (B, N), token ids, give (B, N, vocabulary): token n of the target's
+    logits follow from the whole source, and from the target up to n.
+
+    >>> import torch
+    >>> model = Transformer(TransformerConfig(vocabulary=11, width=6, heads=3, layers=2))
+    >>> model(torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5]])).shape
+    torch.Size([1, 2, 11])
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = self._embedding(config.vocabulary)
+        self.encoder = Encoder(config, adds_position=False)
+        vocabulary = config.target_vocabulary or config.vocabulary
+        self.target_embedding = self._embedding(vocabulary)
+        self.decoder = Decoder(_of_decoder(config), adds_position=False)
+        self.head = Linear(config.width, vocabulary, config.head_bias)
+        begin(self, config)
+        if not config.target_vocabulary:
+            self.target_embedding.tokens.weight = self.embedding.tokens.weight
+        if config.tied:
+            self.head.weight = self.target_embedding.tokens.weight
+
+    def _embedding(self, vocabulary: int) -> Embedding:
+        config = self.config
+        return Embedding(
+            config,
+            vocabulary=vocabulary,
+            norm=config.embedding_norm,
+            scale=config.embedding_scale,
+        )
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        *,
+        source_mask: Tensor | None = None,
+        source_lengths: Tensor | None = None,
+        target_mask: Tensor | None = None,
+        target_lengths: Tensor | None = None,
+    ) -> Tensor:
+        """The logits (B, N, vocabulary).
+
+        Masks (B, tokens) say which tokens are real, `…_lengths` (B,) how many are, from the left.
+        """
+        self.target_embedding.check(target)
+        if target.shape[0] != source.shape[0]:
+            raise ValueError(
+                f"Transformer: target must be of {source.shape[0]} sequences, as source is; got "
+                f"{target.shape[0]}."
+            )
+        memory = self.encode(source, mask=source_mask, lengths=source_lengths)
+        return self.decode(
+            target,
+            memory,
+            mask=target_mask,
+            lengths=target_lengths,
+            memory_mask=source_mask,
+            memory_lengths=source_lengths,
+        )
+
+    def encode(
+        self, source: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
+    ) -> Tensor:
+        """What the encoder makes of the source: (B, M, width)."""
+        self.embedding.check(source)
+        check_padding("Transformer", (source.shape[0], source.shape[1]), mask, lengths)
+        positions = positions_in(source.shape[1], mask, source.device)
+        x = self.embedding(source, positions)
+        return self.encoder(x, mask=mask, lengths=lengths, positions=positions)
+
+    def decode(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        *,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        memory_lengths: Tensor | None = None,
+        cache: Cache | None = None,
+        last: bool = False,
+    ) -> Tensor:
+        """The logits (B, N, vocabulary) of the target; with `last` of its last token alone.
+
+        With a `cache` target holds the new tokens alone, and the memory is looked at once.
+        """
+        self.target_embedding.check(target)
+        check_padding("Transformer", (target.shape[0], target.shape[1]), mask, lengths)
+        if cache is not None:
+            cache.check(target.shape[0], self.config.decoder_layers)
+        positions = new_positions(target, mask, cache)
+        x = self.decoder(
+            self.target_embedding(target, positions),
+            memory=memory,
+            mask=mask,
+            lengths=lengths,
+            memory_mask=memory_mask,
+            memory_lengths=memory_lengths,
+            positions=positions,
+            cache=cache,
+        )
+        logits = self.head(x[:, -1:] if last else x)
+        tell(self, "logits", logits)
+        return logits
+
+    def new_cache(self, batch: int, window: int | None = None) -> Cache:
+        """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""
+        return self.decoder.new_cache(batch, window)
+
+
+def _of_decoder(config: TransformerConfig) -> StackConfig:
+    values: dict[str, Any] = {
+        field.name: getattr(config, field.name) for field in fields(StackConfig)
+    }
+    values["layers"] = config.decoder_layers
+    return StackConfig(**values)
