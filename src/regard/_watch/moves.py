@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,7 +57,7 @@ class Moves:
         for name, module in model.named_modules():
             if not name.rpartition(".")[2].isdigit():
                 continue
-            for part_name, part in module.named_children():
+            for part_name, part in _parts(module):
                 hook = self._hear(name, part_name)
                 self._handles.append(part.register_forward_hook(hook, with_kwargs=True))
 
@@ -131,6 +131,15 @@ def _is_close(a: Tensor | None, b: Tensor | None) -> bool:
     if a is None or b is None or a.shape != b.shape:
         return False
     return bool((a - b).norm() <= _CLOSE * b.norm())
+
+
+def _parts(block: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The parts of a block, those in a list one by one."""
+    for name, part in block.named_children():
+        if isinstance(part, nn.ModuleList):
+            yield from ((f"{name}.{number}", each) for number, each in part.named_children())
+        else:
+            yield name, part
 
 
 def main_tensor(output: Any) -> Tensor | None:

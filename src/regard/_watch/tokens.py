@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from regard.nn import Cache, Transformer
 from regard.text import Token
 
 __all__ = ["Names", "Text", "TokenIds"]
@@ -63,9 +64,10 @@ class Text:
 class TokenIds:
     """The texts that a model is given, by the thread that it runs in."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self, model: nn.Module | None = None, names: Iterable[str] = ()) -> None:
         """`names` are those of the modules of the model."""
         self._has_encoder = any("encoder" in name.split(".") for name in names)
+        self._is_ours = isinstance(model, Transformer)
         self._local = threading.local()
         self._lock = threading.Lock()
         self._sequences = 0
@@ -74,7 +76,12 @@ class TokenIds:
 
     def take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Look for ids among the arguments of one forward pass."""
-        own = kwargs.get("input_ids", next((x for x in args if isinstance(x, Tensor)), None))
+        decoder = kwargs.get("decoder_input_ids")
+        if self._is_ours:
+            given = dict(zip(("source", "target"), args, strict=False)) | kwargs
+            own, decoder = given.get("source"), given.get("target")
+        else:
+            own = kwargs.get("input_ids", next((x for x in args if isinstance(x, Tensor)), None))
         grows = _has_past(kwargs)
         text = self.current if grows else None
         with self._lock:
@@ -85,7 +92,7 @@ class TokenIds:
                 self._sequences += 0 if ids is None else len(ids)
             self._local.text = self.last = text
         text.grows = grows
-        text.take(own, kwargs.get("decoder_input_ids"))
+        text.take(own, decoder)
 
     @property
     def current(self) -> Text | None:
@@ -111,6 +118,9 @@ def _ids(given: Any) -> Tensor | None:
 
 
 def _has_past(kwargs: dict[str, Any]) -> bool:
+    cache = kwargs.get("cache")
+    if isinstance(cache, Cache):
+        return cache.length > 0
     past = kwargs.get("past_key_values")
     length = getattr(past, "get_seq_length", None)
     return past is not None and (length is None or int(length()) > 0)

@@ -67,7 +67,7 @@ class Watching(AbstractContextManager[Run]):
         self._copies = Copies()
         names = {name for name, _ in model.named_modules(remove_duplicate=False)}
         cuts.check_names({name or type(model).__name__ for name in names})
-        self._ids = TokenIds(names)
+        self._ids = TokenIds(model, names)
         self._pass = _Pass()
         self._records: list[Record] = []  # in the order of computation
         self._latest: dict[str, dict[int, Record]] = {}  # of each module, by the nth call in a pass

@@ -1,0 +1,123 @@
+"""watch on the modules of regard.nn: every attention by name, generation, cuts, and moves."""
+
+import pytest
+import torch
+
+import regard
+from regard import reference
+from regard.nn import (
+    ALiBi,
+    Cache,
+    LanguageModel,
+    LanguageModelConfig,
+    Learned,
+    NotesNorm,
+    PostNorm,
+    PreNorm,
+    Rotary,
+    Transformer,
+    TransformerConfig,
+)
+from regard.nn._tell import listening
+
+SEE = regard.See(entropy=True, top=3)
+
+
+def language_model(**options):
+    torch.manual_seed(0)
+    config = {"vocabulary": 31, "width": 15, "heads": 3, "kv_heads": 1, "layers": 2}
+    return LanguageModel(LanguageModelConfig(**config | options)).eval()
+
+
+def transformer():
+    torch.manual_seed(0)
+    config = TransformerConfig(vocabulary=31, width=15, heads=3, layers=2, position=Learned(11))
+    return Transformer(config).eval()
+
+
+def some_ids(*shape):
+    return torch.randint(31, shape, generator=torch.Generator().manual_seed(1))
+
+
+@torch.no_grad()
+def test_every_attention_of_a_transformer_is_seen_by_name_and_is_exact():
+    model, source, target = transformer(), some_ids(2, 7), some_ids(2, 5)
+    lengths = torch.tensor([7, 4])
+    blind = model(source, target, source_lengths=lengths)
+    with regard.watch(model, SEE, keep=("q", "k", "v", "output")) as run:
+        watched = model(source, target, source_lengths=lengths)
+    assert torch.equal(watched, blind)
+    encoder = [f"encoder.layers.{n}.attention" for n in range(2)]
+    decoder = [f"decoder.layers.{n}.{part}" for n in range(2) for part in ("attention", "cross")]
+    assert list(run.layers) == encoder + decoder
+    assert [layer.cross for layer in run.layers.values()] == [False] * 2 + [False, True] * 2
+    for name, layer in run.layers.items():
+        truth = reference.attention(
+            layer.q.double().numpy(),
+            layer.k.double().numpy(),
+            layer.v.double().numpy(),
+            causal=name in decoder[::2],
+            lengths=None if name in decoder[::2] else lengths.numpy(),
+        )
+        entropy = torch.from_numpy(reference.entropy(truth.weights))
+        torch.testing.assert_close(layer.entropy.double(), entropy, rtol=1e-5, atol=1e-5)
+        output = torch.from_numpy(truth.output)
+        torch.testing.assert_close(layer.output.double(), output, rtol=5e-6, atol=1e-5)
+
+
+class Brackets:
+    def decode(self, ids, **_):
+        return "".join(f"<{i}>" for i in ids)
+
+
+@torch.no_grad()
+def test_source_and_target_of_a_transformer_give_their_own_tokens():
+    model, source, target = transformer(), some_ids(1, 7), some_ids(1, 5)
+    with regard.watch(model, SEE, tokenizer=Brackets()) as run:
+        model(source, target=target)
+    assert torch.equal(run.token_ids, source)
+    named = run.layers["decoder.layers.0.attention"].tokens
+    assert [token.text for token in named[0]] == [f"<{i}>" for i in target[0].tolist()]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("position", [Rotary(width=4), ALiBi(), Learned(11)], ids=str)
+def test_generation_with_a_cache_is_seen_as_one_pass(position):
+    model, ids = language_model(position=position), some_ids(2, 11)
+    with regard.watch(model, SEE) as whole:
+        model(ids)
+    with regard.watch(model, SEE) as run:
+        cache = model.new_cache(2)
+        for start, end in ((0, 5), (5, 6), (6, 7), (7, 11)):
+            model(ids[:, start:end], cache=cache)
+    assert isinstance(cache, Cache)
+    assert torch.equal(run.token_ids, ids)
+    for name, layer in whole.layers.items():
+        torch.testing.assert_close(run.layers[name].entropy, layer.entropy)
+        assert run.layers[name].shape == (2, 3, 11, 11)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@pytest.mark.parametrize("residual", [PostNorm(), PreNorm(), NotesNorm()], ids=str)
+def test_where_attention_leaves_a_token_is_what_the_layer_says(residual, norm):
+    model, ids = language_model(residual=residual, norm=norm, position=Rotary(width=4)), some_ids(1, 7)
+    with listening(model) as told, regard.watch(model, SEE, keep=("vectors",)) as run:
+        model(ids)
+    step = {"PostNorm": "norms.0 output", "PreNorm": " attention.residual"}.get(
+        type(residual).__name__, "attention output"
+    )
+    part, name = step.split(" ")
+    for n in range(2):
+        path = f"decoder.layers.{n}" + (f".{part}" if part else "")
+        (said,) = [x.tensor for x in told if x.path == path and x.name == name]
+        torch.testing.assert_close(run.between[f"decoder.layers.{n}"], said)
+
+
+@torch.no_grad()
+def test_a_cut_head_gives_what_a_head_of_zeros_gives():
+    model, ids = language_model(position=Rotary(width=4)), some_ids(2, 7)
+    with regard.watch(model, SEE, cut={1: [2]}):
+        cut = model(ids)
+    model.decoder.layers[1].attention.w_o.weight[:, 10:15] = 0.0
+    torch.testing.assert_close(cut, model(ids))
