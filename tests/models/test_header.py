@@ -15,8 +15,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save, save_file
 
 from models.folders import file_of
+from regard._checkpoint.header import LONGEST_HEADER, read_header
 from regard.models import CheckpointError
-from regard.models.header import LONGEST_HEADER, read_header
 
 
 def place(

@@ -7,16 +7,17 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard._checkpoint.errors import CheckpointError, listed, plain
+from regard._checkpoint.folder import read_checkpoint
+from regard._checkpoint.weights import read_tensors
 from regard.models.build import build, prepare
 from regard.models.config import read_config
-from regard.models.errors import CheckpointError, listed, plain, require
 from regard.models.fetch import BUILT_IN, fetch
-from regard.models.folder import read_checkpoint
 from regard.models.hub import from_hub
 from regard.models.loaded import Loaded
+from regard.models.packages import require
 from regard.models.progress import working
 from regard.models.tokenizer import read_tokenizer
-from regard.models.weights import read_tensors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -51,8 +52,8 @@ def load(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     load(folder)
     Traceback (most recent call last):
-    regard.models.errors.CheckpointError: load(): ... must hold config.json; got none. Is it a model
-    folder? model.save_pretrained(folder) writes one.
+    regard._checkpoint.errors.CheckpointError: load(): ... must hold config.json; got none. Is it a
+    model folder? model.save_pretrained(folder) writes one.
     """
     try:
         name = os.fsdecode(name_or_path)
@@ -105,10 +106,12 @@ def _read(folder: Path, name: str, allow_not_finite: bool, progress: bool | None
         warnings.warn(f"load(): {plain(folder)}: {notes[0]}.", UserWarning, stacklevel=3)
     checkpoint = read_checkpoint(folder)
     require(*_NEEDED)
+    import torch
+
     with working(f"Loading {plain(name)}", progress):
         tokenizer = read_tokenizer(folder)
         plan = prepare(folder, config, checkpoint)
-        tensors = read_tensors(checkpoint, allow_not_finite=allow_not_finite)
+        tensors = read_tensors(checkpoint, dtype=torch.float32, allow_not_finite=allow_not_finite)
         model, more = build(plan, tensors)
     return Loaded(
         name=name,

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.models.errors import CheckpointError, listed, plain
-from regard.models.folder import Checkpoint
+from regard._checkpoint.errors import CheckpointError, listed, plain
+from regard._checkpoint.folder import Checkpoint
+from regard._checkpoint.outline import too_large, within
 from regard.models.quiet import quiet
 
 if TYPE_CHECKING:
@@ -65,64 +65,30 @@ def prepare(folder: Path, config: dict[str, Any], checkpoint: Checkpoint) -> Pla
     """What will be built, before any weight is read. Refuses a config far larger than its weights,
     as soon as the outline of the model, which has no numbers in it, outgrows them.
 
-    >>> from regard.models.folder import Checkpoint
+    >>> from regard._checkpoint.folder import Checkpoint
     >>> folder = Path("folder")
     >>> prepare(folder, {"model_type": "no_such"}, Checkpoint(folder, {}))
     Traceback (most recent call last):
-    regard.models.errors.CheckpointError: load(): folder/config.json must have a model_type that
-    transformers ... knows; got no_such. Update transformers, or use another model.
+    regard._checkpoint.errors.CheckpointError: load(): folder/config.json must have a model_type
+    that transformers ... knows; got no_such. Update transformers, or use another model.
     """
     import torch
 
     plan = Plan(folder, config, checkpoint.names)
     _refuse_long_table(plan, config)
     buildable = "describe a model that can be built"
+    most, room = 4 * len(checkpoint.names) + _TENSORS, 2 * checkpoint.count + _ROOM
     with (
         _in_words(plan.file, buildable),
         quiet(),
         torch.device("meta"),
-        _within(plan.file, checkpoint),
+        within(plan.file, checkpoint, tensors=most, numbers=room),
     ):
         skeleton = plan.kind(plan.config, **plan.arguments)
     wanted = sum(part.numel() for part in (*skeleton.parameters(), *skeleton.buffers()))
-    if wanted > 2 * checkpoint.count + _ROOM:
-        raise _too_large(plan.file, checkpoint.count, "numbers", f"{wanted:,}")
+    if wanted > room:
+        raise too_large(plan.file, checkpoint.count, "numbers", f"{wanted:,}")
     return plan
-
-
-@contextlib.contextmanager
-def _within(file: Path, checkpoint: Checkpoint) -> Generator[None]:
-    """Refuse a model that is being built in this thread once it has far more than its weights."""
-    from torch.nn.modules.module import register_module_parameter_registration_hook
-
-    names, thread = len(checkpoint.names), threading.get_ident()
-    most, room = 4 * names + _TENSORS, 2 * checkpoint.count + _ROOM
-    tensors = numbers = 0
-
-    def count(module: object, name: str, parameter: Tensor | None) -> None:
-        nonlocal tensors, numbers
-        if parameter is None or threading.get_ident() != thread:
-            return
-        tensors, numbers = tensors + 1, numbers + parameter.numel()
-        if tensors > most:
-            raise _too_large(file, names, "tensors", f"more than {most:,}")
-        if numbers > room:
-            raise _too_large(file, checkpoint.count, "numbers", f"more than {room:,}")
-
-    handle = register_module_parameter_registration_hook(count)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-def _too_large(file: Path, held: int, of_what: str, found: str) -> CheckpointError:
-    return CheckpointError(
-        file,
-        f"describe a model of about the {held:,} {of_what} that the folder holds",
-        f"one of {found}",
-        "Copy the folder again, whole.",
-    )
 
 
 def _refuse_long_table(plan: Plan, config: dict[str, Any]) -> None:
@@ -149,7 +115,7 @@ def build(plan: Plan, tensors: dict[str, Tensor]) -> tuple[PreTrainedModel, list
     missing, left over or of another shape is listed in one CheckpointError.
 
     >>> from transformers import BertConfig, BertModel
-    >>> from regard.models.folder import Checkpoint
+    >>> from regard._checkpoint.folder import Checkpoint
     >>> small = BertConfig(vocab_size=7, hidden_size=6, num_hidden_layers=1,
     ...                    num_attention_heads=2, intermediate_size=5)
     >>> weights = BertModel(small).state_dict()
@@ -157,8 +123,8 @@ def build(plan: Plan, tensors: dict[str, Tensor]) -> tuple[PreTrainedModel, list
     >>> del weights["embeddings.word_embeddings.weight"]
     >>> build(plan, weights)
     Traceback (most recent call last):
-    regard.models.errors.CheckpointError: load(): folder must hold exactly the tensors of BertModel;
-    got missing: embeddings.word_embeddings.weight. Copy the folder again, whole, ...
+    regard._checkpoint.errors.CheckpointError: load(): folder must hold exactly the tensors of
+    BertModel; got missing: embeddings.word_embeddings.weight. Copy the folder again, whole, ...
     """
     import torch
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from regard.models.errors import CheckpointError, listed, plain
-from regard.models.folder import own_file
-from regard.models.strict_json import read_object
+from regard._checkpoint.errors import CheckpointError, listed, plain
+from regard._checkpoint.folder import own_file
+from regard._checkpoint.strict_json import read_object
 
 __all__ = ["read_config", "refuse_code"]
 
@@ -51,7 +51,7 @@ def read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
     ...     _ = path.write_text('{"model_type": "bert", "auto_map": {"AutoModel": "evil.Model"}}')
     ...     read_config(Path(folder))
     Traceback (most recent call last):
-    regard.models.errors.CheckpointError: load(): ...config.json must describe a model that
+    regard._checkpoint.errors.CheckpointError: load(): ...config.json must describe a model that
     transformers itself has; got auto_map, which asks for code of its own to be run. A model folder
     is data here: use a model without it.
     """

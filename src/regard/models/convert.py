@@ -6,7 +6,7 @@ import contextlib
 import io
 from pathlib import Path
 
-from regard.models.errors import require
+from regard.models.packages import require
 from regard.models.quiet import quiet
 
 __all__ = ["convert"]

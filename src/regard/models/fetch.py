@@ -18,8 +18,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard._checkpoint.errors import CheckpointError, plain
 from regard.models.convert import convert
-from regard.models.errors import CheckpointError, plain
 from regard.models.progress import working
 from regard.models.unpack import check_hash, unpack
 
@@ -92,8 +92,8 @@ def fetch(name: str, progress: bool | None = None) -> Path:
 
     >>> fetch("gpt-5")
     Traceback (most recent call last):
-    regard.models.errors.CheckpointError: load(): gpt-5 must be the name of a built-in model; got
-    another one. The built-in models are minilm and smollm2.
+    regard._checkpoint.errors.CheckpointError: load(): gpt-5 must be the name of a built-in model;
+    got another one. The built-in models are minilm and smollm2.
     """
     if name not in BUILT_IN:
         raise CheckpointError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from regard.models.errors import CheckpointError, plain
+from regard._checkpoint.errors import CheckpointError, plain
 from regard.models.progress import working
 from regard.models.quiet import quiet
 
@@ -27,7 +27,7 @@ def from_hub(name: str, progress: bool | None = None) -> Path:
 
     >>> from_hub("./no/such/folder")
     Traceback (most recent call last):
-    regard.models.errors.CheckpointError: load(): ./no/such/folder must be a folder, minilm,
+    regard._checkpoint.errors.CheckpointError: load(): ./no/such/folder must be a folder, minilm,
     smollm2, or the id of a model on the Hub; got none of these. See that the folder exists.
     """
     expected = "be a folder, minilm, smollm2, or the id of a model on the Hub"

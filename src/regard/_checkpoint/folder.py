@@ -1,4 +1,4 @@
-"""A model folder in the Hugging Face layout: which of its files are read, and what they hold.
+"""A model folder: which of its files are read, and what they hold.
 
 Only what has a known name is ever opened. Weights are safetensors files and nothing else: a pickle
 is a program, and loading one runs it.
@@ -10,9 +10,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.models.errors import CheckpointError, listed, plain
-from regard.models.header import Entry, read_header
-from regard.models.strict_json import read_object
+from regard._checkpoint.errors import CheckpointError, listed, plain
+from regard._checkpoint.header import Entry, read_header
+from regard._checkpoint.strict_json import read_object
 
 __all__ = ["Checkpoint", "own_file", "read_checkpoint"]
 
@@ -51,7 +51,7 @@ def own_file(folder: Path, name: str) -> Path | None:
     ...     Path(folder, "config.json").symlink_to("..")
     ...     own_file(Path(folder), "config.json")
     Traceback (most recent call last):
-    regard.models.errors.CheckpointError: load(): ...config.json must be a file of the folder
+    regard._checkpoint.errors.CheckpointError: load(): ...config.json must be a file of the folder
     itself; got a link that leads out of it. Put the file itself into the folder.
     """
     path = folder / name
@@ -82,15 +82,17 @@ def own_file(folder: Path, name: str) -> Path | None:
     return target
 
 
-def read_checkpoint(folder: Path) -> Checkpoint:
+def read_checkpoint(folder: Path, saver: str = "model.save_pretrained(folder)") -> Checkpoint:
     """The weights of a folder: `model.safetensors`, or the shards that its index names.
+
+    `saver` is the call that writes such a folder, for what an error says to do.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "pytorch_model.bin").write_bytes(b"")
     ...     read_checkpoint(Path(folder))
     Traceback (most recent call last):
-    regard.models.errors.CheckpointError: load(): ... must hold model.safetensors; got only
+    regard._checkpoint.errors.CheckpointError: load(): ... must hold model.safetensors; got only
     pytorch_model.bin. These are pickles: programs, which are never run here. Save the model once
     more where you trust it, with model.save_pretrained(folder), which writes safetensors.
     """
@@ -112,13 +114,13 @@ def read_checkpoint(folder: Path) -> Checkpoint:
             f"hold {SINGLE}",
             f"only {listed(pickles)}",
             "These are pickles: programs, which are never run here. Save the model once more where "
-            "you trust it, with model.save_pretrained(folder), which writes safetensors.",
+            f"you trust it, with {saver}, which writes safetensors.",
         )
     raise CheckpointError(
         folder,
         f"hold {SINGLE} or {INDEX}",
         listed(names) or "an empty folder",
-        "Is it a model folder? model.save_pretrained(folder) writes one.",
+        f"Is it a model folder? {saver} writes one.",
     )
 
 

@@ -1,12 +1,11 @@
-"""What is said when a model cannot be trusted, or a package is missing."""
+"""What is said when a model cannot be trusted."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["CheckpointError", "is_from_rust", "listed", "plain", "require"]
+__all__ = ["CheckpointError", "is_from_rust", "listed", "plain"]
 
 _LONGEST_NAME = 120
 _MOST_NAMES = 50
@@ -29,19 +28,21 @@ class CheckpointError(ValueError):
         found: str,
         next_step: str,
         tensor: str | None = None,
+        call: str = "load()",
     ) -> None:
         self.file = str(file)
         self.expected = expected
         self.found = found
         self.next_step = next_step
         self.tensor = tensor
-        super().__init__(self.file, expected, found, next_step, tensor)
+        self.call = call
+        super().__init__(self.file, expected, found, next_step, tensor, call)
 
     def __str__(self) -> str:
         place = plain(self.file, longest=10_000)
         if self.tensor is not None:
             place = f"tensor {plain(self.tensor)} in {place}"
-        return f"load(): {place} must {self.expected}; got {self.found}. {self.next_step}"
+        return f"{self.call}: {place} must {self.expected}; got {self.found}. {self.next_step}"
 
 
 def plain(name: object, longest: int = _LONGEST_NAME) -> str:
@@ -76,25 +77,3 @@ def is_from_rust(error: BaseException) -> bool:
     (True, False)
     """
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
-
-
-def require(*packages: str) -> None:
-    """Import the packages that loading a model needs. Raises ImportError that says how to get them.
-
-    >>> require("json")
-    >>> require("no_such_package")
-    Traceback (most recent call last):
-    ImportError: load() needs the package no_such_package, which is not installed here.
-    Install it: pip install "regard[models]"
-    """
-    for package in packages:
-        try:
-            importlib.import_module(package)
-        except ModuleNotFoundError as error:
-            if error.name is None or error.name.partition(".")[0] != package:
-                raise
-            raise ImportError(
-                f"load() needs the package {package}, which is not installed here. "
-                'Install it: pip install "regard[models]"',
-                name=package,
-            ) from None

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from regard.models.errors import CheckpointError, listed, plain
-from regard.models.strict_json import parse_object
+from regard._checkpoint.errors import CheckpointError, listed, plain
+from regard._checkpoint.strict_json import parse_object
 
 __all__ = ["LONGEST_HEADER", "Entry", "read_header"]
 
@@ -63,8 +63,9 @@ def read_header(path: str | Path) -> dict[str, Entry]:
     ...     _ = path.write_bytes(path.read_bytes()[:-1])
     ...     read_header(path)
     Traceback (most recent call last):
-    regard.models.errors.CheckpointError: load(): tensor w in ...model.safetensors must end within
-    the file's 7 bytes of numbers; got an end at 8. Copy the file again from where it came from.
+    regard._checkpoint.errors.CheckpointError: load(): tensor w in ...model.safetensors must end
+    within the file's 7 bytes of numbers; got an end at 8. Copy the file again from where it came
+    from.
     """
     path = Path(path)
     try:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from regard.models.errors import CheckpointError, plain
+from regard._checkpoint.errors import CheckpointError, plain
 
 __all__ = ["parse_object", "read_object"]
 
@@ -31,8 +31,8 @@ def parse_object(content: bytes, file: str | Path, what: str = "be") -> dict[str
     {'a': 1}
     >>> parse_object(b'{"a": 1, "a": 2}', "config.json")
     Traceback (most recent call last):
-    regard.models.errors.CheckpointError: load(): config.json must be a JSON object with each key
-    once; got 'a' twice. Remove one of the two.
+    regard._checkpoint.errors.CheckpointError: load(): config.json must be a JSON object with each
+    key once; got 'a' twice. Remove one of the two.
     """
     again = "Copy the file again from where it came from."
     try:

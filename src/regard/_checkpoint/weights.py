@@ -1,34 +1,36 @@
-"""The numbers of a checkpoint whose headers have been checked: as float32, and finite."""
+"""The numbers of a checkpoint whose headers have been checked: finite, in float32 if asked."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regard.models.errors import CheckpointError, is_from_rust, listed, plain
-from regard.models.folder import Checkpoint
+from regard._checkpoint.errors import CheckpointError, is_from_rust, listed, plain
+from regard._checkpoint.folder import Checkpoint
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 __all__ = ["read_tensors"]
 
 
-def read_tensors(checkpoint: Checkpoint, *, allow_not_finite: bool = False) -> dict[str, Tensor]:
-    """All tensors by name; those of floating point in float32.
+def read_tensors(
+    checkpoint: Checkpoint, *, dtype: torch.dtype | None = None, allow_not_finite: bool = False
+) -> dict[str, Tensor]:
+    """All tensors by name; those of floating point as `dtype`, if there is one, else as they are.
 
     They are copies: what happens to the files later does not reach them.
 
     >>> import tempfile, torch
     >>> from pathlib import Path
     >>> from safetensors.torch import save_file
-    >>> from regard.models.folder import read_checkpoint
+    >>> from regard._checkpoint.folder import read_checkpoint
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     weights = {"w": torch.tensor([1.0, 2.0], dtype=torch.bfloat16)}
     ...     save_file(weights, Path(folder, "model.safetensors"))
-    ...     read_tensors(read_checkpoint(Path(folder)))
+    ...     read_tensors(read_checkpoint(Path(folder)), dtype=torch.float32)
     {'w': tensor([1., 2.])}
     """
-    import torch
     from safetensors import safe_open
 
     found: dict[str, Tensor] = {}
@@ -47,7 +49,7 @@ def read_tensors(checkpoint: Checkpoint, *, allow_not_finite: bool = False) -> d
                             tensor=name,
                         )
                     if tensor.is_floating_point():
-                        tensor = tensor.to(torch.float32, copy=True)
+                        tensor = tensor.to(dtype or tensor.dtype, copy=True)
                         if not allow_not_finite and not _is_finite(tensor):
                             bad.append(f"{plain(name)} in {path.name}")
                     else:
@@ -67,7 +69,7 @@ def read_tensors(checkpoint: Checkpoint, *, allow_not_finite: bool = False) -> d
     if bad:
         raise CheckpointError(
             checkpoint.folder,
-            "have finite weights in float32",
+            f"have finite weights{_in(dtype)}",
             f"NaN or infinity in {listed(bad)}",
             "The model would compute NaN. Load with allow_not_finite=True to look at it all the "
             "same.",
@@ -82,3 +84,7 @@ def _is_finite(tensor: Tensor) -> bool:
         return True
     smallest, largest = tensor.aminmax()
     return bool(smallest.isfinite() and largest.isfinite())
+
+
+def _in(dtype: torch.dtype | None) -> str:
+    return "" if dtype is None else f" in {str(dtype).removeprefix('torch.')}"

@@ -1,0 +1,120 @@
+"""A folder written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+
+__all__ = ["left_over", "replacing"]
+
+
+@contextlib.contextmanager
+def replacing(target: Path) -> Generator[Path]:
+    """Inside the `with` an empty folder to write to, which takes the place of `target` at its end.
+
+    It is complete, and on the disk, before it does so. A crash leaves the old folder or the new
+    one; between the two renames the old one has a name beside the folder, see `left_over`. What a
+    crash left there is cleared by the next time. An error inside the `with` leaves all as it was.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with replacing(Path(place, "one")) as new:
+    ...         _ = (new / "note.txt").write_text("written")
+    ...     [path.name for path in Path(place, "one").iterdir()]
+    ['note.txt']
+    """
+    target = target.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    new = _beside(target, f"{secrets.token_hex(8)}.tmp")
+    try:
+        new.mkdir()
+        with _in_use(new):
+            yield new
+            for file in new.iterdir():
+                _sync(file)
+            _sync(new)
+            _replace(target, new)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+
+
+def left_over(target: Path) -> Path | None:
+    """The old folder, if a crash between the two renames left nothing else.
+
+    >>> left_over(Path("no such folder")) is None
+    True
+    """
+    old = _beside(target.resolve(), "old")
+    return old if old.is_dir() and not target.exists() else None
+
+
+def _replace(target: Path, new: Path) -> None:
+    old = _beside(target, "old")
+    if target.exists():
+        _discard(old)  # from a crash, after which the folder was whole again
+        target.rename(old)
+        try:
+            new.rename(target)
+        except BaseException:
+            old.rename(target)
+            raise
+    else:
+        new.rename(target)
+    _sync(target.parent)
+    with contextlib.suppress(OSError):  # the new folder is in its place; this is only room
+        _discard(old)
+        _clear(target)
+
+
+def _clear(target: Path) -> None:
+    """Remove what interrupted writers, which live no more, have left beside the folder."""
+    left = re.compile(rf"\.{re.escape(target.name)}\.regard-[0-9a-f]+\.(tmp|trash)")
+    for each in target.parent.iterdir():
+        if left.fullmatch(each.name):
+            with contextlib.suppress(OSError), _in_use(each) as ours:
+                if ours:
+                    shutil.rmtree(each)
+
+
+def _discard(old: Path) -> None:
+    """Remove it; under its name it could be taken for the folder one day, so that goes first."""
+    if old.exists():
+        trash = old.with_name(f"{old.name.removesuffix('old')}{secrets.token_hex(8)}.trash")
+        old.rename(trash)
+        shutil.rmtree(trash, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _in_use(folder: Path) -> Generator[bool]:
+    """Hold a folder as long as this process lives. False if another one does, or if that cannot be
+    told on this disk.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ours = True
+        except OSError:
+            ours = False
+        yield ours
+    finally:
+        os.close(handle)
+
+
+def _beside(target: Path, ending: str) -> Path:
+    return target.with_name(f".{target.name}.regard-{ending}")
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
