@@ -12,13 +12,14 @@ import numpy as np
 
 from regard.reference import Array
 
-__all__ = ["Explanation", "dot", "elide", "equals", "factor", "figure"]
+__all__ = ["Explanation", "added", "dot", "elide", "equals", "factor", "figure"]
 
 
 class Explanation(str):
     """How one cell came about, as a line of text that also carries its value and its terms.
 
-    `terms` are the numbers that were added up: pairs (a, b) of a·b, or the exponentials of a row.
+    `terms` are the numbers that were added up: pairs (a, b) of a·b, single ones, or the
+    exponentials of a row. Where nothing is added up they are the numbers of the line, in order.
     """
 
     value: float
@@ -66,10 +67,34 @@ def factor(value: float) -> str:
     return f"({figure(value)})" if value < 0 and figure(value) != "0.0" else figure(value)
 
 
-def dot(value: float, left: Array, right: Array) -> Explanation:
-    terms = [(float(a), float(b)) for a, b in zip(left, right, strict=True)]
+def dot(value: float, left: Array, right: Array, bias: float | None = None) -> Explanation:
+    """A row times a column, and a bias, if there is one.
+
+    >>> dot(1.75, np.array([1.0, 1.1]), np.array([1.2, 0.5]))
+    '1.75 = 1.0·1.2 + 1.1·0.5'
+    >>> dot(1.65, np.array([1.0, 1.1]), np.array([1.2, 0.5]), -0.1)
+    '1.65 = 1.0·1.2 + 1.1·0.5 + (−0.1) (bias)'
+    """
+    terms: list[tuple[float, ...]] = [
+        (float(a), float(b)) for a, b in zip(left, right, strict=True)
+    ]
     products = elide([f"{factor(a)}·{factor(b)}" for a, b in terms], " + ")
+    if bias is not None:
+        terms.append((float(bias),))
+        products += f" + {factor(float(bias))} (bias)"
     return Explanation(f"{figure(value)} {equals(value, terms)} {products}", value, terms)
+
+
+def added(value: float, numbers: Sequence[float], words: str) -> Explanation:
+    """A sum, and what is added in words.
+
+    >>> added(0.75, [1.0, -0.25], "embedding + position")
+    '0.75 = 1.0 + (−0.25) (embedding + position)'
+    """
+    sign = equals(value, [(number,) for number in numbers])
+    first, *others = numbers
+    shown = " + ".join([figure(first), *map(factor, others)])
+    return Explanation(f"{figure(value)} {sign} {shown} ({words})", value, numbers)
 
 
 def elide(terms: list[str], separator: str) -> str:

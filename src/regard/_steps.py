@@ -9,7 +9,7 @@ from typing import Literal
 
 from regard.reference import Array
 
-__all__ = ["NO_W_O", "STEPS", "Axis", "AxisName", "Step", "StepKind", "find_label"]
+__all__ = ["NO_W_O", "STEPS", "TURNED", "Axis", "AxisName", "Step", "StepKind", "find_label"]
 
 AxisName = Literal["head", "token", "key token", "dimension"]
 
@@ -83,6 +83,8 @@ STEPS: Mapping[str, StepKind] = {
 
 
 NO_W_O = "O = C (no W_O: handed on as it is)"
+# The parts of a query or a key that was turned by its position: x·cosine + partner·sine.
+TURNED = ("straight", "cosine", "partner", "sine")
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,9 @@ class Axis:
 class Step:
     """One named step: its array, with a label for each place on each of its axes.
 
-    `parts` holds what the array is the sum of, where a reader should see it (input: embeddings and
-    positions).
+    `parts` holds what the array is made of, where a reader should see it, in arrays of its shape:
+    the input's embeddings and positions, what is added to the scaled scores ("bias"), and the
+    numbers, cosines and sines of a query or a key that was turned by its position (`TURNED`).
     """
 
     name: str

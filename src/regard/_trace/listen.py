@@ -1,0 +1,183 @@
+"""One pass of a model of `regard.nn`, listened to: from what it tells to a `ModelTrace`."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard._trace.given import Read, names_of_ids, read_ids, read_vectors
+from regard._trace.model import ModelTrace
+from regard._trace.told import Book
+from regard._trace.told_attention import AttentionReader
+from regard._trace.told_modules import take
+from regard.nn import (
+    Decoder,
+    DecoderLayer,
+    Embedding,
+    Encoder,
+    EncoderLayer,
+    EncoderModel,
+    FeedForward,
+    LanguageModel,
+    LayerNorm,
+    LowRankValue,
+    MaskedLanguageModel,
+    MultiHeadAttention,
+    RMSNorm,
+    SequenceClassifier,
+    Transformer,
+)
+from regard.nn._tell import listening
+
+__all__ = ["trace_model"]
+
+_MOST_NUMBERS = 8_000_000  # of weights, in all heads of all layers together
+_OF_IDS = (Embedding, LanguageModel, EncoderModel, MaskedLanguageModel, SequenceClassifier)
+_OF_VECTORS = (
+    *(MultiHeadAttention, EncoderLayer, DecoderLayer, Encoder, Decoder),
+    *(FeedForward, LayerNorm, RMSNorm),
+)
+
+
+def trace_model(
+    given: Any,
+    model: nn.Module,
+    *,
+    tokens: Sequence[str] | None,
+    context: Any,
+    context_tokens: Sequence[str] | None,
+    target: Any,
+    target_tokens: Sequence[str] | None,
+    tokenizer: Any,
+    causal: bool,
+    seed: int,
+) -> ModelTrace:
+    """What `regard.trace` gives for a module."""
+    kind = type(model).__name__
+    if not isinstance(model, (*_OF_IDS, *_OF_VECTORS, Transformer)):
+        raise TypeError(
+            f"trace(): model must be a module of regard.nn, or Projections; got {kind}. "
+            "regard.watch sees into any PyTorch model."
+        )
+    _refuse(kind, "target", target, isinstance(model, Transformer))
+    _refuse(kind, "context", context, _takes_context(model))
+    options: dict[str, Any] = {}
+    if causal:
+        if "causal" not in inspect.signature(model.forward).parameters:
+            raise ValueError(f"trace(): a {kind} has a mask of its own: leave causal out.")
+        options["causal"] = True
+    reads: dict[str, Read] = {}
+    if isinstance(model, Transformer):
+        reads["source"] = read_ids(given, "the source", tokens, tokenizer)
+        reads["target"] = read_ids(target, "the target", target_tokens, tokenizer)
+    elif isinstance(model, _OF_IDS):
+        reads["input"] = read_ids(given, "the input", tokens, tokenizer)
+    else:
+        reads["input"] = read_vectors(given, "X", "x", _width(model), tokens, seed)
+        if context is not None:
+            width = getattr(model, "context_width", _width(model))
+            reads["context"] = read_vectors(context, "context", "y", width, context_tokens, seed)
+    sequences = {name: read.tokens for name, read in reads.items()}
+    _refuse_large(model, max(map(len, sequences.values())))
+    parameter = next(model.parameters())
+    arguments = [
+        read.tensor.to(parameter.device)
+        if read.tensor.dtype == torch.int64
+        else read.tensor.to(parameter.device, parameter.dtype)
+        for read in reads.values()
+    ]
+    if "context" in reads:
+        name = "context" if isinstance(model, MultiHeadAttention) else "memory"
+        options[name] = arguments.pop()
+    book = Book(model, sequences, _outcomes(model, tokenizer))
+    reader = AttentionReader(book)
+    with _evaluating(model), torch.no_grad(), listening(model) as told:
+        model(*arguments, **options)
+    for step in told:
+        if isinstance(step.module, MultiHeadAttention | LowRankValue):
+            reader.take(step)
+        else:
+            take(book, step)
+    title = given if isinstance(given, str) else ""
+    note = _note(kind, book, reader.largest, any(read.is_random for read in reads.values()), seed)
+    return ModelTrace(title, kind, sequences, book.steps, book.matrices, note)
+
+
+def _takes_context(model: nn.Module) -> bool | None:
+    """May it, must it (True), or must it not (False) be given another sequence?"""
+    if isinstance(model, MultiHeadAttention):
+        return None
+    if isinstance(model, Decoder):
+        return getattr(model.layers[0], "cross", None) is not None
+    return isinstance(model, DecoderLayer) and model.cross is not None
+
+
+def _refuse(kind: str, name: str, value: Any, wanted: bool | None) -> None:
+    if wanted is True and value is None:
+        raise ValueError(f"trace(): a {kind} needs a second sequence; got none. Say {name}=…")
+    if wanted is False and value is not None:
+        raise ValueError(f"trace(): a {kind} takes no {name}; got one. Leave it out.")
+
+
+def _refuse_large(model: nn.Module, longest: int) -> None:
+    """Raise ValueError if the weights alone would be more than a reader can hold."""
+    heads = sum(
+        module.heads for module in model.modules() if isinstance(module, MultiHeadAttention)
+    )
+    if heads * longest**2 > _MOST_NUMBERS:
+        raise ValueError(
+            f"trace(): with {heads:,} heads in all layers there must be at most "
+            f"{math.isqrt(_MOST_NUMBERS // heads):,} tokens, as each step of attention is kept; "
+            f"got {longest:,}. regard.watch sees texts of any length."
+        )
+
+
+def _width(model: nn.Module) -> int:
+    if isinstance(model, MultiHeadAttention):
+        return model.width
+    if isinstance(model, EncoderLayer | DecoderLayer | Encoder | Decoder):
+        return model.config.width
+    if isinstance(model, FeedForward):
+        return model.w_in.in_features
+    return model.get_parameter("weight").shape[0]
+
+
+def _outcomes(model: nn.Module, tokenizer: Any) -> tuple[str, ...]:
+    """The names of the logits' columns."""
+    if isinstance(model, SequenceClassifier):
+        return tuple(f"class {c}" for c in range(model.config.classes))
+    head = getattr(model, "head", None)
+    return names_of_ids(range(head.out_features), tokenizer) if isinstance(head, nn.Linear) else ()
+
+
+def _note(kind: str, book: Book, largest: float, is_random: bool, seed: int) -> str:
+    count = sum(name.rpartition(".")[2] == "weights" for name in book.steps)
+    parts = [f"The embeddings are random numbers (seed {seed})."] if is_random else []
+    parts.append(f"The numbers of every step are those of the {kind} itself.")
+    if count:
+        # A power of ten: the last bits are others on other machines.
+        within = f"1e−{-math.ceil(math.log10(largest)):02}" if 0 < largest < 1 else "rounding"
+        where = "attention" if count == 1 else f"each of {count} attentions"
+        parts.append(
+            "Scores and weights follow from its queries and keys. Checked: in "
+            f"{where} weights · V is what it computed, within {within}."
+        )
+    return " ".join(parts)
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Generator[None]:
+    """Without dropout, whatever each module was set to."""
+    training: dict[nn.Module, bool] = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, was in training.items():
+            module.training = was
