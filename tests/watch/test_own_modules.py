@@ -1,7 +1,10 @@
 """watch on the modules of regard.nn: every attention by name, generation, cuts, and moves."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
 import regard
 from regard import reference
@@ -12,8 +15,10 @@ from regard.nn import (
     LanguageModelConfig,
     Learned,
     NotesNorm,
+    Position,
     PostNorm,
     PreNorm,
+    Residual,
     Rotary,
     Transformer,
     TransformerConfig,
@@ -23,24 +28,24 @@ from regard.nn._tell import listening
 SEE = regard.See(entropy=True, top=3)
 
 
-def language_model(**options):
+def language_model(**options: Any) -> LanguageModel:
     torch.manual_seed(0)
-    config = {"vocabulary": 31, "width": 15, "heads": 3, "kv_heads": 1, "layers": 2}
+    config: dict[str, Any] = {"vocabulary": 31, "width": 15, "heads": 3, "kv_heads": 1, "layers": 2}
     return LanguageModel(LanguageModelConfig(**config | options)).eval()
 
 
-def transformer():
+def transformer() -> Transformer:
     torch.manual_seed(0)
     config = TransformerConfig(vocabulary=31, width=15, heads=3, layers=2, position=Learned(11))
     return Transformer(config).eval()
 
 
-def some_ids(*shape):
+def some_ids(*shape: int) -> Tensor:
     return torch.randint(31, shape, generator=torch.Generator().manual_seed(1))
 
 
 @torch.no_grad()
-def test_every_attention_of_a_transformer_is_seen_by_name_and_is_exact():
+def test_every_attention_of_a_transformer_is_seen_by_name_and_is_exact() -> None:
     model, source, target = transformer(), some_ids(2, 7), some_ids(2, 5)
     lengths = torch.tensor([7, 4])
     blind = model(source, target, source_lengths=lengths)
@@ -52,6 +57,11 @@ def test_every_attention_of_a_transformer_is_seen_by_name_and_is_exact():
     assert list(run.layers) == encoder + decoder
     assert [layer.cross for layer in run.layers.values()] == [False] * 2 + [False, True] * 2
     for name, layer in run.layers.items():
+        assert layer.q is not None
+        assert layer.k is not None
+        assert layer.v is not None
+        assert layer.output is not None
+        assert layer.entropy is not None
         truth = reference.attention(
             layer.q.double().numpy(),
             layer.k.double().numpy(),
@@ -66,23 +76,25 @@ def test_every_attention_of_a_transformer_is_seen_by_name_and_is_exact():
 
 
 class Brackets:
-    def decode(self, ids, **_):
+    def decode(self, ids: list[int], **_: Any) -> str:
         return "".join(f"<{i}>" for i in ids)
 
 
 @torch.no_grad()
-def test_source_and_target_of_a_transformer_give_their_own_tokens():
+def test_source_and_target_of_a_transformer_give_their_own_tokens() -> None:
     model, source, target = transformer(), some_ids(1, 7), some_ids(1, 5)
     with regard.watch(model, SEE, tokenizer=Brackets()) as run:
         model(source, target=target)
+    assert run.token_ids is not None
     assert torch.equal(run.token_ids, source)
     named = run.layers["decoder.layers.0.attention"].tokens
+    assert named is not None
     assert [token.text for token in named[0]] == [f"<{i}>" for i in target[0].tolist()]
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("position", [Rotary(width=4), ALiBi(), Learned(11)], ids=str)
-def test_generation_with_a_cache_is_seen_as_one_pass(position):
+def test_generation_with_a_cache_is_seen_as_one_pass(position: Position) -> None:
     model, ids = language_model(position=position), some_ids(2, 11)
     with regard.watch(model, SEE) as whole:
         model(ids)
@@ -91,6 +103,7 @@ def test_generation_with_a_cache_is_seen_as_one_pass(position):
         for start, end in ((0, 5), (5, 6), (6, 7), (7, 11)):
             model(ids[:, start:end], cache=cache)
     assert isinstance(cache, Cache)
+    assert run.token_ids is not None
     assert torch.equal(run.token_ids, ids)
     for name, layer in whole.layers.items():
         torch.testing.assert_close(run.layers[name].entropy, layer.entropy)
@@ -100,8 +113,11 @@ def test_generation_with_a_cache_is_seen_as_one_pass(position):
 @torch.no_grad()
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 @pytest.mark.parametrize("residual", [PostNorm(), PreNorm(), NotesNorm()], ids=str)
-def test_where_attention_leaves_a_token_is_what_the_layer_says(residual, norm):
-    model, ids = language_model(residual=residual, norm=norm, position=Rotary(width=4)), some_ids(1, 7)
+def test_where_attention_leaves_a_token_is_what_the_layer_says(
+    residual: Residual, norm: str
+) -> None:
+    model = language_model(residual=residual, norm=norm, position=Rotary(width=4))
+    ids = some_ids(1, 7)
     with listening(model) as told, regard.watch(model, SEE, keep=("vectors",)) as run:
         model(ids)
     step = {"PostNorm": "norms.0 output", "PreNorm": " attention.residual"}.get(
@@ -115,9 +131,10 @@ def test_where_attention_leaves_a_token_is_what_the_layer_says(residual, norm):
 
 
 @torch.no_grad()
-def test_a_cut_head_gives_what_a_head_of_zeros_gives():
+def test_a_cut_head_gives_what_a_head_of_zeros_gives() -> None:
     model, ids = language_model(position=Rotary(width=4)), some_ids(2, 7)
     with regard.watch(model, SEE, cut={1: [2]}):
         cut = model(ids)
-    model.decoder.layers[1].attention.w_o.weight[:, 10:15] = 0.0
+    mix = model.get_parameter("decoder.layers.1.attention.w_o.weight")
+    mix[:, 10:15] = 0.0
     torch.testing.assert_close(cut, model(ids))

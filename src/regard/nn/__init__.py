@@ -21,8 +21,11 @@ from regard.nn.config import (
     StackConfig,
     TransformerConfig,
 )
+from regard.nn.convert import from_hugging_face, from_torch, to_torch
 from regard.nn.embedding import Embedding
 from regard.nn.feed_forward import FeedForward
+from regard.nn.files import Model, load
+from regard.nn.generation import Generated, generate, stream
 from regard.nn.layers import DecoderLayer, EncoderLayer
 from regard.nn.linear import HeadLinear, Linear
 from regard.nn.models import EncoderModel, LanguageModel, MaskedLanguageModel, SequenceClassifier
@@ -51,6 +54,7 @@ __all__ = [
     "EncoderModel",
     "EncoderModelConfig",
     "FeedForward",
+    "Generated",
     "HeadLinear",
     "KeyValues",
     "LanguageModel",
@@ -61,6 +65,7 @@ __all__ = [
     "LowRankValue",
     "MaskedLanguageModel",
     "MaskedLanguageModelConfig",
+    "Model",
     "MultiHeadAttention",
     "NoPosition",
     "NotesNorm",
@@ -78,4 +83,10 @@ __all__ = [
     "StackConfig",
     "Transformer",
     "TransformerConfig",
+    "from_hugging_face",
+    "from_torch",
+    "generate",
+    "load",
+    "stream",
+    "to_torch",
 ]

@@ -164,10 +164,10 @@ class _RelativeBias(Positions):
 
     def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
         distance = _distances(positions.shape[1], n_keys, positions.device)
-        found = self.weight[self._buckets(distance, causal)]  # (Nq, Nk, H)
+        found = self.weight[self.buckets(distance, causal)]  # (Nq, Nk, H)
         return Place(bias=found.permute(2, 0, 1)[None])
 
-    def _buckets(self, distance: Tensor, causal: bool) -> Tensor:
+    def buckets(self, distance: Tensor, causal: bool) -> Tensor:
         """The bucket of each distance, query minus key."""
         count = self.position.buckets if causal else self.position.buckets // 2
         later = 0 if causal else (distance < 0).long() * count

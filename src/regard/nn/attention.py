@@ -227,14 +227,14 @@ class MultiHeadAttention(nn.Module):
 
     def _heads(self, x: Tensor, heads: int) -> Tensor:
         """(B, N, heads·D) as (B, heads, N, D), copying nothing."""
-        return x.view(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
+        return x.view(x.shape[0], x.shape[1], heads, x.shape[2] // heads).transpose(1, 2)
 
     def _own_place(self, x: Tensor, cache: KeyValues | None, causal: bool) -> Place:
         """Where the tokens stand if no stack says so."""
-        first = 0 if cache is None else cache.n_kept
-        upto = first + x.shape[1]
-        positions = torch.arange(first, upto, device=x.device)[None]
-        return self.positions.place(positions, upto, causal, x.dtype)
+        new = x.shape[1]
+        first, n_keys = (0, new) if cache is None else (cache.length, cache.n_seen(new))
+        positions = torch.arange(first, first + new, device=x.device)[None]
+        return self.positions.place(positions, n_keys, causal, x.dtype)
 
     def _check(self, x: Tensor, context: Tensor | None) -> None:
         if x.dim() != 3 or x.shape[2] != self.width:

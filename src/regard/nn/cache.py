@@ -12,62 +12,94 @@ class KeyValues:
     """Keys (B, Hkv, N, D) and values (B, Hkv, N, Dv) of one layer, which grow.
 
     With a `window` only those are kept that a new token may see: itself and the window − 1 before.
+    `length` counts the tokens so far, `n_kept` those that are kept.
 
     >>> one = torch.zeros(1, 2, 3, 5)
     >>> grows, slides = KeyValues(), KeyValues(window=4)
     >>> for _ in range(3):
     ...     keys, _values = grows.extend(one, one)
     ...     last, _values = slides.extend(one, one)
-    >>> keys.shape[2], last.shape[2]
-    (9, 6)
+    >>> keys.shape[2], last.shape[2], slides.length
+    (9, 6, 9)
     """
 
     def __init__(self, window: int | None = None) -> None:
         self.window = window
+        self.length = 0
         self.n_kept = 0
         self.memory: tuple[Tensor, Tensor] | None = None  # of cross-attention, computed once
+        self._first = 0  # where in the room those that are kept begin
         self._keys: Tensor | None = None  # with room to grow
         self._values: Tensor | None = None
 
+    def n_seen(self, new: int) -> int:
+        """How many keys `extend` will return for this many new tokens."""
+        return new + (self.n_kept if self.window is None else min(self.n_kept, self.window - 1))
+
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """The keys and values that the new tokens may see, their own `k` and `v` at the end."""
+        """The keys and values that the new tokens may see, their own `k` and `v` at the end.
+
+        They are views of the cache: the next call may write over them.
+        """
         if k.requires_grad or v.requires_grad:
             raise ValueError(
                 "Cache: keys and values must carry no gradient; got some that do. A cache is for "
                 "inference: run it under torch.no_grad()."
             )
-        if self._keys is not None and len(k) != len(self._keys):
-            raise ValueError(
-                f"Cache: k must be of {len(self._keys)} sequences, as before; got {len(k)}. "
-                "A cache belongs to one batch: make a new one."
-            )
-        first = 0 if self.window is None else max(0, self.n_kept - self.window + 1)
-        old, new = self.n_kept - first, k.shape[2]
-        self._keys = _with_room(self._keys, first, old, k)
-        self._values = _with_room(self._values, first, old, v)
-        self.n_kept = old + new
-        self._keys[:, :, old : self.n_kept] = k
-        self._values[:, :, old : self.n_kept] = v
-        return self._keys[:, :, : self.n_kept], self._values[:, :, : self.n_kept]
+        keys, values, new = self._keys, self._values, k.shape[2]
+        if keys is not None and values is not None:
+            _check_fits("keys", keys, k)
+            _check_fits("values", values, v)
+        upto = self.n_seen(new)
+        old = upto - new
+        first = self._first + self.n_kept - old
+        if keys is None or values is None or first + upto > keys.shape[2]:
+            keys, values = _with_room(keys, first, old, k), _with_room(values, first, old, v)
+            self._keys, self._values, first = keys, values, 0
+        self._first, self.n_kept = first, upto
+        self.length += new
+        keys.narrow(2, first + old, new).copy_(k)
+        values.narrow(2, first + old, new).copy_(v)
+        return keys.narrow(2, first, upto), values.narrow(2, first, upto)
 
-    def select(self, rows: Tensor) -> None:
-        """Keep these rows of the batch, in this order; a row may be kept more than once."""
+    def select(self, rows: Tensor, memory: bool = True) -> None:
+        """Keep these rows of the batch, in this order; a row may be kept more than once.
+
+        Without `memory` what cross-attention looks at stays as it is.
+        """
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._keys[rows], self._values[rows]
-        if self.memory is not None:
+        if memory and self.memory is not None:
             self.memory = self.memory[0][rows], self.memory[1][rows]
 
 
+def _check_fits(name: str, kept: Tensor, new: Tensor) -> None:
+    found, expected = new.shape, kept.shape
+    if found[0] != expected[0]:
+        raise ValueError(
+            f"Cache: {name} must be of {expected[0]} sequences, as before; got {found[0]}. "
+            "A cache belongs to one batch: make a new one."
+        )
+    if found[1] != expected[1] or found[3] != expected[3] or new.dtype != kept.dtype:
+        raise ValueError(
+            f"Cache: {name} must be of {expected[1]} heads of width {expected[3]} in {kept.dtype}, "
+            f"as before; got {found[1]} of width {found[3]} in {new.dtype}. A cache belongs to one "
+            "model: make a new one."
+        )
+
+
 def _with_room(kept: Tensor | None, first: int, old: int, new: Tensor) -> Tensor:
-    """A tensor whose first `old` places hold those from `first` on, with room for the new ones."""
+    """A tensor whose first `old` places hold those from `first` on, with room for the new ones.
+
+    For where there is no room for them after those.
+    """
     needed = old + new.shape[2]
-    if kept is not None and first == 0 and kept.shape[2] >= needed:
-        return kept
-    if kept is not None and kept.shape[2] >= needed and old <= first:
-        kept[:, :, :old] = kept[:, :, first : first + old]  # apart from each other
+    if kept is not None and 2 * needed <= kept.shape[2]:
+        # first + needed > room ≥ 2 · needed, so first > old: the two do not overlap.
+        kept[:, :, :old] = kept[:, :, first : first + old]
         return kept
     batch, heads, _, width = new.shape
-    room = new.new_empty(batch, heads, max(16, 1 << needed.bit_length()), width)
+    room = new.new_empty(batch, heads, max(16, 2 * needed), width)
     if kept is not None:
         room[:, :, :old] = kept[:, :, first : first + old]
     return room
@@ -76,8 +108,8 @@ def _with_room(kept: Tensor | None, first: int, old: int, new: Tensor) -> Tensor
 class Cache:
     """What a decoder remembers of `batch` sequences: keys and values, layer by layer.
 
-    `length` counts the tokens so far. `real` (B, length) says which of them are real, if any are
-    not. `model.new_cache(batch)` makes one that fits the model.
+    `length` counts the tokens so far. `real` (B, length) says which of them are real, None if all
+    are. `model.new_cache(batch)` makes one that fits the model.
 
     >>> cache = Cache(batch=2, layers=3)
     >>> cache.length, len(cache.layers)
@@ -88,9 +120,14 @@ class Cache:
         self.batch = batch
         self.window = window
         self.length = 0
-        self.real: Tensor | None = None
         self.layers = [KeyValues(window) for _ in range(layers)]
-        self.memory_mask: Tensor | None = None  # (B, M): which tokens of the source are real
+        self._real: Tensor | None = None  # (B, room), True where there is no token yet
+        self._count: Tensor | None = None  # (B, 1): how many tokens were real so far
+
+    @property
+    def real(self) -> Tensor | None:
+        """Which of the tokens so far are real (B, length); None if all are."""
+        return None if self._real is None else self._real[:, : self.length]
 
     def check(self, batch: int, layers: int) -> None:
         """Raise ValueError if the cache belongs to another batch, or to another model."""
@@ -104,6 +141,12 @@ class Cache:
                 f"Cache: the model must have {len(self.layers)} layers; got one of {layers}. "
                 "A cache belongs to one model: make a new one with model.new_cache()."
             )
+        if self.layers[-1].length != self.length:
+            raise ValueError(
+                f"Cache: every layer must hold the {self.length} tokens so far; got "
+                f"{self.layers[-1].length} in the last, as a pass was broken off. Make a new one "
+                "with model.new_cache()."
+            )
 
     def advance(self, new: int, mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Take in `new` tokens; `mask` (B, new) says which are real.
@@ -111,29 +154,43 @@ class Cache:
         Returns the positions (B, new) of the new tokens, None where they just go on counting, and
         which keys of those that are kept are real (B, kept), None if all are.
         """
-        first = self.length
+        first, kept = self.length, self.layers[0].n_seen(new)
         self.length += new
-        if self.real is None and mask is None:
+        if mask is None and self._real is None:
             return None, None
-        device = (self.real if mask is None else mask).device  # pyright: ignore[reportOptionalMemberAccess]
-        before = self.real
-        if before is None:
-            before = torch.ones(self.batch, first, dtype=torch.bool, device=device)
+        real, count = self._with_room(first, mask)
         if mask is None:
-            mask = torch.ones(self.batch, new, dtype=torch.bool, device=device)
-        self.real = torch.cat([before, mask], 1)
-        positions = (self.real.cumsum(1) - 1).clamp(min=0)[:, first:]
-        kept = self.length
-        if self.window is not None:
-            kept = min(first, self.window - 1) + new
-        return positions, self.real[:, self.length - kept :]
+            positions = count + torch.arange(new, device=real.device)
+            self._count = count + new
+        else:
+            real[:, first : self.length] = mask
+            positions = (count + mask.cumsum(1) - 1).clamp(min=0)
+            self._count = count + mask.sum(1, keepdim=True)
+        return positions, real[:, self.length - kept : self.length]
 
-    def select(self, rows: Tensor) -> None:
-        """Keep these rows of the batch, in this order; a row may be kept more than once."""
+    def _with_room(self, first: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """`_real` with room for `length` tokens, and `_count` of the `first` ones."""
+        real, count = self._real, self._count
+        if real is not None and count is not None and self.length <= real.shape[1]:
+            return real, count
+        like = mask if real is None else real
+        assert like is not None
+        room = like.new_ones(self.batch, max(16, 2 * self.length))
+        if real is not None:
+            room[:, :first] = real[:, :first]
+        if count is None:
+            count = torch.full((self.batch, 1), first, device=like.device)
+        self._real, self._count = room, count
+        return room, count
+
+    def select(self, rows: Tensor, memory: bool = True) -> None:
+        """Keep these rows of the batch, in this order; a row may be kept more than once.
+
+        Without `memory` what cross-attention looks at stays as it is: rows that move among those
+        that look at the same.
+        """
         self.batch = len(rows)
         for layer in self.layers:
-            layer.select(rows)
-        if self.real is not None:
-            self.real = self.real[rows]
-        if self.memory_mask is not None:
-            self.memory_mask = self.memory_mask[rows]
+            layer.select(rows, memory)
+        if self._real is not None and self._count is not None:
+            self._real, self._count = self._real[rows], self._count[rows]

@@ -38,6 +38,8 @@ class StackConfig(Described):
     - `bias`: do linear maps have one; `attention_bias`: those of attention, as `bias` unless given
     - `window`: a token sees itself and the window − 1 before it (and after it, in an encoder)
     - `final_norm`: does a norm end the stack; None: if the arrangement needs it
+    - `dropout`: of embeddings and of what each sublayer adds; `attention_dropout` of the weights
+      and `hidden_dropout` inside the feed-forward layer, as `dropout` unless given
 
     >>> config = StackConfig(width=6, heads=3)
     >>> config.head_width, StackConfig.from_json(config.to_json()) == config
@@ -66,6 +68,8 @@ class StackConfig(Described):
     window: int | None = None
     final_norm: bool | None = None
     dropout: float = 0.0
+    attention_dropout: float | None = None
+    hidden_dropout: float | None = None
 
     def __post_init__(self) -> None:
         self._check_count("width", "heads", "layers")
@@ -93,6 +97,9 @@ class StackConfig(Described):
         self._check_choice("norm", ("layer", "rms"))
         self._check_number("norm_eps", 0.0, math.inf)
         self._check_number("dropout", 0.0, 1.0)
+        for name in ("attention_dropout", "hidden_dropout"):
+            if getattr(self, name) is not None:
+                self._check_number(name, 0.0, 1.0)
         self._check_is("residual", Residual, "PreNorm()")
         self._check_is("position", Position, "Rotary()")
         self._check_flag("bias", "attention_bias")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, fields
+import reprlib
+import sys
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, ClassVar, Self
 
 __all__ = ["Described"]
@@ -45,8 +47,8 @@ class Described:
                 f"{_short(content)}. to_dict() writes one."
             )
         kind = Described._known.get(content["type"])
-        if kind is None or not issubclass(kind, cls):
-            names = [name for name, known in Described._known.items() if _is_final(known, cls)]
+        if kind is None or not _may_be(kind, cls):
+            names = [name for name, known in Described._known.items() if _may_be(known, cls)]
             raise ValueError(
                 f"{cls.__name__}.from_dict(): type must be one of {', '.join(sorted(names))}; got "
                 f"{_short(content['type'])}."
@@ -65,12 +67,16 @@ class Described:
                 f"{kind.__name__}.from_dict(): it must have {' and '.join(said)}. "
                 f"Its fields are {', '.join(own)}."
             )
-        values = {
-            name: Described.from_dict(value) if isinstance(value, dict) else value
-            for name, value in content.items()
-            if name != "type"
-        }
-        return kind(**values)
+        values = {name: value for name, value in content.items() if name != "type"}
+        for name, value in values.items():
+            if isinstance(value, dict):
+                if any(isinstance(inner, dict) for inner in value.values()):
+                    raise ValueError(
+                        f"{kind.__name__}.from_dict(): {name} must be a description with nothing "
+                        f"described inside it; got {_short(value)}."
+                    )
+                values[name] = Described.from_dict(value)
+        return kind(**values)  # pyright: ignore[reportReturnType]
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -103,7 +109,12 @@ class Described:
     def _check_number(self, name: str, low: float, high: float) -> None:
         """Low is allowed, high is not."""
         value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value < high:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not low <= value < high
+            or value > sys.float_info.max  # a whole number can be
+        ):
             end = "" if high == float("inf") else f" and below {high:g}"
             raise self._refuse(name, f"a number of at least {low:g}{end}")
 
@@ -121,10 +132,11 @@ class Described:
             raise self._refuse(name, f"a {kind.__name__}, such as {example}")
 
 
-def _is_final(kind: type, base: type) -> bool:
-    return issubclass(kind, base) and not kind.__subclasses__()
+def _may_be(kind: type, base: type) -> bool:
+    """Is it a kind of this base that can be made, and no base itself?"""
+    return issubclass(kind, base) and is_dataclass(kind) and not kind.__name__.startswith("_")
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = reprlib.repr(value)  # which goes no deeper than six levels
     return text if len(text) <= 60 else text[:59] + "…"

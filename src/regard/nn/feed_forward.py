@@ -7,6 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.nn._own import may_overwrite
 from regard.nn._tell import tell
 from regard.nn.linear import Linear
 
@@ -20,6 +21,11 @@ ACTIVATIONS = {
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "silu": functional.silu,
     "swiglu": functional.silu,  # of the gate, which multiplies
+}
+
+_IN_PLACE = {
+    "relu": functional.relu_,
+    "silu": lambda x: functional.silu(x, inplace=True),
 }
 
 
@@ -62,7 +68,10 @@ class FeedForward(nn.Module):
         hidden = self.w_in(x)
         tell(self, "hidden", hidden)
         if self.w_gate is None:
-            activated = ACTIVATIONS[self.activation](hidden)
+            activate = ACTIVATIONS[self.activation]
+            if may_overwrite(hidden, self.w_in):
+                activate = _IN_PLACE.get(self.activation, activate)
+            activated = activate(hidden)
         else:
             gate = self.w_gate(x)
             tell(self, "gate", gate)

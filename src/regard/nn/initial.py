@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from torch import nn
 
@@ -21,8 +22,8 @@ def begin(module: nn.Module, config: StackConfig) -> None:
     """Set all weights of a module as they begin.
 
     Matrices are normal with σ = 1/√inputs, so that unit variance stays unit variance. Under
-    `PreNorm` those that end a sublayer are divided by √(2 · layers): that many sublayers are added
-    up. Biases are 0; norms 1 and 0; tables of embeddings σ = 1/√width; relative biases 0.
+    `PreNorm` those that end a sublayer are divided by √(sublayers of the stack), as that many are
+    added up. Biases are 0; norms 1 and 0; tables of embeddings σ = 1/√width; relative biases 0.
 
     >>> import torch
     >>> layer = nn.Linear(1000, 500)
@@ -31,15 +32,23 @@ def begin(module: nn.Module, config: StackConfig) -> None:
     >>> round(layer.weight.std().item() * 1000**0.5, 1), layer.bias.abs().max().item()
     (1.0, 0.0)
     """
-    branches = 2 * config.layers if isinstance(config.residual, PreNorm) else 1
+    last = {name for name, _ in module.named_modules() if name.rpartition(".")[2] in _LAST}
+    added = Counter(map(_stack, last))
     for name, part in module.named_modules():
         if isinstance(part, nn.Linear | HeadLinear):
-            inputs = part.weight.shape[-1]
-            ends = name.rpartition(".")[2] in _LAST
-            nn.init.normal_(part.weight, std=1.0 / math.sqrt(inputs * (branches if ends else 1)))
+            variance = 1.0 / part.weight.shape[-1]
+            if name in last and isinstance(config.residual, PreNorm):
+                alone = config.layers if "layers." not in name else 1  # a layer that will be in one
+                variance /= added[_stack(name)] * alone
+            nn.init.normal_(part.weight, std=math.sqrt(variance))
             if part.bias is not None:
                 nn.init.zeros_(part.bias)
         elif isinstance(part, nn.Embedding):
             nn.init.normal_(part.weight, std=1.0 / math.sqrt(config.width))
         elif isinstance(part, Positions):
             part.begin()
+
+
+def _stack(name: str) -> str:
+    """The stack that a part belongs to; "" if that is all there is."""
+    return name.partition("layers.")[0] if "layers." in name else ""

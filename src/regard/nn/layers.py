@@ -59,8 +59,8 @@ class EncoderLayer(nn.Module):
             place=place,
         )
         sublayers = (
-            Sublayer("attention", attend, self.dropout),
-            Sublayer("feed_forward", self.feed_forward, self.dropout),
+            Sublayer("attention", self.attention, attend, self.dropout),
+            Sublayer("feed_forward", self.feed_forward, self.feed_forward, self.dropout),
         )
         y = self.config.residual.join(self, x, sublayers, self.norms)
         tell(self, "output", y)
@@ -124,7 +124,7 @@ class DecoderLayer(nn.Module):
             place=place,
             cache=cache,
         )
-        sublayers = [Sublayer("attention", attend, self.dropout)]
+        sublayers = [Sublayer("attention", self.attention, attend, self.dropout)]
         if self.cross is not None:
             look = partial(
                 self.cross,
@@ -133,8 +133,10 @@ class DecoderLayer(nn.Module):
                 lengths=memory_lengths,
                 cache=cache,
             )
-            sublayers.append(Sublayer("cross", look, self.dropout))
-        sublayers.append(Sublayer("feed_forward", self.feed_forward, self.dropout))
+            sublayers.append(Sublayer("cross", self.cross, look, self.dropout))
+        sublayers.append(
+            Sublayer("feed_forward", self.feed_forward, self.feed_forward, self.dropout)
+        )
         y = self.config.residual.join(self, x, sublayers, self.norms)
         tell(self, "output", y)
         return y
@@ -151,7 +153,7 @@ def attention_of(config: StackConfig) -> MultiHeadAttention:
         split=config.split,
         value_rank=config.value_rank,
         bias=bool(config.attention_bias),
-        dropout=config.dropout,
+        dropout=config.dropout if config.attention_dropout is None else config.attention_dropout,
     )
 
 
@@ -162,7 +164,7 @@ def feed_forward_of(config: StackConfig) -> FeedForward:
         hidden=config.hidden,
         activation=config.activation,
         bias=config.bias,
-        dropout=config.dropout,
+        dropout=config.dropout if config.hidden_dropout is None else config.hidden_dropout,
     )
 
 

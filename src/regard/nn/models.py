@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Unpack
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -15,15 +18,19 @@ from regard.nn.config import (
     SequenceClassifierConfig,
 )
 from regard.nn.embedding import Embedding
+from regard.nn.files import Model
 from regard.nn.initial import begin
 from regard.nn.linear import Linear
 from regard.nn.norm import norm_of
 from regard.nn.stacks import Decoder, Encoder, check_padding, positions_in
 
+if TYPE_CHECKING:
+    from regard.nn.generation import Generated, GenerateOptions, StreamOptions, Tokens
+
 __all__ = ["EncoderModel", "LanguageModel", "MaskedLanguageModel", "SequenceClassifier"]
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(Model, config=LanguageModelConfig):
     """The next token: logits = Decoder(Embedding(ids)) W_head, each token from those before it.
 
     ids (B, N) give (B, N, vocabulary).
@@ -90,8 +97,20 @@ class LanguageModel(nn.Module):
         """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""
         return self.decoder.new_cache(batch, window)
 
+    def generate(self, prompts: Tokens, **options: Unpack[GenerateOptions]) -> Generated:
+        """New tokens after each prompt: `regard.nn.generate`, which says what may be asked."""
+        from regard.nn.generation import generate
 
-class EncoderModel(nn.Module):
+        return generate(self, prompts, **options)
+
+    def stream(self, prompts: Tokens, **options: Unpack[StreamOptions]) -> Iterator[Any]:
+        """The same, each token as soon as it is known: `regard.nn.stream`."""
+        from regard.nn.generation import stream
+
+        return stream(self, prompts, **options)
+
+
+class EncoderModel(Model, config=EncoderModelConfig):
     """Vectors in context: Encoder(Embedding(ids)).
 
     ids (B, N) give (B, N, width).
@@ -145,7 +164,7 @@ class EncoderModel(nn.Module):
         return _mean(x, mask, lengths)
 
 
-class MaskedLanguageModel(nn.Module):
+class MaskedLanguageModel(Model, config=MaskedLanguageModelConfig):
     """The hidden token: logits = Norm(gelu(EncoderModel(ids) W + b)) W_head + b_head.
 
     ids (B, N), some of them a mask token, give (B, N, vocabulary).
@@ -185,7 +204,7 @@ class MaskedLanguageModel(nn.Module):
         return logits
 
 
-class SequenceClassifier(nn.Module):
+class SequenceClassifier(Model, config=SequenceClassifierConfig):
     """A class for each sequence: logits = pool(EncoderModel(ids)) W + b.
 
     ids (B, N) give (B, classes). pool takes the mean of the vectors, or the first one; a pooler

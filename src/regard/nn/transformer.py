@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.nn._tell import tell
 from regard.nn.cache import Cache
 from regard.nn.config import StackConfig, TransformerConfig
 from regard.nn.embedding import Embedding
+from regard.nn.files import Model
 from regard.nn.initial import begin
 from regard.nn.linear import Linear
 from regard.nn.models import new_positions
 from regard.nn.stacks import Decoder, Encoder, check_padding, positions_in
 
+if TYPE_CHECKING:
+    from regard.nn.generation import Generated, GenerateOptions, StreamOptions, Tokens
+
 __all__ = ["Transformer"]
 
 
-class Transformer(nn.Module):
+class Transformer(Model, config=TransformerConfig):
     """logits = Decoder(Embedding(target), Encoder(Embedding(source))) W_head (Vaswani).
 
     source (B, M) and target (B, N), token ids, give (B, N, vocabulary): token n of the target's
@@ -133,6 +138,18 @@ class Transformer(nn.Module):
     def new_cache(self, batch: int, window: int | None = None) -> Cache:
         """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""
         return self.decoder.new_cache(batch, window)
+
+    def generate(self, source: Tokens, **options: Unpack[GenerateOptions]) -> Generated:
+        """A target for each source: `regard.nn.generate`, which says what may be asked."""
+        from regard.nn.generation import generate
+
+        return generate(self, source, **options)
+
+    def stream(self, source: Tokens, **options: Unpack[StreamOptions]) -> Iterator[Any]:
+        """The same, each token as soon as it is known: `regard.nn.stream`."""
+        from regard.nn.generation import stream
+
+        return stream(self, source, **options)
 
 
 def _of_decoder(config: TransformerConfig) -> StackConfig:

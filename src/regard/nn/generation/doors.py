@@ -1,0 +1,309 @@
+"""`generate` and `stream`: what is asked is checked, then tokens are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+from regard.nn.config import StackConfig
+from regard.nn.generation.beams import search
+from regard.nn.generation.feed import Feed
+from regard.nn.generation.options import Options, check_options
+from regard.nn.generation.prompts import Tokens, token_rows
+from regard.nn.generation.result import Generated
+from regard.nn.generation.sampling import Streams, draw, kept
+from regard.nn.models import LanguageModel
+from regard.nn.position import Learned
+from regard.nn.transformer import Transformer
+
+__all__ = ["generate", "stream"]
+
+Model = LanguageModel | Transformer
+
+
+def generate(
+    model: Model,
+    prompts: Tokens,
+    *,
+    max_new_tokens: int,
+    start: int | Tokens | None = None,
+    stop: int | Iterable[int] | None = None,
+    beams: int = 1,
+    length_penalty: float = 1.0,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    window: int | None = None,
+) -> Generated:
+    """New tokens after each prompt, at most `max_new_tokens`, one after the other.
+
+    `prompts`: a tensor (N,) or (B, N), a list of token ids, or a list of such lists, which may be
+    of different lengths: each sequence gets what it would get alone. For a `Transformer` they are
+    the source, and `start` is what the target begins with: a token, tokens for all, or a list of
+    tokens for each sequence.
+
+    When it ends:
+
+    - `stop`: a token or several. A sequence ends with the first of them, which is its last token;
+      the others go on.
+
+    Which token comes next:
+
+    - `temperature` 0: the most probable one, of equal ones the first. More than 0: one drawn by
+      softmax(logits / temperature), among the `top_k` most probable tokens, and of those among the
+      smallest number that have at least `top_p` of the probability
+    - `seed`: sequence n draws from a generator of its own, seeded with seed + n, so that its tokens
+      do not depend on what else is in the batch. None takes a seed from PyTorch's generator.
+    - `beams`: beam search for the sequence of the greatest Σ log p / length^length_penalty. In
+      every step the best `beams` sequences are kept, those that have stopped among them. 1 is the
+      most probable token each time.
+
+    `window`: a token sees itself and the window − 1 before it, and no more is remembered; None is
+    the model's own. A logit of −inf bans a token; other logits must be finite.
+
+    Runs without gradients and in evaluation mode; the model is left in the mode it was in.
+
+    >>> from regard.nn import LanguageModelConfig
+    >>> _ = torch.manual_seed(5)
+    >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=6, heads=3))
+    >>> found = generate(model, [[1, 2, 3], [7]], max_new_tokens=5)
+    >>> [len(tokens) for tokens in found.tokens], found.stopped
+    ([5, 5], [False, False])
+    >>> found.tokens[1] == generate(model, [7], max_new_tokens=5).tokens[0]
+    True
+    """
+    asked = _ask(
+        "generate()",
+        model,
+        prompts,
+        start,
+        max_new_tokens=max_new_tokens,
+        stop=stop,
+        beams=beams,
+        length_penalty=length_penalty,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        window=window,
+    )
+    if asked.options.beams > 1:
+        feed = asked.feed()
+        with feed.quiet():
+            return search(feed, len(asked.prompts), asked.options)
+    tokens: list[list[int]] = [[] for _ in asked.prompts]
+    scores: list[list[float]] = [[] for _ in asked.prompts]
+    for sequence, token, score in _one_by_one(asked):
+        tokens[sequence].append(token)
+        scores[sequence].append(score)
+    return Generated(tokens, scores, [row[-1] in asked.options.stop for row in tokens])
+
+
+@overload
+def stream(
+    model: Model,
+    prompts: Sequence[int],
+    *,
+    max_new_tokens: int,
+    start: int | Tokens | None = None,
+    stop: int | Iterable[int] | None = None,
+    beams: int = 1,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    window: int | None = None,
+) -> Iterator[int]: ...
+@overload
+def stream(
+    model: Model,
+    prompts: Sequence[Sequence[int]] | Sequence[Tensor],
+    *,
+    max_new_tokens: int,
+    start: int | Tokens | None = None,
+    stop: int | Iterable[int] | None = None,
+    beams: int = 1,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    window: int | None = None,
+) -> Iterator[tuple[int, int]]: ...
+@overload
+def stream(
+    model: Model,
+    prompts: Tokens,
+    *,
+    max_new_tokens: int,
+    start: int | Tokens | None = None,
+    stop: int | Iterable[int] | None = None,
+    beams: int = 1,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    window: int | None = None,
+) -> Iterator[Any]: ...
+def stream(
+    model: Model,
+    prompts: Tokens,
+    *,
+    max_new_tokens: int,
+    start: int | Tokens | None = None,
+    stop: int | Iterable[int] | None = None,
+    beams: int = 1,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    window: int | None = None,
+) -> Iterator[Any]:
+    """The tokens of `generate`, each as soon as it is known.
+
+    One prompt, (N,) or a list of ids, gives its tokens; several give (sequence, token). Arguments
+    mean what they mean there, and are checked at once. Beam search has nothing to say before its
+    end, and is refused. The iterator may be left at any time; between two tokens the model is in
+    the mode it was in.
+
+    >>> from regard.nn import LanguageModelConfig
+    >>> _ = torch.manual_seed(5)
+    >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=6, heads=3))
+    >>> list(stream(model, [1, 2, 3], max_new_tokens=5)) == generate(
+    ...     model, [1, 2, 3], max_new_tokens=5
+    ... ).tokens[0]
+    True
+    """
+    asked = _ask(
+        "stream()",
+        model,
+        prompts,
+        start,
+        max_new_tokens=max_new_tokens,
+        stop=stop,
+        beams=beams,
+        length_penalty=1.0,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        window=window,
+    )
+    if asked.options.beams > 1:
+        raise ValueError(
+            f"stream(): beams must be 1; got {beams}. Which beam is the best is known at the end "
+            "only: regard.nn.generate() returns it."
+        )
+    found = _one_by_one(asked)
+    if asked.is_one:
+        return (token for _, token, _ in found)
+    return ((sequence, token) for sequence, token, _ in found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What is asked for, in order."""
+
+    call: str
+    model: Model
+    prompts: list[list[int]]  # what the tokens follow
+    source: list[list[int]] | None
+    is_one: bool
+    options: Options
+
+    def feed(self) -> Feed:
+        return Feed(
+            self.call, self.model, self.prompts, source=self.source, window=self.options.window
+        )
+
+
+def _ask(
+    call: str, model: object, tokens: Tokens, start: int | Tokens | None, **options: Any
+) -> _Asked:
+    """Raise TypeError or ValueError before any work if something is not in order."""
+    if isinstance(model, LanguageModel):
+        if start is not None:
+            raise ValueError(
+                f"{call}: start must be left out, as a LanguageModel has no source; got "
+                f"{start!r}. The prompts are what its tokens follow."
+            )
+        vocabulary = model.config.vocabulary
+        prompts, is_one = token_rows(call, "prompts", tokens, vocabulary)
+        source = None
+    elif isinstance(model, Transformer):
+        if start is None:
+            raise ValueError(
+                f"{call}: start must be the token that the target begins with, or several; got "
+                "None. The prompts are the source."
+            )
+        vocabulary = model.config.target_vocabulary or model.config.vocabulary
+        source, is_one = token_rows(call, "prompts", tokens, model.config.vocabulary)
+        first = [start] if isinstance(start, int) else start
+        prompts, is_shared = token_rows(call, "start", first, vocabulary)
+        if is_shared:
+            prompts = prompts * len(source)
+        if len(prompts) != len(source):
+            raise ValueError(
+                f"{call}: start must be tokens for each of the {len(source)} sequences; got those "
+                f"of {len(prompts)}. A token or a list of tokens is for all."
+            )
+    else:
+        raise TypeError(
+            f"{call}: model must be a LanguageModel or a Transformer; got {type(model).__name__}. "
+            "Others have no next token."
+        )
+    checked = check_options(call, vocabulary, **options)
+    if source is not None:
+        _check_table(call, model.config, "the source has", max(map(len, source)))
+    longest = max(map(len, prompts))
+    upto = longest + checked.max_new_tokens - 1  # the last token is not read
+    said = f"{longest} tokens and max_new_tokens={checked.max_new_tokens}, the last unread, are"
+    _check_table(call, model.config, said, upto)
+    return _Asked(call, model, prompts, source, is_one, checked)
+
+
+def _check_table(call: str, config: StackConfig, said: str, n_tokens: int) -> None:
+    if isinstance(config.position, Learned) and n_tokens > config.position.length:
+        raise ValueError(
+            f"{call}: there must be at most {config.position.length} tokens, one for each row of "
+            f"the table of positions; {said} {n_tokens}. Ask for fewer, or shorten the text."
+        )
+
+
+def _one_by_one(asked: _Asked) -> Iterator[tuple[int, int, float]]:
+    """Each new token as it is found: of which sequence, the token, and its log-probability."""
+    options, feed = asked.options, asked.feed()
+    streams = Streams(options.seed, len(asked.prompts)) if options.temperature else None
+    sequences = list(range(len(asked.prompts)))  # that of each row
+    tokens: list[int] = []
+    for n in range(options.max_new_tokens):
+        with feed.quiet():
+            if n == 0:
+                logits, lse = feed.begin()
+            else:
+                logits, lse = feed.next(tokens)
+            if streams is None:
+                best, chosen = logits.max(-1)
+                tokens, scores = chosen.tolist(), (best - lse).tolist()
+            else:
+                tokens = [
+                    draw(
+                        *kept(row, options.temperature, options.top_k, options.top_p),
+                        streams.next(sequence),
+                    )
+                    for row, sequence in zip(logits, sequences, strict=True)
+                ]
+                chosen = torch.tensor(tokens, device=lse.device)[:, None]
+                scores = (logits.gather(1, chosen)[:, 0] - lse).tolist()
+        yield from zip(sequences, tokens, scores, strict=True)
+        going = [row for row, token in enumerate(tokens) if token not in options.stop]
+        if not going:
+            return
+        if len(going) < len(tokens):
+            with feed.quiet():
+                feed.select(going)
+            sequences, tokens = [sequences[row] for row in going], [tokens[row] for row in going]

@@ -1,0 +1,108 @@
+"""A model, one token of each sequence at a time: a prompt goes in whole, then what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from regard.nn.generation.prompts import padded_left, padded_right
+from regard.nn.models import LanguageModel
+from regard.nn.transformer import Transformer
+
+__all__ = ["Feed"]
+
+
+class Feed:
+    """The logits of the next token, and what is remembered of the tokens so far.
+
+    `prompts` are the first tokens of each sequence, `source` what a `Transformer` reads.
+
+    >>> from regard.nn import LanguageModelConfig
+    >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=6, heads=3))
+    >>> feed = Feed("generate()", model, [[1, 2, 3], [4]])
+    >>> with feed.quiet():
+    ...     logits, lse = feed.begin()
+    ...     logits, lse = feed.next([5, 6])
+    >>> logits.shape, lse.shape
+    (torch.Size([2, 11]), torch.Size([2]))
+    """
+
+    def __init__(
+        self,
+        call: str,
+        model: LanguageModel | Transformer,
+        prompts: list[list[int]],
+        *,
+        source: list[list[int]] | None = None,
+        window: int | None = None,
+    ) -> None:
+        self._call, self._model, self._prompts, self._source = call, model, prompts, source
+        self._device = model.head.weight.device
+        self._training = [module for module in model.modules() if module.training]
+        self._cache = model.new_cache(len(prompts), window)
+        self._memory: Tensor | None = None
+        self._memory_lengths: Tensor | None = None
+
+    @contextmanager
+    def quiet(self) -> Generator[None]:
+        """Inside the `with` there are no gradients and no dropout; then all is as before."""
+        for module in self._training:
+            module.training = False
+        try:
+            with torch.inference_mode():
+                yield
+        finally:
+            for module in self._training:
+                module.training = True
+
+    def begin(self) -> tuple[Tensor, Tensor]:
+        """The logits (B, vocabulary) of the first new tokens, and their logsumexp (B,)."""
+        ids, real = padded_left(self._prompts, self._device)
+        if isinstance(self._model, Transformer):
+            source, self._memory_lengths = padded_right(self._source or [], self._device)
+            self._memory = self._model.encode(source, lengths=self._memory_lengths)
+        return self._logits(ids, real)
+
+    def next(self, tokens: list[int]) -> tuple[Tensor, Tensor]:
+        """The same of the tokens after these, one for each row."""
+        return self._logits(torch.tensor(tokens, device=self._device)[:, None], None)
+
+    def select(self, rows: list[int], *, memory: bool = True) -> None:
+        """Go on with these rows, in this order. Without `memory` each looks at what it did."""
+        chosen = torch.tensor(rows, device=self._device)
+        self._cache.select(chosen, memory)
+        if memory and self._memory is not None:
+            self._memory = self._memory[chosen]
+        if memory and self._memory_lengths is not None:
+            self._memory_lengths = self._memory_lengths[chosen]
+
+    def _logits(self, ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
+        if isinstance(self._model, LanguageModel):
+            found = self._model(ids, mask=real, cache=self._cache, last=True)
+        else:
+            assert self._memory is not None
+            found = self._model.decode(
+                ids,
+                self._memory,
+                mask=real,
+                memory_lengths=self._memory_lengths,
+                cache=self._cache,
+                last=True,
+            )
+        logits = found[:, -1]
+        if logits.dtype in (torch.float16, torch.bfloat16):
+            logits = logits.float()
+        lse = logits.logsumexp(-1)  # not finite if a logit is NaN or inf, or if all are −inf
+        if not all(map(_is_finite, lse.tolist())):
+            raise ValueError(
+                f"{self._call}: the model's logits must be numbers; got NaN or infinity for token "
+                f"{self._cache.length}. Are there some among its weights?"
+            )
+        return logits, lse
+
+
+def _is_finite(number: float) -> bool:
+    return number - number == 0.0

@@ -1,0 +1,141 @@
+"""How tokens are chosen and when that ends: the options of generation, checked."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Required, TypedDict
+
+from regard.nn.generation.prompts import Tokens
+
+__all__ = ["GenerateOptions", "Options", "StreamOptions", "check_options"]
+
+
+class StreamOptions(TypedDict, total=False):
+    """The options of `regard.nn.stream`, which says what they mean."""
+
+    max_new_tokens: Required[int]
+    start: int | Tokens | None
+    stop: int | Iterable[int] | None
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    seed: int | None
+    window: int | None
+
+
+class GenerateOptions(StreamOptions, total=False):
+    """The options of `regard.nn.generate`, which says what they mean."""
+
+    beams: int
+    length_penalty: float
+
+
+@dataclass(frozen=True)
+class Options:
+    """Numbers that are in order."""
+
+    max_new_tokens: int
+    stop: frozenset[int] = frozenset()
+    beams: int = 1
+    length_penalty: float = 1.0
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    window: int | None = None
+
+
+def check_options(
+    call: str,
+    vocabulary: int,
+    *,
+    max_new_tokens: int,
+    stop: int | Iterable[int] | None,
+    beams: int,
+    length_penalty: float,
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+    seed: int | None,
+    window: int | None,
+) -> Options:
+    """The options, for a model of this `vocabulary`. Raises TypeError or ValueError if one is not
+    in order.
+
+    >>> check_options("generate()", 11, max_new_tokens=0, stop=None, beams=1, length_penalty=1.0,
+    ...     temperature=0.0, top_k=None, top_p=None, seed=None, window=None)
+    Traceback (most recent call last):
+    ValueError: generate(): max_new_tokens must be at least 1; got 0.
+    """
+    options = Options(
+        max_new_tokens=_count(call, "max_new_tokens", max_new_tokens),
+        stop=_stop(call, stop, vocabulary),
+        beams=_count(call, "beams", beams),
+        length_penalty=_number(call, "length_penalty", length_penalty),
+        temperature=_number(call, "temperature", temperature),
+        top_k=None if top_k is None else _count(call, "top_k", top_k),
+        top_p=None if top_p is None else _number(call, "top_p", top_p),
+        seed=None if seed is None else _whole(call, "seed", seed),
+        window=None if window is None else _count(call, "window", window),
+    )
+    if options.temperature < 0.0:
+        raise ValueError(
+            f"{call}: temperature must be at least 0; got {temperature}. 0 takes the most probable "
+            "token, 1 draws by the model's own probabilities."
+        )
+    if options.top_p is not None and not 0.0 < options.top_p <= 1.0:
+        raise ValueError(
+            f"{call}: top_p must be more than 0 and at most 1; got {top_p}. 1 keeps all tokens."
+        )
+    if options.seed is not None and not 0 <= options.seed < 2**62:
+        raise ValueError(f"{call}: seed must be from 0 to 2**62 − 1; got {seed}.")
+    if options.beams > 1 and (options.temperature or top_k is not None or top_p is not None):
+        raise ValueError(
+            f"{call}: beams must be 1 to draw tokens, with temperature, top_k or top_p; got "
+            f"{beams}. Beam search looks for the most probable sequence and draws nothing: choose "
+            "one of the two."
+        )
+    return options
+
+
+def _whole(call: str, name: str, value: object) -> int:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        raise TypeError(
+            f"{call}: {name} must be a whole number; got {value!r}. int(…) makes it one."
+        ) from None
+
+
+def _count(call: str, name: str, value: object) -> int:
+    count = _whole(call, name, value)
+    if count < 1:
+        raise ValueError(f"{call}: {name} must be at least 1; got {count}.")
+    return count
+
+
+def _number(call: str, name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{call}: {name} must be a number; got {value!r}. float(…) makes it one.")
+    if not -math.inf < value < math.inf:
+        raise ValueError(f"{call}: {name} must be a finite number; got {value}.")
+    return float(value)
+
+
+def _stop(call: str, stop: object, vocabulary: int) -> frozenset[int]:
+    if stop is None:
+        return frozenset()
+    found = stop if isinstance(stop, Iterable) and not isinstance(stop, str | bytes) else (stop,)
+    tokens = frozenset(_whole(call, "stop", token) for token in found)
+    for token in sorted(tokens):
+        if not 0 <= token < vocabulary:
+            raise ValueError(
+                f"{call}: stop must be of token ids from 0 to {vocabulary - 1}; got {token}. "
+                "The model can never say it."
+            )
+    return tokens
