@@ -8,7 +8,7 @@ ROUNDS ?= 10
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-native sanitize lint format bench bench-models bench-views bench-record pictures native clean
+.PHONY: help demo test test-native sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
 
 comma := ,
 BIN := .venv/bin
@@ -65,6 +65,9 @@ bench: .venv/runtime.stamp ## how fast it is: starting the commands, attention b
 
 bench-models: .venv/runtime.stamp ## watching two real models beside running them blind; minutes
 	@$(BIN)/python bench/models.py
+
+bench-nn: .venv/runtime.stamp ## layers, training and generation of regard.nn beside their peers
+	@$(BIN)/python bench/nn.py
 
 bench-views: .venv/dev.stamp .venv/chromium.stamp ## tiles of the atlas, a page of one file, the studio
 	@$(BIN)/python bench/views.py

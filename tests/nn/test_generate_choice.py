@@ -96,8 +96,7 @@ def test_a_token_is_drawn_where_the_shares_pass_the_uniform_number(
     tokens = torch.arange(len(shares)) + 100
     found = draw(tokens, torch.tensor(shares, dtype=torch.float64), uniform) - 100
     upto = np.cumsum(shares)
-    mark = min(uniform * upto[-1], np.nextafter(upto[-1], 0.0))
-    assert found == next(n for n, total in enumerate(upto) if total > mark)
+    assert found == next(n for n, total in enumerate(upto) if total > uniform * upto[-1])
     assert shares[found] > 0.0
 
 

@@ -138,3 +138,21 @@ def test_a_cut_head_gives_what_a_head_of_zeros_gives() -> None:
     mix = model.get_parameter("decoder.layers.1.attention.w_o.weight")
     mix[:, 10:15] = 0.0
     torch.testing.assert_close(cut, model(ids))
+
+
+@torch.no_grad()
+def test_what_a_transformer_generates_is_seen_with_its_own_tokens() -> None:
+    model, source = transformer(), some_ids(1, 7)
+    with regard.watch(model, SEE, tokenizer=Brackets()) as run:
+        written = model.generate(source, start=3, max_new_tokens=5).tokens[0]
+    read = [3, *written[:-1]]  # the last token is never read
+    layer = run.layers["decoder.layers.1.attention"]
+    assert layer.shape == (1, 3, 5, 5)
+    assert layer.tokens is not None
+    assert [token.text for token in layer.tokens[0]] == [f"<{i}>" for i in read]
+    assert run.layers["decoder.layers.1.cross"].shape == (1, 3, 5, 7)
+    with regard.watch(model, SEE) as whole:
+        model(source, torch.tensor([read]))
+    for name, seen in whole.layers.items():
+        assert seen.entropy is not None
+        torch.testing.assert_close(run.layers[name].entropy, seen.entropy)

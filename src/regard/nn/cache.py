@@ -121,6 +121,7 @@ class Cache:
         self.window = window
         self.length = 0
         self.layers = [KeyValues(window) for _ in range(layers)]
+        self.memory: Tensor | None = None  # what an encoder made of the source, (B, M, width)
         self._real: Tensor | None = None  # (B, room), True where there is no token yet
         self._count: Tensor | None = None  # (B, 1): how many tokens were real so far
 
@@ -192,5 +193,7 @@ class Cache:
         self.batch = len(rows)
         for layer in self.layers:
             layer.select(rows, memory)
+        if memory and self.memory is not None:
+            self.memory = self.memory[rows]
         if self._real is not None and self._count is not None:
             self._real, self._count = self._real[rows], self._count[rows]

@@ -69,10 +69,13 @@ class Transformer(Model, config=TransformerConfig):
         source_lengths: Tensor | None = None,
         target_mask: Tensor | None = None,
         target_lengths: Tensor | None = None,
+        cache: Cache | None = None,
+        last: bool = False,
     ) -> Tensor:
-        """The logits (B, N, vocabulary).
+        """The logits (B, N, vocabulary); with `last` those of the last token alone.
 
         Masks (B, tokens) say which tokens are real, `…_lengths` (B,) how many are, from the left.
+        With a `cache` target holds the new tokens alone, and the source is encoded once.
         """
         self.target_embedding.check(target)
         if target.shape[0] != source.shape[0]:
@@ -80,7 +83,11 @@ class Transformer(Model, config=TransformerConfig):
                 f"Transformer: target must be of {source.shape[0]} sequences, as source is; got "
                 f"{target.shape[0]}."
             )
-        memory = self.encode(source, mask=source_mask, lengths=source_lengths)
+        memory = None if cache is None else cache.memory
+        if memory is None:
+            memory = self.encode(source, mask=source_mask, lengths=source_lengths)
+            if cache is not None:
+                cache.memory = memory
         return self.decode(
             target,
             memory,
@@ -88,6 +95,8 @@ class Transformer(Model, config=TransformerConfig):
             lengths=target_lengths,
             memory_mask=source_mask,
             memory_lengths=source_lengths,
+            cache=cache,
+            last=last,
         )
 
     def encode(

@@ -43,8 +43,8 @@ class Feed:
         self._device = model.head.weight.device
         self._training = [module for module in model.modules() if module.training]
         self._cache = model.new_cache(len(prompts), window)
-        self._memory: Tensor | None = None
-        self._memory_lengths: Tensor | None = None
+        self._source_ids: Tensor | None = None
+        self._source_lengths: Tensor | None = None
 
     @contextmanager
     def quiet(self) -> Generator[None]:
@@ -62,8 +62,8 @@ class Feed:
         """The logits (B, vocabulary) of the first new tokens, and their logsumexp (B,)."""
         ids, real = padded_left(self._prompts, self._device)
         if isinstance(self._model, Transformer):
-            source, self._memory_lengths = padded_right(self._source or [], self._device)
-            self._memory = self._model.encode(source, lengths=self._memory_lengths)
+            found = padded_right(self._source or [], self._device)
+            self._source_ids, self._source_lengths = found
         return self._logits(ids, real)
 
     def next(self, tokens: list[int]) -> tuple[Tensor, Tensor]:
@@ -74,21 +74,21 @@ class Feed:
         """Go on with these rows, in this order. Without `memory` each looks at what it did."""
         chosen = torch.tensor(rows, device=self._device)
         self._cache.select(chosen, memory)
-        if memory and self._memory is not None:
-            self._memory = self._memory[chosen]
-        if memory and self._memory_lengths is not None:
-            self._memory_lengths = self._memory_lengths[chosen]
+        if memory and self._source_ids is not None:
+            self._source_ids = self._source_ids[chosen]
+        if memory and self._source_lengths is not None:
+            self._source_lengths = self._source_lengths[chosen]
 
     def _logits(self, ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
         if isinstance(self._model, LanguageModel):
             found = self._model(ids, mask=real, cache=self._cache, last=True)
         else:
-            assert self._memory is not None
-            found = self._model.decode(
+            assert self._source_ids is not None
+            found = self._model(
+                self._source_ids,
                 ids,
-                self._memory,
-                mask=real,
-                memory_lengths=self._memory_lengths,
+                source_lengths=self._source_lengths,
+                target_mask=real,
                 cache=self._cache,
                 last=True,
             )

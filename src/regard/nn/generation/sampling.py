@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -60,8 +58,7 @@ def draw(tokens: Tensor, shares: Tensor, uniform: float) -> int:
     5
     """
     upto = shares.cumsum(0)
-    total = float(upto[-1])
-    mark = min(uniform * total, math.nextafter(total, 0.0))
+    mark = uniform * float(upto[-1])  # below the sum, as uniform ≤ 1 − 2⁻⁵³
     return int(tokens[torch.searchsorted(upto, mark, right=True)])
 
 
