@@ -10,6 +10,7 @@
 
 #include "regard/attention.h"
 #include "regard/cpu.h"
+#include "regard/linear.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -186,6 +187,22 @@ void pooled(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::ha
     });
 }
 
+void linear(Address x, Index x_step, Address weight, Index weight_step, Address bias, Address y,
+            Index rows, Index inputs, Index outputs, int threads) {
+    regard::Linear map;
+    map.rows = rows;
+    map.inputs = inputs;
+    map.outputs = outputs;
+    map.x = pointer<const float>(x);
+    map.x_step = x_step;
+    map.weight = pointer<const float>(weight);
+    map.weight_step = weight_step;
+    map.bias = pointer<const float>(bias);
+    map.y = pointer<float>(y);
+    map.y_step = outputs;
+    run([&] { regard::linear(map, threads); });
+}
+
 void use_kernel(const std::optional<std::string>& name) {
     if (!regard::use_kernel(name ? name->c_str() : nullptr)) {
         throw nb::value_error(("use_kernel(): no kernel here is called " + *name).c_str());
@@ -238,4 +255,7 @@ NB_MODULE(_native, module) {
                "mask"_a = nb::none(), "bias"_a = nb::none(), "lengths"_a = 0, "softcap"_a = 0.0,
                "A picture of a rectangle: out (B, H, *shape), the mean or maximum weight of each "
                "pixel.");
+    module.def("linear", &linear, "x"_a, "x_step"_a, "weight"_a, "weight_step"_a, "bias"_a, "y"_a,
+               "rows"_a, "inputs"_a, "outputs"_a, "threads"_a,
+               "y (rows, outputs) = x (rows, inputs) · weightᵀ + bias, y contiguous.");
 }

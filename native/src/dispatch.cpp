@@ -73,6 +73,11 @@ void pooled(const Problem& problem, const float* lse, const Rectangle& rectangle
     kernel().pooled(problem, lse, rectangle, pixel_rows, pixel_columns, reduce, out, threads);
 }
 
+void linear(const Linear& map, int threads) {
+    const Calling calling;
+    kernel().linear(map, threads);
+}
+
 double measure_peak(double seconds) { return kernel().measure_peak(seconds); }
 
 }  // namespace regard

@@ -5,23 +5,16 @@
 #include <time.h>
 
 #include "direct.h"
+#include "linear.h"
 #include "plan.h"
 #include "pool.h"
-#include "threads.h"
+#include "share.h"
 
 #define REGARD_TEXT_OF(name) #name
 #define REGARD_TEXT(name) REGARD_TEXT_OF(name)
 
 namespace regard::REGARD_KERNEL {
 namespace {
-
-// parallel_for over a function object.
-template <typename Work>
-void share_out(Index tasks, int threads, Work work) {
-    parallel_for(
-        tasks, threads,
-        [](void* context, std::int64_t task) { (*static_cast<Work*>(context))(task); }, &work);
-}
 
 const float* head_of(const Rows& rows, Index b, Index h) {
     return rows.data + b * rows.step[0] + h * rows.step[1];
@@ -356,6 +349,6 @@ double measure_peak(double seconds) {
 
 }  // namespace
 
-const Kernel kernel{REGARD_TEXT(REGARD_KERNEL), attention, weights, pooled, measure_peak};
+const Kernel kernel{REGARD_TEXT(REGARD_KERNEL), attention, weights, pooled, measure_peak, linear};
 
 }  // namespace regard::REGARD_KERNEL

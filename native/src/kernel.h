@@ -2,6 +2,7 @@
 #pragma once
 
 #include "regard/attention.h"
+#include "regard/linear.h"
 
 namespace regard {
 
@@ -12,6 +13,7 @@ struct Kernel {
     void (*pooled)(const Problem&, const float* lse, const Rectangle&, std::int64_t pixel_rows,
                    std::int64_t pixel_columns, Reduce, float* out, int threads);
     double (*measure_peak)(double seconds);
+    void (*linear)(const Linear&, int threads);
 };
 
 // Which of them there are depends on the processor that the core is built for.

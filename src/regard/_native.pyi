@@ -122,3 +122,17 @@ def pooled(
     softcap: float = 0.0,
 ) -> None:
     """A picture of a rectangle: out (B, H, *shape), the mean or maximum weight of each pixel."""
+
+def linear(
+    x: int,
+    x_step: int,  # from row to row, in elements
+    weight: int,
+    weight_step: int,
+    bias: int,  # 0: none
+    y: int,
+    rows: int,
+    inputs: int,
+    outputs: int,
+    threads: int,
+) -> None:
+    """y (rows, outputs) = x (rows, inputs) · weightᵀ + bias, y contiguous."""

@@ -1,0 +1,100 @@
+// A linear map for few rows: the weights are read once, as one stream.
+//
+// A cell of y is always summed in the same order: two chains of vectors along the inputs, their
+// sum, the inputs that fill no vector, the bias. So its bits depend on neither tiles nor threads.
+#pragma once
+
+#include "regard/linear.h"
+#include "share.h"
+#include "simd.h"
+
+namespace regard::REGARD_KERNEL {
+namespace {
+
+// Outputs are taken in blocks whose weights stay in the caches while all rows pass over them.
+constexpr Index kBlockWeights = 1 << 13;
+// Weights of a piece of work at least: less is done before another thread has woken up.
+constexpr Index kPieceWeights = 1 << 14;
+constexpr Index kPiecesOfThread = 4;
+
+// kRows rows of x by kOutputs rows of weights.
+template <int kRows, int kOutputs>
+inline void linear_tile(const Linear& map, Index row, Index output) {
+    const float* x[kRows];
+    const float* weight[kOutputs];
+    for (int r = 0; r < kRows; ++r) x[r] = map.x + (row + r) * map.x_step;
+    for (int o = 0; o < kOutputs; ++o) weight[o] = map.weight + (output + o) * map.weight_step;
+    Vector sums[2][kRows][kOutputs] = {};
+    const auto add = [&](int chain, Index d) __attribute__((always_inline)) {
+        Vector columns[kOutputs];
+#pragma GCC unroll 8
+        for (int o = 0; o < kOutputs; ++o) columns[o] = load(weight[o] + d);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) {
+            const Vector factor = load(x[r] + d);
+#pragma GCC unroll 8
+            for (int o = 0; o < kOutputs; ++o) {
+                sums[chain][r][o] = multiply_add(factor, columns[o], sums[chain][r][o]);
+            }
+        }
+    };
+    Index d = 0;
+    for (; d + 2 * kLanes <= map.inputs; d += 2 * kLanes) {
+        add(0, d);
+        add(1, d + kLanes);
+    }
+    if (d + kLanes <= map.inputs) {
+        add(0, d);
+        d += kLanes;
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+        for (int o = 0; o < kOutputs; ++o) {
+            float total = sum(sums[0][r][o] + sums[1][r][o]);
+            for (Index rest = d; rest < map.inputs; ++rest) {
+                total += x[r][rest] * weight[o][rest];
+            }
+            if (map.bias) total += map.bias[output + o];
+            map.y[(row + r) * map.y_step + output + o] = total;
+        }
+    }
+}
+
+// kRows rows by outputs [first, last), two at a time.
+template <int kRows>
+inline void linear_strip(const Linear& map, Index row, Index first, Index last) {
+    Index output = first;
+    for (; output + 2 <= last; output += 2) linear_tile<kRows, 2>(map, row, output);
+    if (output < last) linear_tile<kRows, 1>(map, row, output);
+}
+
+// All rows by outputs [first, last). The first row takes one output after the other, so that the
+// processor sees one long stream of weights and reads ahead; the others find them in the caches.
+inline void linear_block(const Linear& map, Index first, Index last) {
+    for (Index output = first; output < last; ++output) linear_tile<1, 1>(map, 0, output);
+    Index row = 1;
+    for (; row + 3 <= map.rows; row += 3) linear_strip<3>(map, row, first, last);
+    if (row + 2 == map.rows) linear_strip<2>(map, row, first, last);
+    if (row + 1 == map.rows) linear_strip<1>(map, row, first, last);
+}
+
+void linear(const Linear& map, int threads) {
+    if (map.rows == 0 || map.outputs == 0) return;
+    const Index width = larger(1, map.inputs);
+    const Index block = larger(2, kBlockWeights / width / 2 * 2);
+    const Index pieces =
+        larger(1, smaller(kPiecesOfThread * threads, map.outputs * width / kPieceWeights));
+    const Index size = ((map.outputs + pieces - 1) / pieces + 1) / 2 * 2;
+    const auto work = [&](Index piece) {
+        const Index end = smaller((piece + 1) * size, map.outputs);
+        for (Index first = piece * size; first < end; first += block) {
+            check_interrupt();
+            linear_block(map, first, smaller(first + block, end));
+        }
+    };
+    share_out((map.outputs + size - 1) / size, threads, work);
+}
+
+}  // namespace
+}  // namespace regard::REGARD_KERNEL
