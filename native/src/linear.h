@@ -12,9 +12,10 @@ namespace regard::REGARD_KERNEL {
 namespace {
 
 // Outputs are taken in blocks whose weights stay in the caches while all rows pass over them.
-constexpr Index kBlockWeights = 1 << 13;
-// Weights of a piece of work at least: less is done before another thread has woken up.
-constexpr Index kPieceWeights = 1 << 14;
+constexpr Index kBlockWeights = 1 << 14;
+// Weights of a piece of work at least: less is read before another thread has begun.
+constexpr Index kPieceWeights = 1 << 15;
+// A thread that is held up by others leaves some of its pieces to the rest.
 constexpr Index kPiecesOfThread = 4;
 
 // kRows rows of x by kOutputs rows of weights.
@@ -28,10 +29,10 @@ inline void linear_tile(const Linear& map, Index row, Index output) {
     const auto add = [&](int chain, Index d) __attribute__((always_inline)) {
         Vector columns[kOutputs];
 #pragma GCC unroll 8
-        for (int o = 0; o < kOutputs; ++o) columns[o] = load(weight[o] + d);
+        for (int o = 0; o < kOutputs; ++o) columns[o] = held(load(weight[o] + d));
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
-            const Vector factor = load(x[r] + d);
+            const Vector factor = held(load(x[r] + d));
 #pragma GCC unroll 8
             for (int o = 0; o < kOutputs; ++o) {
                 sums[chain][r][o] = multiply_add(factor, columns[o], sums[chain][r][o]);
@@ -81,10 +82,12 @@ inline void linear_block(const Linear& map, Index first, Index last) {
 
 void linear(const Linear& map, int threads) {
     if (map.rows == 0 || map.outputs == 0) return;
+    threads = threads < 1 ? 1 : threads;
     const Index width = larger(1, map.inputs);
     const Index block = larger(2, kBlockWeights / width / 2 * 2);
+    const Index enough = larger(1, map.outputs * width / kPieceWeights);
     const Index pieces =
-        larger(1, smaller(kPiecesOfThread * threads, map.outputs * width / kPieceWeights));
+        enough < threads ? enough : threads * smaller(kPiecesOfThread, enough / threads);
     const Index size = ((map.outputs + pieces - 1) / pieces + 1) / 2 * 2;
     const auto work = [&](Index piece) {
         const Index end = smaller((piece + 1) * size, map.outputs);

@@ -62,6 +62,16 @@ inline Vector multiply_add(Vector a, Vector b, Vector c) {
 #endif
 }
 
+// The same, in a register: else what is used twice may be loaded twice.
+inline Vector held(Vector vector) {
+#if defined(__x86_64__)
+    asm("" : "+x"(vector));
+#elif defined(__aarch64__)
+    asm("" : "+w"(vector));
+#endif
+    return vector;
+}
+
 // The larger and the smaller of each pair; the second where either is NaN.
 inline Vector larger(Vector a, Vector b) {
 #if defined(__AVX2__)
