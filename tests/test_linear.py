@@ -70,7 +70,7 @@ def must_be_as_right_as_torch(x: Tensor, weight: Tensor, bias: Tensor | None) ->
 
 
 @pytest.mark.usefixtures("_kernel")
-@pytest.mark.parametrize("rows", [*range(1, MOST_ROWS + 2)])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 7, MOST_ROWS, MOST_ROWS + 1])
 @pytest.mark.parametrize(("n_in", "n_out"), [(1, 3), (7, 1), (16, 5), (577, 193), (67, 1031)])
 def test_it_is_as_right_as_pytorchs(native: Counting, rows: int, n_in: int, n_out: int) -> None:
     x, weight, bias = made(rows, n_in), made(n_out, n_in, seed=1), made(n_out, seed=2)

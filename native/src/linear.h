@@ -1,7 +1,7 @@
 // A linear map for few rows: the weights are read once, as one stream.
 //
 // A cell of y is always summed in the same order: two chains of vectors along the inputs, their
-// sum, the inputs that fill no vector, the bias. So its bits depend on neither tiles nor threads.
+// sum, the sum of its lanes, the bias. So its bits depend on neither tiles nor threads.
 #pragma once
 
 #include "regard/linear.h"
@@ -26,13 +26,13 @@ inline void linear_tile(const Linear& map, Index row, Index output) {
     for (int r = 0; r < kRows; ++r) x[r] = map.x + (row + r) * map.x_step;
     for (int o = 0; o < kOutputs; ++o) weight[o] = map.weight + (output + o) * map.weight_step;
     Vector sums[2][kRows][kOutputs] = {};
-    const auto add = [&](int chain, Index d) __attribute__((always_inline)) {
+    const auto add = [&](int chain, auto read) __attribute__((always_inline)) {
         Vector columns[kOutputs];
 #pragma GCC unroll 8
-        for (int o = 0; o < kOutputs; ++o) columns[o] = held(load(weight[o] + d));
+        for (int o = 0; o < kOutputs; ++o) columns[o] = held(read(weight[o]));
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
-            const Vector factor = held(load(x[r] + d));
+            const Vector factor = held(read(x[r]));
 #pragma GCC unroll 8
             for (int o = 0; o < kOutputs; ++o) {
                 sums[chain][r][o] = multiply_add(factor, columns[o], sums[chain][r][o]);
@@ -41,21 +41,22 @@ inline void linear_tile(const Linear& map, Index row, Index output) {
     };
     Index d = 0;
     for (; d + 2 * kLanes <= map.inputs; d += 2 * kLanes) {
-        add(0, d);
-        add(1, d + kLanes);
+        add(0, [d](const float* from) { return load(from + d); });
+        add(1, [d](const float* from) { return load(from + d + kLanes); });
     }
     if (d + kLanes <= map.inputs) {
-        add(0, d);
+        add(0, [d](const float* from) { return load(from + d); });
         d += kLanes;
+    }
+    if (d < map.inputs) {
+        const Index rest = map.inputs - d;
+        add(1, [d, rest](const float* from) { return load_first(from + d, rest); });
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
         for (int o = 0; o < kOutputs; ++o) {
             float total = sum(sums[0][r][o] + sums[1][r][o]);
-            for (Index rest = d; rest < map.inputs; ++rest) {
-                total += x[r][rest] * weight[o][rest];
-            }
             if (map.bias) total += map.bias[output + o];
             map.y[(row + r) * map.y_step + output + o] = total;
         }

@@ -41,6 +41,18 @@ inline Vector load(const float* from) {
     return vector;
 }
 
+// The first `count` numbers, fewer than kLanes, and 0 for the others, which are not read.
+inline Vector load_first(const float* from, Index count) {
+#if defined(__AVX2__)
+    const Integers wanted = Integers{0, 1, 2, 3, 4, 5, 6, 7} < static_cast<std::int32_t>(count);
+    return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(wanted));
+#else
+    Vector vector{};
+    for (Index lane = 0; lane < count; ++lane) vector[lane] = from[lane];
+    return vector;
+#endif
+}
+
 inline void store(float* to, Vector vector) { __builtin_memcpy(to, &vector, sizeof vector); }
 
 inline Vector all(float number) {
