@@ -157,11 +157,15 @@ class Seen(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_a_function_mode_sees_pytorchs_function(native: Counting) -> None:
+def test_a_function_mode_is_handed_the_call_and_what_it_lets_pass_keeps_its_bits(
+    native: Counting,
+) -> None:
+    x, weight = made(3, 577), made(7, 577, seed=1)
     with Seen() as seen:
-        linear(made(3, 5), made(7, 5), None)
-    assert functional.linear in seen.functions
-    assert native.calls == 0
+        passed = linear(x, weight, None)
+    assert linear in seen.functions
+    assert torch.equal(passed, linear(x, weight, None))
+    assert native.calls == 2
 
 
 def test_what_is_not_plain_float32_is_pytorchs(native: Counting) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import torch  # before regard._native, which shares its OpenMP runtime
 from torch import Tensor
 from torch.nn import functional
+from torch.overrides import handle_torch_function
 
-from regard._attention.eager import PLAIN, is_eager
+from regard._attention.eager import PLAIN, has_function_mode, is_eager
 
 if TYPE_CHECKING:
     from regard import _native
@@ -41,9 +42,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> linear(torch.tensor([1.0, 2.0]), torch.tensor([[3.0, 4.0], [5.0, 6.0]]))
     tensor([11., 17.])
     """
+    if not is_eager():
+        # A mode is handed the call, as it is PyTorch's, and what it lets pass keeps its bits.
+        if has_function_mode():
+            return handle_torch_function(linear, (), x, weight, bias)
+        return _torch_linear(x, weight, bias)
     if (
         _native is None
-        or not is_eager()
         or type(x) not in PLAIN
         or type(weight) not in PLAIN
         or not (x.is_cpu and weight.is_cpu)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+
+from regard._linear import linear
 
 __all__ = ["HeadLinear", "Linear"]
 
