@@ -154,6 +154,30 @@ void attention_with(Address q, nb::handle q_shape, nb::handle q_steps, Address k
     run([&] { regard::attention(problem, pointer<float>(out), out_step.at, seen, threads); });
 }
 
+regard::Gradient gradient(Address data, nb::handle steps) {
+    if (data == 0) return {};
+    const Integers<4> step(steps);
+    return {pointer<float>(data), {step.at[0], step.at[1], step.at[2]}};
+}
+
+void attention_backward(Address q, nb::handle q_shape, nb::handle q_steps, Address k,
+                        nb::handle k_shape, nb::handle k_steps, Address v, nb::handle v_shape,
+                        nb::handle v_steps, Address out, nb::handle out_steps, Address lse,
+                        Address grad, nb::handle grad_steps, Address dq, nb::handle dq_steps,
+                        Address dk, nb::handle dk_steps, Address dv, nb::handle dv_steps,
+                        double scale, bool causal, int threads, Index position,
+                        const Window& window, const Given& mask, const Given& bias,
+                        Address lengths) {
+    regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
+    set_values(problem, v, v_shape, v_steps);
+    set_options(problem, position, window, mask, bias, lengths, 0, 0);
+    const regard::Attended attended{rows(out, out_steps), pointer<const float>(lse),
+                                    rows(grad, grad_steps)};
+    const regard::Gradients gradients{gradient(dq, dq_steps), gradient(dk, dk_steps),
+                                      gradient(dv, dv_steps)};
+    run([&] { regard::attention_backward(problem, attended, gradients, threads); });
+}
+
 using Box = std::tuple<Index, Index, Index, Index>;
 
 regard::Rectangle rectangle_of(const Box& box) {
@@ -243,6 +267,14 @@ NB_MODULE(_native, module) {
                "distance"_a = 0, "top"_a = nb::none(), "map"_a = nb::none(), "received"_a = 0,
                "counted"_a = nb::none(),
                "Attention with every option, and what is to be seen of it.");
+    module.def("attention_backward", &attention_backward, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a,
+               "k_shape"_a, "k_steps"_a, "v"_a, "v_shape"_a, "v_steps"_a, "out"_a, "out_steps"_a,
+               "lse"_a, "grad"_a, "grad_steps"_a, "dq"_a, "dq_steps"_a, "dk"_a, "dk_steps"_a,
+               "dv"_a, "dv_steps"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(),
+               "position"_a, "window"_a = Window(-1, -1), "mask"_a = nb::none(),
+               "bias"_a = nb::none(), "lengths"_a = 0,
+               "The gradients of q, k and v, where their addresses are not 0, from what attention "
+               "found and the gradient of out.");
     module.def("weights", &weights, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a, "k_shape"_a,
                "k_steps"_a, "lse"_a, "out"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(),
                "rectangle"_a, "position"_a, "window"_a = Window(-1, -1), "mask"_a = nb::none(),

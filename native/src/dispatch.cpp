@@ -60,6 +60,12 @@ void attention(const Problem& problem, float* output, const std::int64_t output_
     kernel().attention(problem, output, output_step, seen, threads);
 }
 
+void attention_backward(const Problem& problem, const Attended& attended,
+                        const Gradients& gradients, int threads) {
+    const Calling calling;
+    kernel().attention_backward(problem, attended, gradients, threads);
+}
+
 void weights(const Problem& problem, const float* lse, const Rectangle& rectangle, float* out,
              int threads) {
     const Calling calling;

@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "backward_share.h"
 #include "direct.h"
 #include "linear.h"
 #include "plan.h"
@@ -15,10 +16,6 @@
 
 namespace regard::REGARD_KERNEL {
 namespace {
-
-const float* head_of(const Rows& rows, Index b, Index h) {
-    return rows.data + b * rows.step[0] + h * rows.step[1];
-}
 
 // Room for K and V of one key head, packed.
 Packed make_packed(const Call& call, Index b, Index kv_head, Scratch& scratch) {
@@ -349,6 +346,12 @@ double measure_peak(double seconds) {
 
 }  // namespace
 
-const Kernel kernel{REGARD_TEXT(REGARD_KERNEL), attention, weights, pooled, measure_peak, linear};
+const Kernel kernel{REGARD_TEXT(REGARD_KERNEL),
+                    attention,
+                    attention_backward,
+                    weights,
+                    pooled,
+                    measure_peak,
+                    linear};
 
 }  // namespace regard::REGARD_KERNEL

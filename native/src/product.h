@@ -1,4 +1,4 @@
-// The two matrix products, in register tiles of kStrip rows by kPanel columns.
+// The matrix products, in register tiles of kStrip rows by kPanel columns.
 //
 // A cell of a product is one chain of multiply-adds in the order of the inner axis, whatever the
 // shape of the tile it falls in.
@@ -80,7 +80,41 @@ inline void output_tile(const float* weights, const float* panel, Index keys, co
     }
 }
 
-// The same for a number of rows that is known only at run time, up to kStrip.
+// sums[n][0 … kPanel) += Σ_r weights[r][n] · panel[r][…] for kKeys keys n.
+template <int kKeys>
+inline void gather_tile(const float* weights, const float* panel, Index rows, float* sums,
+                        Index sums_step) {
+    Vector cells[kKeys][kPanelVectors];
+#pragma GCC unroll 8
+    for (int n = 0; n < kKeys; ++n) {
+#pragma GCC unroll 8
+        for (int c = 0; c < kPanelVectors; ++c) cells[n][c] = Vector{};
+    }
+#pragma GCC unroll 4
+    for (Index r = 0; r < rows; ++r) {
+        Vector columns[kPanelVectors];
+#pragma GCC unroll 8
+        for (int c = 0; c < kPanelVectors; ++c) columns[c] = load(panel + r * kPanel + c * kLanes);
+#pragma GCC unroll 8
+        for (int n = 0; n < kKeys; ++n) {
+            const Vector weight = all(weights[r * kScoreStep + n]);
+#pragma GCC unroll 8
+            for (int c = 0; c < kPanelVectors; ++c) {
+                cells[n][c] = multiply_add(weight, columns[c], cells[n][c]);
+            }
+        }
+    }
+#pragma GCC unroll 8
+    for (int n = 0; n < kKeys; ++n) {
+#pragma GCC unroll 8
+        for (int c = 0; c < kPanelVectors; ++c) {
+            float* cell = sums + n * sums_step + c * kLanes;
+            store(cell, load(cell) + cells[n][c]);
+        }
+    }
+}
+
+// The same for a number of rows, or keys, that is known only at run time, up to kStrip.
 template <int kRows = kStrip>
 inline void score_strip(Index rows, const float* q, Index q_step, const float* panel, Index width,
                         float* scores) {
@@ -98,6 +132,16 @@ inline void output_strip(Index rows, const float* weights, const float* panel, I
         output_tile<kRows>(weights, panel, keys, factor, output, output_step);
     } else if constexpr (kRows > 1) {
         output_strip<kRows - 1>(rows, weights, panel, keys, factor, output, output_step);
+    }
+}
+
+template <int kKeys = kStrip>
+inline void gather_strip(Index keys, const float* weights, const float* panel, Index rows,
+                         float* sums, Index sums_step) {
+    if (keys == kKeys) {
+        gather_tile<kKeys>(weights, panel, rows, sums, sums_step);
+    } else if constexpr (kKeys > 1) {
+        gather_strip<kKeys - 1>(keys, weights, panel, rows, sums, sums_step);
     }
 }
 

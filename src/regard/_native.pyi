@@ -75,6 +75,39 @@ def attention_with(
 ) -> None:
     """Attention with every option, and what is to be seen of it."""
 
+def attention_backward(
+    q: int,
+    q_shape: Sequence[int],
+    q_steps: Steps,
+    k: int,
+    k_shape: Sequence[int],
+    k_steps: Steps,
+    v: int,
+    v_shape: Sequence[int],
+    v_steps: Steps,
+    out: int,
+    out_steps: Steps,
+    lse: int,
+    grad: int,
+    grad_steps: Steps,
+    dq: int,  # addresses of what is to be made; 0: not wanted
+    dq_steps: Steps,
+    dk: int,
+    dk_steps: Steps,
+    dv: int,
+    dv_steps: Steps,
+    scale: float,
+    causal: bool,
+    threads: int,
+    *,
+    position: int,
+    window: tuple[int, int] = (-1, -1),
+    mask: Cells | None = None,
+    bias: Cells | None = None,
+    lengths: int = 0,
+) -> None:
+    """The gradients of q, k and v from what attention found, lse (B, H, Nq), and that of out."""
+
 def weights(
     q: int,
     q_shape: Sequence[int],

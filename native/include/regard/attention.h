@@ -74,6 +74,30 @@ struct Seen {
 void attention(const Problem& problem, float* output, const std::int64_t output_step[3],
                const Seen& seen, int threads);
 
+// What attention() found, and what flows back into its output.
+struct Attended {
+    Rows output;                 // (batch, heads, queries, value_width)
+    const float* lse = nullptr;  // (batch, heads, queries), contiguous
+    Rows gradient;               // of the output
+};
+
+// Where a gradient is written: axes and steps as those of Rows. Null: it is not made.
+struct Gradient {
+    float* data = nullptr;
+    std::int64_t step[3] = {0, 0, 0};
+};
+
+struct Gradients {
+    Gradient q, k, v;  // each of the shape of what it belongs to
+};
+
+// The gradients of q, k and v. There may be no softcap, and no size may be 0.
+//
+//     dV = weightsᵀ · dO    dS = weights · (dO · Vᵀ − Σ dO · output)    dQ = scale · dS · K
+//     dK = scale · dSᵀ · Q
+void attention_backward(const Problem& problem, const Attended& attended,
+                        const Gradients& gradients, int threads);
+
 // Queries [row, row + rows) by keys [key, key + keys).
 struct Rectangle {
     std::int64_t row = 0, rows = 0, key = 0, keys = 0;

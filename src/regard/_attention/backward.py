@@ -15,6 +15,7 @@ from torch import Tensor
 from regard._attention.autocast import without_autocast
 from regard._attention.chunks import Dropper
 from regard._attention.problem import Problem, Tile
+from regard._attention.results import new_gradient
 from regard._attention.scores import Scores, all_finite, grouped, score, soften
 
 __all__ = ["Gradients", "new_gradients", "pull_back"]
@@ -29,11 +30,11 @@ Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 def new_gradients(problem: Problem, wanted: Sequence[bool], dtype: torch.dtype | None) -> Gradients:
     """Zeros for the gradients that are wanted: of type `dtype`, or that of what they belong to."""
     q, k, v, bias, sinks = (
-        torch.zeros(
-            x.shape if x is not None and want else (0,),
-            dtype=dtype or (problem.q if x is None else x).dtype,
-            device=problem.q.device,
-        )
+        new_gradient(
+            problem.q if x is None else x,
+            dtype or (problem.q if x is None else x).dtype,
+            x is not None and want,
+        ).zero_()
         for x, want in zip(
             (problem.q, problem.k, problem.v, problem.bias, problem.sinks), wanted, strict=True
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +13,7 @@ from regard._attention.autocast import without_autocast
 from regard._attention.problem import Problem
 from regard.observation import Observation, See
 
-__all__ = ["NAMES", "Backend", "backends", "choose", "run"]
+__all__ = ["NAMES", "Backend", "backends", "choose", "pulls_back_natively", "run"]
 
 NAMES = ("native", "torch")
 
@@ -43,14 +44,15 @@ def backends() -> list[Backend]:
         Backend(
             "native",
             available=not native.missing,
-            used_for="float32 on the CPU, without dropout; the backward pass is torch's",
+            used_for="float32 on the CPU, without dropout; not the gradients of bias and sinks, "
+            "and of softcap",
             kernel=native.kernel(),
             why_not=native.missing or None,
         ),
         Backend(
             "torch",
             available=True,
-            used_for="float16, bfloat16 and float64, other devices, dropout, and the backward pass",
+            used_for="float16, bfloat16 and float64, other devices, dropout, and other gradients",
         ),
     ]
 
@@ -95,3 +97,18 @@ def run(
         return native.attend(problem, see)
     with without_autocast(problem.q.device):
         return chunks.attend(problem, see, dropout, seed)
+
+
+def pulls_back_natively(backend: str, problem: Problem, wanted: Sequence[bool]) -> bool:
+    """Does the native backend make the gradients, too? `wanted` is as `pull_back` takes it.
+
+    Those of bias and sinks, and what a softcap does to them, are the torch backend's.
+    """
+    return (
+        backend == "native"
+        and problem.has_keys
+        and problem.q.shape[3] > 0
+        and problem.v.shape[3] > 0
+        and problem.softcap is None
+        and not (wanted[3] or wanted[4])
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch  # before regard._native, which shares its OpenMP runtime
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from regard._attention.eager import PLAIN, is_eager
 from regard._attention.problem import Problem, Tile
-from regard._attention.results import new_observation, new_output, observation_of
+from regard._attention.results import new_gradient, new_observation, new_output, observation_of
 from regard.observation import Observation, See
 
 missing = ""  # why there is no native backend
@@ -23,7 +24,16 @@ else:
     except ImportError as error:
         missing = f"regard._native cannot be imported: {error}"
 
-__all__ = ["MOST", "attend", "kernel", "missing", "pooled", "short_attention", "weights"]
+__all__ = [
+    "MOST",
+    "attend",
+    "kernel",
+    "missing",
+    "pooled",
+    "pull_back",
+    "short_attention",
+    "weights",
+]
 
 MOST = 2**31 - 1  # queries, and keys: the kernel counts them in 32 bits
 
@@ -144,6 +154,39 @@ def attend(problem: Problem, see: See | None) -> tuple[Tensor, Observation | Non
         **({} if seen is None or see is None else _wanted(seen, see)),
     )
     return out, seen
+
+
+def pull_back(
+    problem: Problem, grad: Tensor, out: Tensor, lse: Tensor, wanted: Sequence[bool]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v from that of the output; empty where none is wanted.
+
+    `out` and `lse` are what `attend` found. There may be no softcap, and no size may be 0.
+    """
+    q, k, v = _rows(problem.q), _rows(problem.k), _rows(problem.v)
+    grad, out = _rows(grad), _rows(out)
+    dq, dk, dv = (
+        new_gradient(x, _float32, want)
+        for x, want in zip((problem.q, problem.k, problem.v), wanted, strict=True)
+    )
+    options = _Options(problem)
+    del options.arguments["softcap"]
+    _native.attention_backward(
+        *_tensor(q),
+        *_tensor(k),
+        *_tensor(v),
+        out.data_ptr(),
+        out.stride(),
+        lse.data_ptr(),
+        grad.data_ptr(),
+        grad.stride(),
+        *(x for made in (dq, dk, dv) for x in (made.data_ptr(), made.stride())),
+        problem.factor,
+        problem.causal,
+        _get_num_threads(),
+        **options.arguments,
+    )
+    return dq, dk, dv
 
 
 def _wanted(seen: Observation, see: See) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard._attention import native
 from regard._attention.backward import Gradients, new_gradients, pull_back
-from regard._attention.dispatch import run
+from regard._attention.dispatch import pulls_back_natively, run
 from regard._attention.eager import is_transformed
 from regard._attention.problem import Problem
 from regard._attention.results import new_observation, new_output
@@ -36,7 +37,8 @@ torch.library.define(
 )
 torch.library.define(
     "regard::attention_backward",
-    f"(Tensor grad, {_INPUTS}, bool[] wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    f"(Tensor grad, Tensor? out, Tensor? lse, {_INPUTS}, bool[] wanted) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 
 
@@ -135,13 +137,21 @@ def _attention_fake(*arguments: Any) -> tuple[Tensor, ...]:
 
 
 @torch.library.impl("regard::attention_backward", "CompositeExplicitAutograd")
-def _attention_backward(grad: Tensor, *arguments: Any) -> Gradients:
+def _attention_backward(
+    grad: Tensor, out: Tensor | None, lse: Tensor | None, *arguments: Any
+) -> Gradients:
     problem, dropout, seed = _problem(arguments[:_N_INPUTS])
-    return pull_back(problem, grad, arguments[_N_INPUTS], dropout, seed)
+    wanted = arguments[_N_INPUTS]
+    if out is None or lse is None:
+        return pull_back(problem, grad, wanted, dropout, seed)
+    _, _, _, bias, sinks = new_gradients(problem, [False] * 5, None)
+    return *native.pull_back(problem, grad, out, lse, wanted[:3]), bias, sinks
 
 
 @torch.library.register_fake("regard::attention_backward")
-def _attention_backward_fake(grad: Tensor, *arguments: Any) -> Gradients:
+def _attention_backward_fake(
+    grad: Tensor, out: Tensor | None, lse: Tensor | None, *arguments: Any
+) -> Gradients:
     problem, _, _ = _problem(arguments[:_N_INPUTS])
     return new_gradients(problem, arguments[_N_INPUTS], None)
 
@@ -149,24 +159,32 @@ def _attention_backward_fake(grad: Tensor, *arguments: Any) -> Gradients:
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
+        problem, _, _ = _problem(arguments[:_N_INPUTS])
+        wanted = [ctx.needs_input_grad[place] for place in _WITH_GRADIENT]
+        natively = pulls_back_natively(arguments[-1], problem, wanted)
+        # The native backward pass needs the lse, whether or not anybody else wants to see it.
+        see = arguments[_N_INPUTS]
+        asked = (*arguments[:_N_INPUTS], see or natively, *arguments[_N_INPUTS + 1 :])
         with torch._C._AutoDispatchBelowAutograd():
-            results = torch.ops.regard.attention.default(*arguments)
-        ctx.save_for_backward(*arguments[:_N_TENSORS])
+            out, lse, *seen = torch.ops.regard.attention.default(*asked)
+        found = (out, lse) if natively else (None, None)
+        ctx.save_for_backward(*found, *arguments[:_N_TENSORS])
         ctx.options = arguments[_N_TENSORS:_N_INPUTS]
+        ctx.wanted = wanted
         ctx.n_arguments = len(arguments)
-        ctx.mark_non_differentiable(*results[1:])
+        seen = (lse if see else out.new_empty(0), *seen)
+        ctx.mark_non_differentiable(*seen)
         ctx.set_materialize_grads(False)
-        return results
+        return out, *seen
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         gradients: list[Tensor | None] = [None] * ctx.n_arguments
         if grads[0] is not None:
-            wanted = [ctx.needs_input_grad[place] for place in _WITH_GRADIENT]
             found = torch.ops.regard.attention_backward(
-                grads[0], *ctx.saved_tensors, *ctx.options, wanted
+                grads[0], *ctx.saved_tensors, *ctx.options, ctx.wanted
             )
-            for place, gradient, want in zip(_WITH_GRADIENT, found, wanted, strict=True):
+            for place, gradient, want in zip(_WITH_GRADIENT, found, ctx.wanted, strict=True):
                 gradients[place] = gradient if want else None
         return tuple(gradients)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from regard._attention.problem import Problem
 from regard.observation import Observation, See
 
-__all__ = ["new_observation", "new_output", "observation_of"]
+__all__ = ["new_gradient", "new_observation", "new_output", "observation_of"]
 
 _empty = torch.empty  # looked up once: small calls are measured in microseconds
 
@@ -23,6 +23,18 @@ def new_output(q: Tensor, v: Tensor) -> Tensor:
         dtype=q.dtype,
         device=q.device,
     )
+
+
+def new_gradient(x: Tensor, dtype: torch.dtype, wanted: bool) -> Tensor:
+    """Room for the gradient of x, which lies in memory as x does; empty if it is not wanted.
+
+    Its last axis is contiguous, which x's may not be.
+    """
+    if not wanted:
+        return torch.empty(0, dtype=dtype, device=x.device)
+    gradient = torch.empty_like(x, dtype=dtype)
+    steps = gradient.stride()
+    return gradient.contiguous() if steps and steps[-1] != 1 else gradient
 
 
 def new_observation(problem: Problem, see: See) -> Observation:
