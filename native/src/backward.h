@@ -107,15 +107,21 @@ struct BackwardTile {
     }
 };
 
-inline float dot(const float* a, const float* b, Index count) {
-    Vector total{};
-    Index n = 0;
-    for (; n + kLanes <= count; n += kLanes) {
-        total = multiply_add(load(a + n), load(b + n), total);
+// δ of kRows rows, each a chain of multiply-adds in the order of a score: where one key has all the
+// weight, δ is its dO · Vᵀ to the last bit, and dS exactly 0.
+template <int kRows>
+inline void sum_products(const float* const* a, const float* const* b, Index count, float* sums) {
+    Vector totals[kRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) totals[r] = Vector{};
+    for (Index n = 0; n < count; ++n) {
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) {
+            totals[r] = multiply_add(all(a[r][n]), all(b[r][n]), totals[r]);
+        }
     }
-    float rest = 0.0f;
-    for (; n < count; ++n) rest += a[n] * b[n];
-    return sum(total) + rest;
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) sums[r] = totals[r][0];
 }
 
 inline const float* row_of(const Rows& rows, Index b, Index h, Index n) {
@@ -135,13 +141,21 @@ inline void begin(const BackwardCall& back, BackwardTile& work, Index b, Index h
     }
     Scales scales;
     scales.lse = back.attended.lse;
+    const float *gradients[kTile], *outputs[kTile];
     for (Index r = 0; r < rows; ++r) {
         const Index h = tile.head[r], i = tile.query[r];
-        const float* gradient = row_of(back.attended.gradient, b, h, i);
+        gradients[r] = row_of(back.attended.gradient, b, h, i);
+        outputs[r] = row_of(back.attended.output, b, h, i);
         work.scales[r] = scales.of((b * problem.heads + h) * problem.queries + i);
-        work.delta[r] = dot(gradient, row_of(back.attended.output, b, h, i), problem.value_width);
-        work.spoilt[r] = pack_query(gradient, problem.value_width, 1.0f,
+        work.spoilt[r] = pack_query(gradients[r], problem.value_width, 1.0f,
                                     work.gradient + r * problem.value_width);
+    }
+    Index r = 0;
+    for (; r + 4 <= rows; r += 4) {
+        sum_products<4>(gradients + r, outputs + r, problem.value_width, work.delta + r);
+    }
+    for (; r < rows; ++r) {
+        sum_products<1>(gradients + r, outputs + r, problem.value_width, work.delta + r);
     }
     work.ignored.count = 0;
     if (back.gradients.v.data) {

@@ -118,6 +118,43 @@ Attended<Number> attend(const Problem& p) {
 }
 
 template <typename Number>
+Pulled<Number> pull_back(const Problem& p, const Attended<Number>& all, const Rows& gradient) {
+    Pulled<Number> out;
+    out.dq.assign(p.batch * p.heads * p.queries * p.width, 0);
+    out.dk.assign(p.batch * p.kv_heads * p.keys * p.width, 0);
+    out.dv.assign(p.batch * p.kv_heads * p.keys * p.value_width, 0);
+    std::vector<Number> products(p.keys);
+    for_each_query(p, [&](Query q, std::int64_t n) {
+        const std::uint8_t* allowed = all.allowed.data() + n * p.keys;
+        const Number* weights = all.weights.data() + n * p.keys;
+        const float* flowing = row_of(gradient, q.b, q.h, q.i);
+        const float* query = row_of(p.q, q.b, q.h, q.i);
+        const std::int64_t head = q.b * p.kv_heads + kv_head(p, q.h);
+        Number mean = 0;
+        for (std::int64_t j = 0; j < p.keys; ++j) {
+            if (!allowed[j]) continue;
+            const float* value = row_of(p.v, q.b, kv_head(p, q.h), j);
+            products[j] = 0;
+            for (std::int64_t e = 0; e < p.value_width; ++e) {
+                products[j] += Number(flowing[e]) * Number(value[e]);
+                out.dv[(head * p.keys + j) * p.value_width + e] += weights[j] * Number(flowing[e]);
+            }
+            mean += weights[j] * products[j];
+        }
+        for (std::int64_t j = 0; j < p.keys; ++j) {
+            if (!allowed[j]) continue;
+            const float* key = row_of(p.k, q.b, kv_head(p, q.h), j);
+            const Number pulled = Number(p.scale) * weights[j] * (products[j] - mean);
+            for (std::int64_t d = 0; d < p.width; ++d) {
+                out.dq[n * p.width + d] += pulled * Number(key[d]);
+                out.dk[(head * p.keys + j) * p.width + d] += pulled * Number(query[d]);
+            }
+        }
+    });
+    return out;
+}
+
+template <typename Number>
 std::vector<Number> entropy(const Problem& p, const Attended<Number>& all) {
     std::vector<Number> out(all.lse.size(), 0);
     for_each_query(p, [&](Query, std::int64_t n) {
@@ -213,6 +250,7 @@ template Attended<float> attend(const Problem&);
 template Attended<double> attend(const Problem&);
 
 #define FOR(Number)                                                                                \
+    template Pulled<Number> pull_back(const Problem&, const Attended<Number>&, const Rows&);       \
     template std::int64_t allowed_keys(const Problem&, const Attended<Number>&, std::int64_t);     \
     template std::vector<Number> entropy(const Problem&, const Attended<Number>&);                 \
     template std::vector<Number> distance(const Problem&, const Attended<Number>&);                \

@@ -52,6 +52,16 @@ struct Attended {
 template <typename Number>
 Attended<Number> attend(const regard::Problem& p);
 
+// The gradients of q, k and v, contiguous, from that of the output; there may be no softcap.
+template <typename Number>
+struct Pulled {
+    std::vector<Number> dq, dk, dv;
+};
+
+template <typename Number>
+Pulled<Number> pull_back(const regard::Problem& p, const Attended<Number>& all,
+                         const regard::Rows& gradient);
+
 // How many keys query n may attend to.
 template <typename Number>
 std::int64_t allowed_keys(const regard::Problem& p, const Attended<Number>& all, std::int64_t n);
