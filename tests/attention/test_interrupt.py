@@ -5,28 +5,49 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 
 import pytest
 import torch
 
 import regard
+from regard._attention import native
+from regard._attention.problem import Problem
+
+
+def long_forward() -> None:
+    x = torch.randn(1, 1, 65536, 64).expand(1, 64, -1, -1)  # half an hour of work, if it went on
+    regard.attention(x, x, x)
+
+
+def long_backward() -> None:
+    x = torch.randn(1, 1, 65536, 64)
+    many = x.expand(1, 64, -1, -1)  # twice as much
+    problem, lse = Problem(many, x, x), torch.full((1, 64, 65536), 16.0)
+    native.pull_back(problem, many, many, lse, (False, True, True))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_ctrl_c_ends_a_long_call_and_the_next_is_right(threads: int) -> None:
+@pytest.mark.parametrize("work", [long_forward, long_backward])
+def test_ctrl_c_ends_a_long_call_and_the_next_is_right(
+    work: Callable[[], None], threads: int
+) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    x = torch.randn(1, 1, 65536, 64).expand(1, 64, -1, -1)  # half an hour of work, if it went on
-    few = torch.randn(1, 2, 101, 7)
-    expected = regard.attention(few, few, few)
+    few = torch.randn(1, 2, 101, 7, requires_grad=True)
+
+    def gradient() -> torch.Tensor:
+        return torch.autograd.grad(regard.attention(few, few, few).square().sum(), few)[0]
+
+    expected = gradient()
     soon = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     # What runs in the background of a shell is told to ignore it.
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         soon.start()
         with pytest.raises(KeyboardInterrupt):
-            regard.attention(x, x, x)
-        assert torch.equal(regard.attention(few, few, few), expected)
+            work()
+        assert torch.equal(gradient(), expected)
     finally:
         soon.join()
         signal.signal(signal.SIGINT, usual)

@@ -72,6 +72,21 @@ def test_the_operator_passes_opcheck(
 
 @on_each_backend
 @options
+def test_the_operator_of_the_backward_pass_passes_opcheck(
+    backend: str, given: dict[str, Any]
+) -> None:
+    q, k, v = inputs(requires_grad=True)
+    inside = q.transpose(1, 2).contiguous().transpose(1, 2)  # as layers of a model hand it over
+    with Recorder() as recorder:
+        regard.attention(inside, k, v, backend=backend, **given).sum().backward()
+    (call,) = (call for call in recorder.calls if "backward" in call[0].name())
+    operator, arguments, named = call
+    arguments = tuple(x.detach() if isinstance(x, Tensor) else x for x in arguments)
+    torch.library.opcheck(operator, arguments, named)
+
+
+@on_each_backend
+@options
 def test_it_compiles_to_one_graph_with_the_same_results(
     backend: str, given: dict[str, Any]
 ) -> None:

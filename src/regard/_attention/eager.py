@@ -13,6 +13,7 @@ __all__ = [
     "has_function_mode",
     "has_tangent",
     "is_eager",
+    "is_plain",
     "is_transformed",
     "may_go_direct",
 ]
@@ -50,12 +51,15 @@ def is_transformed() -> bool:
     return _transform_level() is not None
 
 
+def is_plain(tensors: Sequence[Tensor]) -> bool:
+    """Are these real tensors, and is nobody watching?"""
+    return is_eager() and all(type(x) in PLAIN and not x.is_meta for x in tensors)
+
+
 def may_go_direct(tensors: Sequence[Tensor]) -> bool:
     """Are these real tensors that want no gradient, and is nobody watching?"""
-    return (
-        is_eager()
-        and all(type(x) in PLAIN and not x.is_meta for x in tensors)
-        and not (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
+    return is_plain(tensors) and not (
+        torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     )
 
 

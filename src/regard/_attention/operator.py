@@ -10,7 +10,7 @@ from torch import Tensor
 from regard._attention import native
 from regard._attention.backward import Gradients, new_gradients, pull_back
 from regard._attention.dispatch import pulls_back_natively, run
-from regard._attention.eager import is_transformed
+from regard._attention.eager import is_plain, is_transformed
 from regard._attention.problem import Problem
 from regard._attention.results import new_observation, new_output
 from regard.observation import Observation, See
@@ -46,9 +46,7 @@ def attend(
     backend: str, problem: Problem, see: See | None, dropout: float, seed: Tensor | None
 ) -> tuple[Tensor, Observation | None]:
     """The output, which carries gradients, and what was asked for in `see`, which does not."""
-    asked = See() if see is None else see
-    rows, columns = asked.map or (0, 0)
-    out, *seen = torch.ops.regard.attention(
+    inputs = (
         problem.q,
         problem.k,
         problem.v,
@@ -64,6 +62,14 @@ def attend(
         problem.scale,
         problem.softcap,
         dropout,
+    )
+    asked = See() if see is None else see
+    queries = () if asked.queries is None else (asked.queries,)
+    if is_plain((*problem.tensors, *queries)):
+        return _PlainAttention.apply(*inputs, see, backend)
+    rows, columns = asked.map or (0, 0)
+    out, *seen = torch.ops.regard.attention(
+        *inputs,
         see is not None,
         asked.entropy,
         asked.top,
@@ -121,11 +127,13 @@ def _flat(out: Tensor, seen: Observation | None) -> tuple[Tensor, ...]:
     return out, *(out.new_empty(0) if x is None else x for x in found)
 
 
-@torch.library.impl("regard::attention", "CompositeExplicitAutograd")
 def _attention(*arguments: Any) -> tuple[Tensor, ...]:
     problem, dropout, seed = _problem(arguments[:_N_INPUTS])
     *see, backend = arguments[_N_INPUTS:]
     return _flat(*run(backend, problem, _see(*see), dropout, seed))
+
+
+torch.library.impl("regard::attention", "CompositeExplicitAutograd")(_attention)
 
 
 @torch.library.register_fake("regard::attention")
@@ -136,7 +144,6 @@ def _attention_fake(*arguments: Any) -> tuple[Tensor, ...]:
     return _flat(new_output(problem.q, problem.v), seen)
 
 
-@torch.library.impl("regard::attention_backward", "CompositeExplicitAutograd")
 def _attention_backward(
     grad: Tensor, out: Tensor | None, lse: Tensor | None, *arguments: Any
 ) -> Gradients:
@@ -144,8 +151,14 @@ def _attention_backward(
     wanted = arguments[_N_INPUTS]
     if out is None or lse is None:
         return pull_back(problem, grad, wanted, dropout, seed)
-    _, _, _, bias, sinks = new_gradients(problem, [False] * 5, None)
+    bias, sinks = (
+        grad.new_empty(0, dtype=(problem.q if x is None else x).dtype)
+        for x in (problem.bias, problem.sinks)
+    )
     return *native.pull_back(problem, grad, out, lse, wanted[:3]), bias, sinks
+
+
+torch.library.impl("regard::attention_backward", "CompositeExplicitAutograd")(_attention_backward)
 
 
 @torch.library.register_fake("regard::attention_backward")
@@ -159,34 +172,59 @@ def _attention_backward_fake(
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
-        problem, _, _ = _problem(arguments[:_N_INPUTS])
+        inputs, (see, *rest) = arguments[:_N_INPUTS], arguments[_N_INPUTS:]
         wanted = [ctx.needs_input_grad[place] for place in _WITH_GRADIENT]
-        natively = pulls_back_natively(arguments[-1], problem, wanted)
-        # The native backward pass needs the lse, whether or not anybody else wants to see it.
-        see = arguments[_N_INPUTS]
-        asked = (*arguments[:_N_INPUTS], see or natively, *arguments[_N_INPUTS + 1 :])
+        natively = pulls_back_natively(rest[-1], _problem(inputs)[0], wanted)
         with torch._C._AutoDispatchBelowAutograd():
-            out, lse, *seen = torch.ops.regard.attention.default(*asked)
-        found = (out, lse) if natively else (None, None)
-        ctx.save_for_backward(*found, *arguments[:_N_TENSORS])
-        ctx.options = arguments[_N_TENSORS:_N_INPUTS]
-        ctx.wanted = wanted
-        ctx.n_arguments = len(arguments)
-        seen = (lse if see else out.new_empty(0), *seen)
+            # The native backward pass needs the lse, whether or not it is to be seen.
+            out, lse, *others = torch.ops.regard.attention.default(*inputs, see or natively, *rest)
+        _keep(ctx, (out, lse) if natively else (None, None), arguments, wanted)
+        seen = (lse if see else out.new_empty(0), *others)
         ctx.mark_non_differentiable(*seen)
-        ctx.set_materialize_grads(False)
         return out, *seen
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         gradients: list[Tensor | None] = [None] * ctx.n_arguments
         if grads[0] is not None:
-            found = torch.ops.regard.attention_backward(
-                grads[0], *ctx.saved_tensors, *ctx.options, ctx.wanted
-            )
+            tensors = (grads[0], *ctx.saved_tensors)
+            # With create_graph=True the operator is asked, as it may be for its own gradient.
+            plain = not torch.is_grad_enabled() and is_plain([x for x in tensors if x is not None])
+            pull = _attention_backward if plain else torch.ops.regard.attention_backward
+            found = pull(*tensors, *ctx.options, ctx.wanted)
             for place, gradient, want in zip(_WITH_GRADIENT, found, ctx.wanted, strict=True):
                 gradients[place] = gradient if want else None
         return tuple(gradients)
+
+
+class _PlainAttention(_Attention):
+    """The same where nobody is watching: without the operator, which takes its time."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Observation | None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        *inputs, see, backend = arguments
+        problem, dropout, seed = _problem(tuple(inputs))
+        wanted = [ctx.needs_input_grad[place] for place in _WITH_GRADIENT]
+        natively = pulls_back_natively(backend, problem, wanted)
+        asked = See() if see is None and natively else see
+        out, seen = run(backend, problem, asked, dropout, seed)
+        found = (out, seen.lse) if natively and seen is not None else (None, None)
+        _keep(ctx, found, arguments, wanted)
+        return out, None if see is None else seen
+
+
+def _keep(
+    ctx: Any,
+    found: tuple[Tensor | None, Tensor | None],
+    arguments: tuple[Any, ...],
+    wanted: list[bool],
+) -> None:
+    """Keep for the backward pass what it needs; `found` are output and lse, if it needs them."""
+    ctx.save_for_backward(*found, *arguments[:_N_TENSORS])
+    ctx.options = arguments[_N_TENSORS:_N_INPUTS]
+    ctx.wanted = wanted
+    ctx.n_arguments = len(arguments)
+    ctx.set_materialize_grads(False)
 
 
 class _AttentionBackward(torch.autograd.Function):
