@@ -255,7 +255,7 @@ void many_keys_are_the_same_by_any_number_of_threads(const std::string& kernel) 
             must_be_as_by_hand(flow, one, kernel);
             for (const int threads : {2, 3, 8})
                 must_be_the_same(one, pull(flow, threads), flow.c.name + ", " + kernel);
-            for (int repeat = 0; repeat < 20; ++repeat)
+            for (std::uint64_t repeat = 0; repeat < run::number_of_problems(20); ++repeat)
                 must_be_the_same(one, pull(flow, 4), flow.c.name + ", " + kernel + ", repeated");
         }
     }

@@ -56,8 +56,8 @@ for what in ("pooled", "forward", "backward"):
     ("backend", "limits"),
     [
         # In MiB. Chunks of PyTorch operations hold a few times 16 MiB, in
-        # pieces that the allocator may keep; the native backward pass is made of them, too.
-        ("native", {"pooled": 24, "forward": 24, "backward": 128}),
+        # pieces that the allocator may keep.
+        ("native", {"pooled": 24, "forward": 24, "backward": 24}),
         ("torch", {"pooled": 128, "forward": 128, "backward": 128}),
     ],
     ids=["native", "torch"],
