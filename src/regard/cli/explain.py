@@ -24,7 +24,6 @@ from regard.cli.reading import check_place, load_model, look, refuse_no_text
 
 if TYPE_CHECKING:
     from rich.text import Text
-    from torch import Tensor
 
     from regard import Trace
     from regard.run import Layer
@@ -201,6 +200,7 @@ def _check_model_options(text: str | None, example: str | None, refused: list[st
 def _trace_of_model(text: str, model: str, layer: int, head: int) -> Trace:
     """The trace of one head of a model, from its own Q, K and V, checked against its output."""
     from regard import Trace
+    from regard._trace.check import rounding
     from regard.view.links import token_labels
 
     refuse_no_text(text)
@@ -231,7 +231,9 @@ def _trace_of_model(text: str, model: str, layer: int, head: int) -> Trace:
         scale=scale,
         title=text,
     )
-    difference, limit = _difference(trace, q, k, v, seen.output[0, head])
+    scaled, output = (trace.steps[name].array for name in ("scaled", "head_output"))
+    q, k, v, own = (x[None] for x in (q, k, v, seen.output[0, head]))
+    difference, limit = rounding(q, k, v, own, scaled, output, trace.divisor or 1.0)
     if not difference <= limit:
         found, allowed = (f"{number:.1e}".replace("-", "−") for number in (difference, limit))
         print(
@@ -273,24 +275,6 @@ def _refuse_more_than_a_mask(layer: Layer, number: int) -> None:
                 f"layer {number} {what}, which is not among the steps that explain shows; "
                 "regard see shows where its heads look."
             )
-
-
-def _difference(
-    trace: Trace, q: Tensor, k: Tensor, v: Tensor, output: Tensor
-) -> tuple[float, float]:
-    """How far the model's output is from the trace's, and how far rounding may take it.
-
-    That is twice as far as PyTorch's own plain computation is, and a few last bits.
-    """
-    import torch
-
-    scaled = torch.from_numpy(trace.steps["scaled"].array[0])
-    truth = torch.from_numpy(trace.steps["head_output"].array[0])
-    scores = q @ k.T / (trace.divisor or 1.0)
-    eager = scores.masked_fill(scaled == -math.inf, -math.inf).softmax(-1) @ v
-    largest = scaled[scaled != -math.inf].abs().max() * v.abs().max()
-    limit = 2 * (eager - truth).abs().max() + 4 * 2.0**-24 * largest
-    return float((output - truth).abs().max()), float(limit)
 
 
 def _lines(

@@ -11,7 +11,7 @@
  * @property {string} meaning
  * @property {Axis[]} axes
  * @property {Rows | Rows[]} array
- * @property {Record<string, Rows>} parts
+ * @property {Record<string, Rows | Rows[]>} parts
  * @typedef {object} TraceJson
  * @property {string} title
  * @property {string} note
@@ -218,11 +218,13 @@ function summed(terms) {
   return kept.flatMap((term, n) => (n === 0 ? term : [piece("", " + "), ...term]));
 }
 
-/** @param {number} value @param {Cell[]} left @param {Cell[]} right @returns {Piece[]} */
-function dot(value, left, right) {
+/** @param {number} value @param {Cell[]} left @param {Cell[]} right @param {Cell} [bias] @returns {Piece[]} */
+function dot(value, left, right, bias) {
   const terms = left.map((cell, n) => [number(cell), number(right[n])]);
   const products = terms.map(([a, b]) => [piece("left", factor(a)), piece("", "·"), piece("right", factor(b))]);
-  return [...plainly(value, ` ${equals(value, terms)} `), ...summed(products)];
+  const all = bias === undefined ? terms : [...terms, [number(bias)]];
+  const line = [...plainly(value, ` ${equals(value, all)} `), ...summed(products)];
+  return bias === undefined ? line : [...line, piece("", ` + ${factor(number(bias))} (bias)`)];
 }
 
 /** @param {Rows} rows @param {number} column @returns {Cell[]} */
@@ -246,14 +248,17 @@ export function explain(trace, name, row, column, head) {
     case "query":
     case "key":
     case "value": {
-      const matrix = trace.matrices[`W_${step.symbol}`];
-      if (matrix === undefined || trace.steps.input === undefined) return plainly(value, " is given");
-      return dot(value, of("input")[row], columnOf(ofHead(matrix, head), column));
+      if (step.parts.cosine !== undefined) return explainTurned(step, value, row, column, head);
+      const made = projection(trace, name);
+      if (made === null) return plainly(value, " is given");
+      const bias = trace.matrices[`b_${step.symbol}`];
+      const added = bias === undefined ? undefined : ofHead(bias, head)[0][column];
+      return dot(value, ofHead(made.left, head)[row], columnOf(ofHead(made.matrix, head), column), added);
     }
     case "scores":
       return dot(value, of("query")[row], of("key")[column]);
     case "scaled":
-      return explainScaled(trace, value, number(of("scores")[row][column]), row, column);
+      return explainScaled(trace, value, number(of("scores")[row][column]), row, column, head);
     case "weights":
       if (trace.steps.scaled === undefined) return plainly(value, " is given");
       return explainWeight(value, of("scaled")[row].map(number), column);
@@ -264,14 +269,43 @@ export function explain(trace, name, row, column, head) {
       return plainly(value, ` is carried over: ${step.axes[1].labels[column]}`);
     default:
       if (trace.matrices.W_O === undefined) return plainly(value, " is carried over: there is no W_O here");
-      return dot(value, of("concatenated")[row], columnOf(ofHead(trace.matrices.W_O, 0), column));
+      return dot(value, of("concatenated")[row], columnOf(ofHead(trace.matrices.W_O, 0), column),
+        trace.matrices.b_O && ofHead(trace.matrices.b_O, 0)[0][column]);
   }
+}
+
+/**
+ * What a query, a key or a value is the product of: rows on the left, and a matrix; null if it is given.
+ * In cross-attention keys and values are made from the other sequence, Y.
+ * @param {TraceJson} trace @param {string} name
+ * @returns {{ left: Rows | Rows[], of: string, matrix: Rows | Rows[], by: string } | null}
+ */
+export function projection({ matrices, steps }, name) {
+  if (name === "value" && matrices.V_up !== undefined) {
+    return { left: matrices["X V_down"], of: "X V_down", matrix: matrices.V_up, by: "V_up" };
+  }
+  const by = `W_${steps[name].symbol}`;
+  if (matrices[by] === undefined || steps.input === undefined) return null;
+  if (name !== "query" && matrices.Y !== undefined) return { left: matrices.Y, of: "Y", matrix: matrices[by], by };
+  return { left: steps.input.array, of: "X", matrix: matrices[by], by };
+}
+
+/** @param {StepJson} step @param {number} value @param {number} row @param {number} column @param {number} head
+ * @returns {Piece[]} */
+function explainTurned(step, value, row, column, head) {
+  const [x, cosine, partner, sine] = ["straight", "cosine", "partner", "sine"].map((name) =>
+    number(ofHead(step.parts[name], head)[row][column]));
+  return [
+    ...plainly(value, ` ${equals(value, [[x, cosine], [partner, sine]])} `), piece("left", factor(x)),
+    piece("", `·${factor(cosine)} ${sine < 0 ? MINUS : "+"} `), piece("left", factor(partner)),
+    piece("", `·${figure(Math.abs(sine))} (turned by its position)`),
+  ];
 }
 
 /** @param {StepJson} step @param {number} value @param {number} row @param {number} column @returns {Piece[]} */
 function explainInput(step, value, row, column) {
   if (step.parts.positions === undefined) return plainly(value, " is given: the embedding, with no position");
-  const [a, b] = [step.parts.embeddings, step.parts.positions].map((rows) => number(rows[row][column]));
+  const [a, b] = [step.parts.embeddings, step.parts.positions].map((rows) => number(ofHead(rows, 0)[row][column]));
   return [
     ...plainly(value, ` ${equals(value, [[a], [b]])} `), piece("left", figure(a)), piece("", " + "),
     piece("right", factor(b)), piece("", " (embedding + position)"),
@@ -279,20 +313,28 @@ function explainInput(step, value, row, column) {
 }
 
 /** @param {TraceJson} trace @param {number} value @param {number} score
- * @param {number} row @param {number} column @returns {Piece[]} */
-function explainScaled(trace, value, score, row, column) {
+ * @param {number} row @param {number} column @param {number} head @returns {Piece[]} */
+function explainScaled(trace, value, score, row, column, head) {
   const step = trace.steps.scaled;
   if (value === -Infinity) {
     const [rows, columns] = step.axes.slice(-2).map((axis) => axis.labels);
-    return plainly(value, `: masked, as “${columns[column]}” comes after “${rows[row]}” and may not be seen`);
+    const later = trace.causal && column > row + columns.length - rows.length;
+    const why = later ? `comes after “${rows[row]}” and may not be seen` : `may not be seen by “${rows[row]}”`;
+    return plainly(value, `: masked, as “${columns[column]}” ${why}`);
   }
   const own = piece("left", figure(score));
-  if (step.formula.startsWith("S′ = S,")) return [...plainly(value, " = "), own, piece("", ", not scaled")];
+  const bias = step.parts.bias && number(ofHead(step.parts.bias, head)[row][column]);
+  const more = bias === undefined ? [] : [piece("", " + "), piece("right", factor(bias)), piece("", " (bias)")];
+  if (step.formula.startsWith("S′ = S,")) {
+    const sign = bias === undefined ? "=" : equals(value, [[score], [bias]]);
+    return [...plainly(value, ` ${sign} `), own, ...more, piece("", ", not scaled")];
+  }
   const divisor = trace.divisor || 1;
   // Only a root that is a whole number gives a score other than 0 an exact quotient.
-  const sign = Number.isInteger(divisor) || score === 0 ? equals(score, [[value, divisor]]) : "≈";
+  const products = [[value, divisor], ...(bias === undefined ? [] : [[-bias, divisor]])];
+  const sign = Number.isInteger(divisor) || score === 0 ? equals(score, products) : "≈";
   const root = figure(divisor * divisor).replace(/\.0$/, "");
-  return [...plainly(value, ` ${sign} `), own, piece("", ` / √${root}`)];
+  return [...plainly(value, ` ${sign} `), own, piece("", ` / √${root}`), ...more];
 }
 
 /** @param {number} value @param {number[]} scaled the scores of its row @param {number} column @returns {Piece[]} */

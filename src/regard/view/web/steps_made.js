@@ -1,6 +1,6 @@
 // What a step of a trace is made from: its matrices, those it came from, and which cells made a cell.
 
-import { headCount, ofHead } from "./arithmetic.js";
+import { headCount, ofHead, projection } from "./arithmetic.js";
 import { cellBand } from "./steps_matrix.js";
 
 /**
@@ -79,25 +79,20 @@ export function madeFrom(trace, name, head, column) {
   const of = (/** @type {string} */ other, /** @type {Sheet["lit"]} */ lit, sign = "", which = head) =>
     ({ ...stepSheet(trace, other, which), sign, lit, edits: null });
   const rows = (/** @type {string} */ other) => ofHead(steps[other].array, head);
-  const symbol = steps[name].symbol;
   switch (name) {
     case "input":
       return inputParts(trace);
     case "query":
     case "key":
     case "value":
-      if (trace.matrices[`W_${symbol}`] === undefined || steps.input === undefined) return [];
-      return [
-        of("input", ({ row }) => [rowBand("left", row, rows("input"))]),
-        given(trace, `W_${symbol}`, "input", name, head),
-      ];
+      return projected(trace, name, head);
     case "scores":
       return [
         of("query", ({ row }) => [rowBand("left", row, rows("query"))]),
         of("key", (place) => [rowBand("right", place.column, rows("key"))], "·"),
       ];
     case "scaled":
-      return [of("scores", (place) => [cellBand("left", place)])];
+      return [of("scores", (place) => [cellBand("left", place)]), ...biases(trace, head)];
     case "weights":
       if (steps.scaled === undefined) return [];
       return [of("scaled", (place) => [rowBand("left", place.row, rows("scaled")), cellBand("left", place)])];
@@ -124,15 +119,63 @@ export function madeFrom(trace, name, head, column) {
       if (trace.matrices.W_O === undefined) return [of("concatenated", (place) => [cellBand("left", place)])];
       return [
         of("concatenated", ({ row }) => [rowBand("left", row, rows("concatenated"))]),
-        given(trace, "W_O", "concatenated", name, 0),
+        given(trace, "W_O", columnLabels(trace, "concatenated"), name, 0),
+        ...bias(trace, "b_O", name, 0),
       ];
   }
 }
 
+/** The names of a step's columns. @param {TraceJson} trace @param {string} name */
+function columnLabels(trace, name) {
+  return /** @type {string[]} */ (trace.steps[name].axes.at(-1)?.labels);
+}
+
+/** What a query, a key or a value is made from. @param {TraceJson} trace @param {string} name
+ * @param {number} head @returns {Sheet[]} */
+function projected(trace, name, head) {
+  const { parts, symbol } = trace.steps[name];
+  const own = stepSheet(trace, name, head);
+  if (parts.straight !== undefined) {
+    const sheet = { ...own, symbol: `${symbol} before it is turned`, all: heads(parts.straight), step: null };
+    return [{ ...sheet, lit: (/** @type {Place} */ place) => [cellBand("left", place)] }];
+  }
+  const made = projection(trace, name);
+  if (made === null) return [];
+  const left = ofHead(made.left, head);
+  const lit = (/** @type {Place} */ { row }) => [rowBand("left", row, left)];
+  let between = columnLabels(trace, "input");
+  let sheet = { ...stepSheet(trace, "input", head), edits: null };
+  if (made.of !== "X") {
+    const all = heads(made.left);
+    between = left[0].map((_, n) => `${made.of === "Y" ? "y" : "d"}${n + 1}`);
+    sheet = {
+      ...own, symbol: made.of, name: "given", all, head: all.length > 1 ? head : 0, columnLabels: between, step: null,
+      edits: null,
+    };
+  }
+  return [{ ...sheet, lit }, given(trace, made.by, between, name, head), ...bias(trace, `b_${symbol}`, name, head)];
+}
+
+/** What is added to a product. @param {TraceJson} trace @param {string} matrix @param {string} after
+ * @param {number} head @returns {Sheet[]} */
+function bias(trace, matrix, after, head) {
+  if (trace.matrices[matrix] === undefined) return [];
+  const lit = (/** @type {Place} */ { column }) => [cellBand("right", { row: 0, column })];
+  return [{ ...given(trace, matrix, ["bias"], after, head), edits: null, sign: "+", lit }];
+}
+
+/** What is added to the scaled scores. @param {TraceJson} trace @param {number} head @returns {Sheet[]} */
+function biases(trace, head) {
+  const { parts } = trace.steps.scaled;
+  if (parts.bias === undefined) return [];
+  const sheet = { ...stepSheet(trace, "scaled", head), symbol: "B", all: heads(parts.bias), step: null, sign: "+" };
+  return [{ ...sheet, lit: (/** @type {Place} */ place) => [cellBand("right", place)] }];
+}
+
 /** A matrix that a step was multiplied by. @param {TraceJson} trace @param {string} matrix
- * @param {string} before the step whose columns are its rows @param {string} after
+ * @param {string[]} rowLabels @param {string} after the step
  * @param {number} head @returns {Sheet} */
-function given(trace, matrix, before, after, head) {
+function given(trace, matrix, rowLabels, after, head) {
   const all = heads(trace.matrices[matrix]);
   const own = all[head];
   return {
@@ -140,7 +183,7 @@ function given(trace, matrix, before, after, head) {
     symbol: matrix,
     name: all.length > 1 ? trace.steps[after].axes[0].labels[head] : "given",
     all,
-    rowLabels: /** @type {string[]} */ (trace.steps[before].axes.at(-1)?.labels),
+    rowLabels,
     shares: false,
     step: null,
     edits: matrix,
@@ -156,8 +199,8 @@ function inputParts(trace) {
   const part = { ...stepSheet(trace, "input", 0), step: null };
   const lit = (/** @type {Band["of"]} */ of) => (/** @type {Place} */ place) => [cellBand(of, place)];
   return [
-    { ...part, symbol: "E", name: "embeddings", all: [parts.embeddings], edits: "X", lit: lit("left") },
-    { ...part, symbol: "P", name: "positions", all: [parts.positions], sign: "+", lit: lit("right") },
+    { ...part, symbol: "E", name: "embeddings", all: heads(parts.embeddings), edits: "X", lit: lit("left") },
+    { ...part, symbol: "P", name: "positions", all: heads(parts.positions), sign: "+", lit: lit("right") },
   ];
 }
 
