@@ -12,7 +12,8 @@ The rooms, in the order data walks through them:
 - `regard.models`: a name or a folder to a model and its tokenizer
 - `regard.watch`: any PyTorch model, and where every head of it looked
 - `regard.Run`, `regard.load`: what was seen of a model, kept on disk; edges, SQL, exact tiles
-- `regard.trace`, `regard.Trace`: every step of one pass, named, and how each cell came about
+- `regard.trace`, `regard.Trace`, `regard.ModelTrace`: every step of one pass, named, and how each
+  cell came about
 - `regard.worked`: worked examples as data, and `check`, which finds the wrong cells of one
 - `regard.view`: a trace in the terminal
 - `regard.cli`: the commands
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         weights,
     )
     from regard._merge import merge
-    from regard._trace import Projections, Trace, trace
+    from regard._trace import ModelTrace, Projections, Trace, trace
     from regard._watch import watch
     from regard.observation import Observation, See
     from regard.run import Head, Layer, Run, load
@@ -49,6 +50,7 @@ __all__ = [
     "Explanation",
     "Head",
     "Layer",
+    "ModelTrace",
     "Observation",
     "Projections",
     "Run",
@@ -75,7 +77,7 @@ __all__ = [
 
 _HOME = {
     "Explanation": "regard._arithmetic",
-    **dict.fromkeys(("Projections", "Trace", "trace"), "regard._trace"),
+    **dict.fromkeys(("ModelTrace", "Projections", "Trace", "trace"), "regard._trace"),
     "merge": "regard._merge",
     "watch": "regard._watch",
     **dict.fromkeys(("Head", "Layer", "Run", "load"), "regard.run"),

@@ -91,7 +91,8 @@ class _Learned(Positions):
         nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5)
 
     def embed(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
-        self.check(int(positions.max()) + 1 if positions.numel() else 0)
+        if positions.numel() and not torch.compiler.is_compiling():
+            self.check(int(positions.max()) + 1)
         return nn.functional.embedding(positions, self.weight)
 
     def check(self, n_tokens: int) -> None:
@@ -108,38 +109,15 @@ class _Rotary(Positions):
         super().__init__()
         self.position = position
         self.width = width if position.width is None else position.width
-        self._tables: tuple[Tensor, Tensor] | None = None
 
     def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
-        cosine, sine = self._upto(positions, n_keys, dtype)
-        rows = positions if positions.shape[0] > 1 else positions[0]
-        cosine, sine = cosine[rows], sine[rows]  # (N, width) or (B, N, width)
-        if cosine.dim() == 3:
-            cosine, sine = cosine[:, None], sine[:, None]
-        return Place(cosine, sine, self.position.pairing)
-
-    def _upto(self, positions: Tensor, n_keys: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Tables of all angles so far; they grow by doubling, and are no part of the weights."""
-        needed = max(n_keys, int(positions.max()) + 1 if positions.numel() else 1)
-        found = self._tables
-        if (
-            found is None
-            or len(found[0]) < needed
-            or found[0].dtype != dtype
-            or found[0].device != positions.device
-        ):
-            upto = torch.arange(1 << (needed - 1).bit_length(), device=positions.device)
-            angles = _angles(upto, self.width, self.width // 2, self.position.base)
-            cosine, sine = angles.cos(), angles.sin()
-            if self.position.pairing == "halves":
-                found = torch.cat([cosine, cosine], -1), torch.cat([-sine, sine], -1)
-            else:
-                found = (
-                    cosine.repeat_interleave(2, -1),
-                    torch.stack([-sine, sine], -1).flatten(-2),
-                )
-            found = self._tables = found[0].to(dtype), found[1].to(dtype)
-        return found
+        angles = _angles(positions, self.width, self.width // 2, self.position.base)[:, None]
+        cosine, sine = angles.cos(), angles.sin()  # (1 or B, 1, N, width / 2)
+        if self.position.pairing == "halves":
+            both = torch.cat([cosine, cosine], -1), torch.cat([-sine, sine], -1)
+        else:
+            both = cosine.repeat_interleave(2, -1), torch.stack([-sine, sine], -1).flatten(-2)
+        return Place(both[0].to(dtype), both[1].to(dtype), self.position.pairing)
 
 
 class _ALiBi(Positions):
