@@ -68,8 +68,9 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, then attention to the encoder's output, then feed-forward.
+    """a = Norm(X + Masked(X)), c = Norm(a + Cross(a, memory)), Y = Norm(c + FFN(c)), or as arranged.
 
+    Masked self-attention, then attention to the encoder's output, then feed-forward.
     X (B, N, width) gives (B, N, width). With `cross`, `memory` (B, M, width) is what the encoder
     made; without, there is no such attention, as in a language model.
 

@@ -111,7 +111,7 @@ class LanguageModel(Model, config=LanguageModelConfig):
 
 
 class EncoderModel(Model, config=EncoderModelConfig):
-    """Vectors in context: Encoder(Embedding(ids)).
+    """Vectors in context: Y = Encoder(Embedding(ids)).
 
     ids (B, N) give (B, N, width).
 

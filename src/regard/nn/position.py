@@ -20,7 +20,13 @@ __all__ = [
 
 
 class Position(Described):
-    """The base of all positions. `regard.nn._places.positions_of` makes the module of one."""
+    """The base of all positions: NoPosition, Sinusoidal, Learned, Rotary, ALiBi, RelativeBias.
+
+    A position is a description; the modules that take one make what it says.
+
+    >>> isinstance(Rotary(), Position), Rotary().is_added, Learned(512).is_added
+    (True, False, True)
+    """
 
     is_added = False  # to the embeddings, rather than used inside attention
 

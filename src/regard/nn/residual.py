@@ -25,7 +25,13 @@ class Sublayer:
 
 
 class Residual(Described):
-    """The base of all arrangements. Sublayers are in order; the feed-forward one is the last."""
+    """The base of all arrangements: PostNorm, PreNorm, NotesNorm.
+
+    Sublayers are in order, and the feed-forward one is the last.
+
+    >>> isinstance(PostNorm(), Residual), PostNorm().norms_at_end
+    (True, False)
+    """
 
     norms_at_end = False  # does a stack of such layers need one more norm?
 

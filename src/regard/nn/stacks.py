@@ -50,7 +50,7 @@ class _Stack(nn.Module):
 
 
 class Encoder(_Stack):
-    """`config.layers` encoder layers: every token sees every other.
+    """Y = Layer_L(… Layer_1(X + positions)): every token sees every other.
 
     X (B, N, width) gives (B, N, width). Positions of every kind are the stack's: with
     `adds_position=False` those that are added to embeddings are left to whoever makes X.
@@ -85,7 +85,7 @@ class Encoder(_Stack):
 
 
 class Decoder(_Stack):
-    """`config.layers` decoder layers: every token sees itself and those before it.
+    """Y = Layer_L(… Layer_1(X + positions)): every token sees itself and those before it.
 
     X (B, N, width) gives (B, N, width). With `cross` each layer also looks at `memory`
     (B, M, width), what an encoder made.
