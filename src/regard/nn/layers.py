@@ -68,7 +68,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """a = Norm(X + Masked(X)), c = Norm(a + Cross(a, memory)), Y = Norm(c + FFN(c)), or as arranged.
+    """a = Norm(X + Masked(X)), c = Norm(a + Cross(a, memory)), Y = Norm(c + FFN(c)), or alike.
 
     Masked self-attention, then attention to the encoder's output, then feed-forward.
     X (B, N, width) gives (B, N, width). With `cross`, `memory` (B, M, width) is what the encoder
