@@ -240,7 +240,9 @@ def test_dropout_acts_in_training_alone_and_on_average_does_nothing() -> None:
     ("options", "words"),
     [
         ({"heads": 5}, "width must be a multiple of the heads; got 12 and 5. Or give head_width."),
-        ({"heads": 0}, "width must be a multiple of the heads; got 12 and 0"),
+        ({"heads": 0}, "heads must be a whole number of at least 1; got 0"),
+        ({"heads": "3"}, "heads must be a whole number of at least 1; got '3'"),
+        ({"heads": 3, "dropout": 1.5}, "dropout must be a number of at least 0 and below 1"),
         ({"heads": 3, "kv_heads": 2}, "kv_heads must divide the 3 heads; got 2"),
         ({"heads": 3, "kv_heads": 0}, "kv_heads must be a whole number of at least 1; got 0"),
         ({"heads": 3, "head_width": -1}, "head_width must be a whole number of at least 1; got -1"),

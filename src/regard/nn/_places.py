@@ -18,7 +18,7 @@ from regard.nn.position import (
     Sinusoidal,
 )
 
-__all__ = ["Place", "Positions", "positions_of"]
+__all__ = ["AlibiBiases", "Place", "Positions", "RelativeBiases", "Rotations", "positions_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Place:
     cosine: Tensor | None = None  # (1 or B, 1, N, turned width)
     sine: Tensor | None = None  # the same, with the sign of each number's turn
     pairing: str = "halves"
-    bias: Tensor | None = None  # (1, H, Nq, Nk), added to the scores
+    bias: Tensor | None = None  # (1 or B, H, Nq, Nk), added to the scores
 
     def turn(self, x: Tensor) -> Tensor:
         """x (B, H, N, D), each pair of its numbers turned by its angle."""
@@ -46,14 +46,17 @@ class Place:
             partner = x.roll(x.shape[-1] // 2, -1)
         else:
             partner = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
-        return torch.addcmul(x * self.cosine, partner, self.sine)
+        # Under autocast x may be of fewer bits than the angles.
+        return torch.addcmul(x * self.cosine, partner, self.sine).to(x.dtype)
 
 
 class Positions(nn.Module):
-    """The base: a module for what a position does. By itself it does nothing."""
+    """The base: a module for what a position does. By itself it does nothing.
 
-    def begin(self) -> None:
-        """Set the weights, if there are any, as they begin."""
+    `counts_keys` says that it goes by how many keys lie between, not by positions.
+    """
+
+    counts_keys = False
 
     def embed(self, positions: Tensor, dtype: torch.dtype) -> Tensor | None:
         """What is added to the embeddings at `positions` (1 or B, N): (1 or B, N, width)."""
@@ -85,10 +88,7 @@ class _Learned(Positions):
         super().__init__()
         self.length = position.length
         self.weight = nn.Parameter(torch.empty(position.length, width))
-        self.begin()
-
-    def begin(self) -> None:
-        nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5)
+        nn.init.normal_(self.weight, std=width**-0.5)
 
     def embed(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         if positions.numel() and not torch.compiler.is_compiling():
@@ -104,7 +104,7 @@ class _Learned(Positions):
             )
 
 
-class _Rotary(Positions):
+class Rotations(Positions):
     def __init__(self, position: Rotary, width: int) -> None:
         super().__init__()
         self.position = position
@@ -120,30 +120,31 @@ class _Rotary(Positions):
         return Place(both[0].to(dtype), both[1].to(dtype), self.position.pairing)
 
 
-class _ALiBi(Positions):
+class AlibiBiases(Positions):
+    counts_keys = True
+
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.slopes = slopes(heads)
 
     def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
-        distance = _distances(positions.shape[1], n_keys, positions.device).abs()
-        slope = torch.tensor(self.slopes, dtype=torch.float64, device=positions.device)
-        return Place(bias=(-slope[:, None, None] * distance).to(dtype)[None])
+        distance = _distances(positions, n_keys).abs()[:, None].to(dtype)
+        slope = torch.tensor(self.slopes, dtype=dtype, device=positions.device)
+        return Place(bias=distance * -slope[:, None, None])
 
 
-class _RelativeBias(Positions):
+class RelativeBiases(Positions):
+    counts_keys = True
+
     def __init__(self, position: RelativeBias, heads: int) -> None:
         super().__init__()
         self.position = position
         self.weight = nn.Parameter(torch.zeros(position.buckets, heads))
 
-    def begin(self) -> None:
-        nn.init.zeros_(self.weight)
-
     def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
-        distance = _distances(positions.shape[1], n_keys, positions.device)
-        found = self.weight[self.buckets(distance, causal)]  # (Nq, Nk, H)
-        return Place(bias=found.permute(2, 0, 1)[None])
+        distance = _distances(positions, n_keys)
+        found = self.weight[self.buckets(distance, causal)]  # (1 or B, Nq, Nk, H)
+        return Place(bias=found.permute(0, 3, 1, 2))
 
     def buckets(self, distance: Tensor, causal: bool) -> Tensor:
         """The bucket of each distance, query minus key."""
@@ -171,9 +172,9 @@ def positions_of(position: Position, *, width: int, heads: int, head_width: int)
         case Learned():
             return _Learned(position, width)
         case ALiBi():
-            return _ALiBi(heads)
+            return AlibiBiases(heads)
         case RelativeBias():
-            return _RelativeBias(position, heads)
+            return RelativeBiases(position, heads)
         case Rotary():
             turned = head_width if position.width is None else position.width
             if turned % 2 or turned > head_width:
@@ -181,7 +182,7 @@ def positions_of(position: Position, *, width: int, heads: int, head_width: int)
                     "Rotary(): width must be even and at most the head's width of "
                     f"{head_width}; got {turned}. Numbers are turned in pairs."
                 )
-            return _Rotary(position, head_width)
+            return Rotations(position, head_width)
         case _:
             raise TypeError(
                 "position must be a regard.nn.Position, such as Rotary(); got "
@@ -208,7 +209,9 @@ def _angles(positions: Tensor, width: int, count: int, base: float) -> Tensor:
     return positions.double()[..., None] * base ** (-2.0 * steps / width)
 
 
-def _distances(n_queries: int, n_keys: int, device: torch.device) -> Tensor:
-    """Query minus key, (Nq, Nk), the last query beside the last key."""
-    queries = torch.arange(n_keys - n_queries, n_keys, device=device)
-    return queries[:, None] - torch.arange(n_keys, device=device)
+def _distances(positions: Tensor, n_keys: int) -> Tensor:
+    """Query minus key, (1 or B, Nq, Nk); keys that are in a cache are counted from the end."""
+    if positions.shape[1] == n_keys:
+        return positions[:, :, None] - positions[:, None, :]
+    queries = torch.arange(n_keys - positions.shape[1], n_keys, device=positions.device)
+    return (queries[:, None] - torch.arange(n_keys, device=positions.device))[None]

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 __all__ = ["Told", "is_heard", "listening", "tell"]
 
-_listeners: list[Callable[[nn.Module, str, Tensor], None]] = []
+_lock = threading.Lock()
+# Replaced, never changed: who goes through it in one thread is not disturbed by another.
+_listeners: tuple[Callable[[nn.Module, str, Tensor], None], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +61,11 @@ def listening(model: nn.Module) -> Generator[list[Told]]:
         if path is not None and threading.get_ident() == thread:
             told.append(Told(path, module, name, tensor.detach().clone()))
 
-    _listeners.append(listen)
+    global _listeners
+    with _lock:
+        _listeners = (*_listeners, listen)
     try:
         yield told
     finally:
-        _listeners.remove(listen)
+        with _lock:
+            _listeners = tuple(x for x in _listeners if x is not listen)

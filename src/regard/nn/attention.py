@@ -13,7 +13,7 @@ from regard.nn._tell import is_heard, tell
 from regard.nn.cache import KeyValues
 from regard.nn.config import Split
 from regard.nn.linear import HeadLinear, Linear
-from regard.nn.position import NoPosition, Position
+from regard.nn.position import Learned, NoPosition, Position, Sinusoidal
 from regard.observation import Observation, See
 
 __all__ = ["LowRankValue", "MultiHeadAttention", "SelfAttention"]
@@ -66,8 +66,14 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        for name, value in (("width", width), ("heads", heads)):
+            if type(value) is not int or value < 1:
+                raise ValueError(
+                    f"MultiHeadAttention(): {name} must be a whole number of at least 1; "
+                    f"got {value!r}."
+                )
         if head_width is None:
-            if heads < 1 or width % heads:
+            if width % heads:
                 raise ValueError(
                     f"MultiHeadAttention(): width must be a multiple of the heads; got {width} and "
                     f"{heads}. Or give head_width."
@@ -77,8 +83,6 @@ class MultiHeadAttention(nn.Module):
         value_width = head_width if value_width is None else value_width
         context_width = width if context_width is None else context_width
         for name, value in (
-            ("width", width),
-            ("heads", heads),
             ("kv_heads", kv_heads),
             ("head_width", head_width),
             ("value_width", value_width),
@@ -98,6 +102,18 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(
                 f"MultiHeadAttention(): split must be 'whole' or 'slices'; got {split!r}."
             )
+        position = NoPosition() if position is None else position
+        if isinstance(position, Sinusoidal | Learned):
+            raise ValueError(
+                "MultiHeadAttention(): position must be one that acts inside attention; got "
+                f"{type(position).__name__}, which is added to embeddings. Encoder and Decoder do "
+                "that."
+            )
+        if not 0 <= dropout < 1:
+            raise ValueError(
+                "MultiHeadAttention(): dropout must be a number of at least 0 and below 1; got "
+                f"{dropout!r}."
+            )
         self.width, self.heads, self.kv_heads = width, heads, kv_heads
         self.head_width, self.value_width = head_width, value_width
         self.context_width, self.split = context_width, split
@@ -111,7 +127,7 @@ class MultiHeadAttention(nn.Module):
             up = HeadLinear(kv_heads, value_rank, value_width, bias)
             self.w_v = LowRankValue(down, up)
         self.w_o = Linear(heads * value_width, width, bias) if output else None
-        position = NoPosition() if position is None else position
+        self.stands = not isinstance(position, NoPosition)
         self.positions = positions_of(position, width=width, heads=heads, head_width=head_width)
 
     @overload
@@ -187,6 +203,8 @@ class MultiHeadAttention(nn.Module):
                 tell(self, "turned_key", k)
             if cache is not None:
                 k, v = cache.extend(k, v)
+                if window is None and cache.window is not None:
+                    window = (cache.window - 1, None)
             if place.bias is not None:
                 bias = place.bias if bias is None else place.bias + bias
         if is_heard():
@@ -201,7 +219,7 @@ class MultiHeadAttention(nn.Module):
             bias=bias,
             lengths=lengths,
             scale=self.scale,
-            dropout=self.dropout if self.training else 0.0,
+            dropout=float(self.dropout) if self.training else 0.0,
             see=see,  # pyright: ignore[reportArgumentType]
         )
         out, seen = (found, None) if isinstance(found, Tensor) else found
@@ -237,6 +255,11 @@ class MultiHeadAttention(nn.Module):
         return self.positions.place(positions, n_keys, causal, x.dtype)
 
     def _check(self, x: Tensor, context: Tensor | None) -> None:
+        if context is not None and self.stands:
+            raise ValueError(
+                "MultiHeadAttention: context must be left out: this attention has a position, "
+                "which has no meaning across two sequences."
+            )
         if x.dim() != 3 or x.shape[2] != self.width:
             raise ValueError(
                 f"MultiHeadAttention: x must be (B, N, {self.width}); got {tuple(x.shape)}."

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-__all__ = ["Cache", "KeyValues"]
+__all__ = ["Cache", "KeyValues", "Memory"]
 
 
 class KeyValues:
@@ -105,6 +107,25 @@ def _with_room(kept: Tensor | None, first: int, old: int, new: Tensor) -> Tensor
     return room
 
 
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What an encoder made of a source: vectors (B, M, width), and which of them are real."""
+
+    vectors: Tensor
+    source: Tensor  # (B, M)
+    mask: Tensor | None  # (B, M)
+    lengths: Tensor | None  # (B,)
+
+    def select(self, rows: Tensor) -> Memory:
+        """These rows of the batch, in this order."""
+        return Memory(
+            self.vectors[rows],
+            self.source[rows],
+            None if self.mask is None else self.mask[rows],
+            None if self.lengths is None else self.lengths[rows],
+        )
+
+
 class Cache:
     """What a decoder remembers of `batch` sequences: keys and values, layer by layer.
 
@@ -121,7 +142,7 @@ class Cache:
         self.window = window
         self.length = 0
         self.layers = [KeyValues(window) for _ in range(layers)]
-        self.memory: Tensor | None = None  # what an encoder made of the source, (B, M, width)
+        self.memory: Memory | None = None  # what an encoder made of a source
         self._real: Tensor | None = None  # (B, room), True where there is no token yet
         self._count: Tensor | None = None  # (B, 1): how many tokens were real so far
 
@@ -194,6 +215,6 @@ class Cache:
         for layer in self.layers:
             layer.select(rows, memory)
         if memory and self.memory is not None:
-            self.memory = self.memory[rows]
+            self.memory = self.memory.select(rows)
         if self._real is not None and self._count is not None:
             self._real, self._count = self._real[rows], self._count[rows]

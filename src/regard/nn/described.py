@@ -24,6 +24,12 @@ class Described:
     _known: ClassVar[dict[str, type[Described]]] = {}
 
     def __init_subclass__(cls) -> None:
+        known = Described._known.setdefault(cls.__name__, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(
+                f"{cls.__name__}: a description must have a name of its own; {known.__module__} "
+                "has one of that name. Descriptions are read by their names."
+            )
         Described._known[cls.__name__] = cls
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from regard.nn._places import positions_of
 from regard.nn._tell import tell
 from regard.nn.config import StackConfig
 from regard.nn.norm import norm_of
-from regard.nn.position import NoPosition
+from regard.nn.position import Learned, NoPosition
 
 __all__ = ["Embedding"]
 
@@ -40,6 +40,7 @@ class Embedding(nn.Module):
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
+        self.has_table = isinstance(config.position, Learned)  # of positions
         self.scale = math.sqrt(config.width) if scale else 1.0
         self.tokens = nn.Embedding(vocabulary, config.width)
         self.segments = nn.Embedding(segments, config.width) if segments else None
@@ -51,6 +52,9 @@ class Embedding(nn.Module):
         )
         self.norm = norm_of(config.norm, config.width, config.norm_eps) if norm else None
         self.dropout = nn.Dropout(config.dropout)
+        for table in (self.tokens, self.segments):
+            if table is not None:
+                nn.init.normal_(table.weight, std=config.width**-0.5)
 
     def forward(
         self, ids: Tensor, positions: Tensor | None = None, segments: Tensor | None = None
@@ -60,21 +64,21 @@ class Embedding(nn.Module):
         `segments` (B, N) says what part of the text a token is in, the first unless given.
         """
         self.check(ids)
+        if segments is not None:
+            self._check_segments(ids, segments)
         if positions is None:
             positions = torch.arange(ids.shape[1], device=ids.device)[None]
+        else:
+            self._check_positions(ids, positions)
         tell(self, "ids", ids)
         x = self.tokens(ids)
         if self.scale != 1.0:
             x = x * self.scale
         tell(self, "tokens", x)
         if self.segments is not None:
-            kinds = torch.zeros_like(ids) if segments is None else segments
-            _check_ids("segments", kinds, self.segments.num_embeddings, "kinds of parts")
-            part = self.segments(kinds)
+            part = self.segments(torch.zeros_like(ids) if segments is None else segments)
             tell(self, "segments", part)
             x = x + part
-        elif segments is not None:
-            raise ValueError("Embedding: segments must be left out: the model has none.")
         added = self.positions.embed(positions, x.dtype)
         if added is not None:
             tell(self, "positions", added)
@@ -89,6 +93,34 @@ class Embedding(nn.Module):
         if ids.dim() != 2:
             raise ValueError(f"Embedding: ids must be (B, N); got {tuple(ids.shape)}.")
         _check_ids("ids", ids, self.vocabulary, "tokens")
+
+    def _check_segments(self, ids: Tensor, segments: Tensor) -> None:
+        if self.segments is None:
+            raise ValueError("Embedding: segments must be left out: the model has none.")
+        if segments.shape != ids.shape:
+            raise ValueError(
+                f"Embedding: segments must be (B, N) = {tuple(ids.shape)}, as ids; got "
+                f"{tuple(segments.shape)}. Give one for each token."
+            )
+        _check_ids("segments", segments, self.segments.num_embeddings, "kinds of parts")
+
+    def _check_positions(self, ids: Tensor, positions: Tensor) -> None:
+        batch, n = ids.shape
+        if positions.dim() != 2 or positions.shape[0] not in (1, batch) or positions.shape[1] != n:
+            raise ValueError(
+                f"Embedding: positions must be (1 or B, N) = (1 or {batch}, {n}); got "
+                f"{tuple(positions.shape)}. Give one for each token."
+            )
+        if not self.has_table:
+            return
+        if positions.dtype not in (torch.int64, torch.int32):
+            raise TypeError(f"Embedding: positions must be int64 or int32; got {positions.dtype}.")
+        if torch.compiler.is_compiling() or positions.is_meta or not positions.numel():
+            return
+        if (low := int(positions.min())) < 0:
+            raise ValueError(
+                f"Embedding: positions must be at least 0, as each has a row in a table; got {low}."
+            )
 
 
 def _check_ids(name: str, ids: Tensor, count: int, what: str) -> None:

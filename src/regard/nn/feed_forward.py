@@ -7,7 +7,6 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.nn._own import may_overwrite
 from regard.nn._tell import tell
 from regard.nn.linear import Linear
 
@@ -21,11 +20,6 @@ ACTIVATIONS = {
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "silu": functional.silu,
     "swiglu": functional.silu,  # of the gate, which multiplies
-}
-
-_IN_PLACE = {
-    "relu": functional.relu_,
-    "silu": lambda x: functional.silu(x, inplace=True),
 }
 
 
@@ -51,10 +45,24 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if activation not in ACTIVATIONS:
+        for name, value in (("width", width), ("hidden", 1 if hidden is None else hidden)):
+            if type(value) is not int or value < 1:
+                raise ValueError(
+                    f"FeedForward(): {name} must be a whole number of at least 1; got {value!r}."
+                )
+        if activation not in tuple(ACTIVATIONS):
             raise ValueError(
                 f"FeedForward(): activation must be one of {', '.join(ACTIVATIONS)}; "
                 f"got {activation!r}."
+            )
+        if (
+            isinstance(dropout, bool)
+            or not isinstance(dropout, int | float)
+            or not 0.0 <= dropout < 1.0
+        ):
+            raise ValueError(
+                "FeedForward(): dropout must be a number of at least 0 and below 1; got "
+                f"{dropout!r}."
             )
         hidden = 4 * width if hidden is None else hidden
         self.activation = activation
@@ -68,10 +76,7 @@ class FeedForward(nn.Module):
         hidden = self.w_in(x)
         tell(self, "hidden", hidden)
         if self.w_gate is None:
-            activate = ACTIVATIONS[self.activation]
-            if may_overwrite(hidden, self.w_in):
-                activate = _IN_PLACE.get(self.activation, activate)
-            activated = activate(hidden)
+            activated = ACTIVATIONS[self.activation](hidden)
         else:
             gate = self.w_gate(x)
             tell(self, "gate", gate)

@@ -12,7 +12,7 @@ from regard.nn.attention import MultiHeadAttention
 from regard.nn.cache import KeyValues
 from regard.nn.config import StackConfig
 from regard.nn.feed_forward import FeedForward
-from regard.nn.initial import begin
+from regard.nn.initial import shrink
 from regard.nn.norm import norm_of
 from regard.nn.residual import Sublayer
 
@@ -38,7 +38,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward = feed_forward_of(config)
         self.norms = norms_of(config, n_sublayers=2)
         self.dropout = nn.Dropout(config.dropout)
-        begin(self, config)
+        shrink(self, config, n_sublayers=2)
 
     def forward(
         self,
@@ -59,8 +59,8 @@ class EncoderLayer(nn.Module):
             place=place,
         )
         sublayers = (
-            Sublayer("attention", self.attention, attend, self.dropout),
-            Sublayer("feed_forward", self.feed_forward, self.feed_forward, self.dropout),
+            Sublayer("attention", attend, self.dropout),
+            Sublayer("feed_forward", self.feed_forward, self.dropout),
         )
         y = self.config.residual.join(self, x, sublayers, self.norms)
         tell(self, "output", y)
@@ -88,7 +88,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward_of(config)
         self.norms = norms_of(config, n_sublayers=3 if cross else 2)
         self.dropout = nn.Dropout(config.dropout)
-        begin(self, config)
+        shrink(self, config, n_sublayers=3 if cross else 2)
 
     def forward(
         self,
@@ -115,7 +115,9 @@ class DecoderLayer(nn.Module):
                 "decoder looks at an encoder."
             )
         tell(self, "input", x)
-        window = self.config.window if cache is None else cache.window
+        window = self.config.window
+        if cache is not None and cache.window is not None:
+            window = cache.window if window is None else min(window, cache.window)
         attend = partial(
             self.attention,
             causal=True,
@@ -125,7 +127,7 @@ class DecoderLayer(nn.Module):
             place=place,
             cache=cache,
         )
-        sublayers = [Sublayer("attention", self.attention, attend, self.dropout)]
+        sublayers = [Sublayer("attention", attend, self.dropout)]
         if self.cross is not None:
             look = partial(
                 self.cross,
@@ -134,10 +136,8 @@ class DecoderLayer(nn.Module):
                 lengths=memory_lengths,
                 cache=cache,
             )
-            sublayers.append(Sublayer("cross", self.cross, look, self.dropout))
-        sublayers.append(
-            Sublayer("feed_forward", self.feed_forward, self.feed_forward, self.dropout)
-        )
+            sublayers.append(Sublayer("cross", look, self.dropout))
+        sublayers.append(Sublayer("feed_forward", self.feed_forward, self.dropout))
         y = self.config.residual.join(self, x, sublayers, self.norms)
         tell(self, "output", y)
         return y

@@ -21,6 +21,12 @@ class Linear(nn.Linear):
     torch.Size([5, 3])
     """
 
+    def reset_parameters(self) -> None:
+        """Normal with σ = 1/√width, so that unit variance stays unit variance; the bias 0."""
+        nn.init.normal_(self.weight, std=self.in_features**-0.5)
+        if self.bias is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            nn.init.zeros_(self.bias)
+
     def forward(self, input: Tensor) -> Tensor:
         return linear(input, self.weight, self.bias)
 

@@ -19,7 +19,6 @@ from regard.nn.config import (
 )
 from regard.nn.embedding import Embedding
 from regard.nn.files import Model
-from regard.nn.initial import begin
 from regard.nn.linear import Linear
 from regard.nn.norm import norm_of
 from regard.nn.stacks import Decoder, Encoder, check_padding, positions_in
@@ -53,7 +52,6 @@ class LanguageModel(Model, config=LanguageModelConfig):
         )
         self.decoder = Decoder(config, cross=False, adds_position=False)
         self.head = Linear(config.width, config.vocabulary, config.head_bias)
-        begin(self, config)
         if config.tied:
             self.head.weight = self.embedding.tokens.weight
 
@@ -66,13 +64,13 @@ class LanguageModel(Model, config=LanguageModelConfig):
         cache: Cache | None = None,
         last: bool = False,
     ) -> Tensor:
-        """The logits (B, N, vocabulary); with `last` those of the last token alone, (B, 1, …).
+        """The logits (B, N, vocabulary); with `last` of each last real token alone, (B, 1, …).
 
         `mask` (B, N) says which tokens are real, on either side; `lengths` (B,) how many are, from
         the left. With a `cache`, ids are the new tokens alone.
         """
         x = self.hidden(ids, mask=mask, lengths=lengths, cache=cache)
-        logits = self.head(x[:, -1:] if last else x)
+        logits = self.head(last_of(x, mask, lengths) if last else x)
         tell(self, "logits", logits)
         return logits
 
@@ -134,7 +132,6 @@ class EncoderModel(Model, config=EncoderModelConfig):
             scale=config.embedding_scale,
         )
         self.encoder = Encoder(config, adds_position=False)
-        begin(self, config)
 
     def forward(
         self,
@@ -181,7 +178,6 @@ class MaskedLanguageModel(Model, config=MaskedLanguageModelConfig):
         self.transform = Linear(config.width, config.width)
         self.norm = norm_of(config.norm, config.width, config.norm_eps)
         self.head = Linear(config.width, config.vocabulary)
-        begin(self, config)
         if config.tied:
             self.head.weight = self.body.embedding.tokens.weight
 
@@ -222,7 +218,6 @@ class SequenceClassifier(Model, config=SequenceClassifierConfig):
         self.pooler = Linear(config.width, config.width) if config.pooler else None
         self.dropout = nn.Dropout(config.dropout)
         self.head = Linear(config.width, config.classes)
-        begin(self, config)
 
     def forward(
         self,
@@ -255,6 +250,19 @@ def new_positions(ids: Tensor, mask: Tensor | None, cache: Cache | None) -> Tens
     before = cache.length if cache.real is None else cache.real.sum(1, keepdim=True)
     real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
     return (before + real.cumsum(1) - 1).clamp(min=0)
+
+
+def last_of(x: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
+    """The vector of the last real token of each sequence, (B, 1, width)."""
+    n = x.shape[1]
+    if (mask is None and lengths is None) or n == 0:
+        return x[:, -1:]
+    last = torch.full((len(x),), n - 1, device=x.device)
+    if mask is not None:
+        last = last - mask.flip(1).long().argmax(1)
+    if lengths is not None:
+        last = torch.minimum(last, lengths.to(x.device).clamp(min=1) - 1)
+    return x[torch.arange(len(x), device=x.device), last][:, None]
 
 
 def _mean(x: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from regard.nn._own import may_overwrite
 from regard.nn._tell import tell
 from regard.nn.described import Described
 
@@ -16,10 +15,9 @@ __all__ = ["NotesNorm", "PostNorm", "PreNorm", "Residual", "Sublayer"]
 
 @dataclass(frozen=True)
 class Sublayer:
-    """One part of a layer: its name, itself, what it does to x, and what drops out of that."""
+    """One part of a layer: its name, what it does to x, and what drops out of that."""
 
     name: str
-    module: nn.Module
     apply: Callable[[Tensor], Tensor]
     dropout: nn.Module
 
@@ -104,7 +102,6 @@ class NotesNorm(Residual):
 
 
 def _add(layer: nn.Module, sublayer: Sublayer, x: Tensor, found: Tensor) -> Tensor:
-    found = sublayer.dropout(found)
-    total = found.add_(x) if may_overwrite(found, sublayer.module) else x + found
+    total = x + sublayer.dropout(found)
     tell(layer, f"{sublayer.name}.residual", total)
     return total

@@ -48,6 +48,34 @@ class _Stack(nn.Module):
             tell(self, "placed", x)
         return x, positions
 
+    def _spots(self, positions: Tensor, mask: Tensor | None) -> Tensor:
+        """The positions (1 or B, N) as biases need them: alike for all, if padding is outside."""
+        alike = len(positions) > 1 and self.positions.counts_keys and mask is not None
+        if alike and not _has_holes(mask):
+            return torch.arange(positions.shape[1], device=positions.device)[None]
+        return positions
+
+    def _check_whole(self, n_new: int, mask: Tensor | None, cache: Cache | None) -> None:
+        """Raise ValueError for padding between real tokens where distances are counted in keys."""
+        window = self.config.window if cache is None else cache.window or self.config.window
+        counts = bool(window) or (self.positions.counts_keys and cache is not None)
+        before = None if cache is None else cache.real
+        if not counts or (mask is None and before is None):
+            return
+        if cache is not None:
+            like = mask if before is None else before
+            assert like is not None
+            before = like.new_ones(len(like), cache.length) if before is None else before
+            new = like.new_ones(len(like), n_new) if mask is None else mask
+            mask = torch.cat([before, new], 1)
+        if _has_holes(mask):
+            what = "a window" if window else f"{type(self.config.position).__name__} with a cache"
+            raise ValueError(
+                f"{type(self).__name__}: mask must have the real tokens of a sequence side by "
+                f"side; got padding between them, and {what} counts what lies between. Pad on the "
+                "left."
+            )
+
 
 class Encoder(_Stack):
     """Y = Layer_L(… Layer_1(X + positions)): every token sees every other.
@@ -77,7 +105,9 @@ class Encoder(_Stack):
         `positions` (1 or B, N) are counted from 0 over the real tokens unless given.
         """
         x, positions = self._begin(x, mask, lengths, positions)
-        place = self.positions.place(positions, x.shape[1], False, x.dtype)
+        self._check_whole(x.shape[1], mask, None)
+        spots = self._spots(positions, mask)
+        place = self.positions.place(spots, x.shape[1], False, x.dtype)
         keys = None if mask is None else mask[:, None, None, :]
         for layer in self.layers:
             x = layer(x, mask=keys, lengths=lengths, place=place)
@@ -100,6 +130,7 @@ class Decoder(_Stack):
     ) -> None:
         layers = nn.ModuleList(DecoderLayer(config, cross=cross) for _ in range(config.layers))
         super().__init__(config, layers, adds_position)
+        self.cross = cross
 
     def forward(
         self,
@@ -119,11 +150,13 @@ class Decoder(_Stack):
         holds the new tokens alone, and the cache takes them in.
         """
         keys, n_keys = mask, x.shape[1]
+        _check_input(self, x, mask, lengths)
+        self._check_memory(x, memory, memory_mask, memory_lengths)
+        self._check_whole(x.shape[1], mask, cache)
         if cache is not None:
             cache.check(x.shape[0], len(self.layers))
             if lengths is not None:
                 raise ValueError("Decoder: with a cache, give mask (B, N) in place of lengths.")
-            _check_input(self, x, mask, None)
             first = cache.length
             counted, keys = cache.advance(x.shape[1], mask)
             if positions is None:
@@ -136,7 +169,8 @@ class Decoder(_Stack):
             x, positions = self._begin(x, mask, None, positions)
         else:
             x, positions = self._begin(x, mask, lengths, positions)
-        place = self.positions.place(positions, n_keys, True, x.dtype)
+        spots = self._spots(positions, mask)
+        place = self.positions.place(spots, n_keys, True, x.dtype)
         keys = None if keys is None else keys[:, None, None, :]
         seen = None if memory_mask is None else memory_mask[:, None, None, :]
         for n, layer in enumerate(self.layers):
@@ -152,6 +186,26 @@ class Decoder(_Stack):
             )
         return x if self.norm is None else self.norm(x)
 
+    def _check_memory(
+        self, x: Tensor, memory: Tensor | None, mask: Tensor | None, lengths: Tensor | None
+    ) -> None:
+        if (memory is not None) != self.cross:
+            found = "none" if memory is None else "one"
+            wanted = "a memory (B, M, width)" if self.cross else "no memory"
+            raise ValueError(
+                f"Decoder: it must be given {wanted}; got {found}. cross= says whether a decoder "
+                "looks at an encoder."
+            )
+        if memory is None:
+            return
+        batch, _, width = x.shape
+        if memory.dim() != 3 or memory.shape[0] != batch or memory.shape[2] != width:
+            raise ValueError(
+                f"Decoder: memory must be (B, M, width) = ({batch}, M, {width}); got "
+                f"{tuple(memory.shape)}."
+            )
+        check_padding("Decoder: of the memory", (batch, memory.shape[1]), mask, lengths)
+
     def new_cache(self, batch: int, window: int | None = None) -> Cache:
         """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""
         return Cache(batch, len(self.layers), self.config.window if window is None else window)
@@ -166,6 +220,14 @@ def positions_in(n: int, mask: Tensor | None, device: torch.device) -> Tensor:
     if mask is None:
         return torch.arange(n, device=device)[None]
     return (mask.cumsum(1) - 1).clamp(min=0)
+
+
+def _has_holes(mask: Tensor | None) -> bool:
+    """Is there padding between real tokens? Under a compiler, which cannot look, taken as not."""
+    if mask is None or not mask.numel() or torch.compiler.is_compiling():
+        return False
+    begins = (mask[:, 1:] & ~mask[:, :-1]).sum(1) + mask[:, 0].long()
+    return int(begins.max()) > 1
 
 
 def _check_input(stack: _Stack, x: Tensor, mask: Tensor | None, lengths: Tensor | None) -> None:

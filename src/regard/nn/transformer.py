@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Unpack
 
+import torch
 from torch import Tensor
 
 from regard.nn._tell import tell
-from regard.nn.cache import Cache
+from regard.nn.cache import Cache, Memory
 from regard.nn.config import StackConfig, TransformerConfig
 from regard.nn.embedding import Embedding
 from regard.nn.files import Model
-from regard.nn.initial import begin
 from regard.nn.linear import Linear
-from regard.nn.models import new_positions
+from regard.nn.models import last_of, new_positions
 from regard.nn.stacks import Decoder, Encoder, check_padding, positions_in
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ class Transformer(Model, config=TransformerConfig):
         self.target_embedding = self._embedding(vocabulary)
         self.decoder = Decoder(_of_decoder(config), adds_position=False)
         self.head = Linear(config.width, vocabulary, config.head_bias)
-        begin(self, config)
         if not config.target_vocabulary:
             self.target_embedding.tokens.weight = self.embedding.tokens.weight
         if config.tied:
@@ -83,21 +82,36 @@ class Transformer(Model, config=TransformerConfig):
                 f"Transformer: target must be of {source.shape[0]} sequences, as source is; got "
                 f"{target.shape[0]}."
             )
-        memory = None if cache is None else cache.memory
-        if memory is None:
-            memory = self.encode(source, mask=source_mask, lengths=source_lengths)
-            if cache is not None:
-                cache.memory = memory
+        if cache is not None:
+            cache.check(target.shape[0], self.config.decoder_layers)
+        memory = self._remembered(source, source_mask, source_lengths, cache)
         return self.decode(
             target,
-            memory,
+            memory.vectors,
             mask=target_mask,
             lengths=target_lengths,
-            memory_mask=source_mask,
-            memory_lengths=source_lengths,
+            memory_mask=memory.mask,
+            memory_lengths=memory.lengths,
             cache=cache,
             last=last,
         )
+
+    def _remembered(
+        self, source: Tensor, mask: Tensor | None, lengths: Tensor | None, cache: Cache | None
+    ) -> Memory:
+        """What the encoder makes of the source, or has made of it: the cache keeps that."""
+        known = None if cache is None else cache.memory
+        if known is not None:
+            if source.shape != known.source.shape or not torch.equal(source, known.source):
+                raise ValueError(
+                    "Transformer: source must be the one that the cache has been given; got "
+                    "another. Make a new cache for it with model.new_cache()."
+                )
+            return known
+        found = Memory(self.encode(source, mask=mask, lengths=lengths), source, mask, lengths)
+        if cache is not None:
+            cache.memory = found
+        return found
 
     def encode(
         self, source: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
@@ -140,7 +154,7 @@ class Transformer(Model, config=TransformerConfig):
             positions=positions,
             cache=cache,
         )
-        logits = self.head(x[:, -1:] if last else x)
+        logits = self.head(last_of(x, mask, lengths) if last else x)
         tell(self, "logits", logits)
         return logits
 
