@@ -10,6 +10,7 @@ from regard.nn import (
     ALiBi,
     Cache,
     Encoder,
+    EncoderLayer,
     KeyValues,
     LanguageModel,
     LanguageModelConfig,
@@ -169,3 +170,91 @@ def test_every_position_works_under_autocast(position: Position, training: bool)
     with torch.autocast("cpu", torch.bfloat16), torch.set_grad_enabled(training):
         found = stack(x)
     torch.testing.assert_close(found.float(), stack(x), rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("position", POSITIONS, ids=str)
+def test_low_rank_values_work_under_autocast(position: Position) -> None:
+    stack = Encoder(StackConfig(width=12, heads=3, value_rank=2, position=position))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert stack(torch.randn(2, 7, 12)).isfinite().all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("part", ["decoder.layers.0.feed_forward", "decoder.layers.1.feed_forward"])
+def test_a_cache_whose_pass_was_broken_off_is_refused(part: str) -> None:
+    model, ids = model_with(Rotary()), some_ids(2, 5)
+    cache = model.new_cache(2)
+    model(ids, cache=cache)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    handle = model.get_submodule(part).register_forward_pre_hook(stop)
+    with pytest.raises(KeyboardInterrupt):
+        model(ids, cache=cache)
+    handle.remove()
+    with pytest.raises(ValueError, match="last pass was broken off"):
+        model(ids, cache=cache)
+
+
+@torch.no_grad()
+def test_a_cache_refuses_another_context() -> None:
+    layer, cache = MultiHeadAttention(6, heads=3), KeyValues()
+    layer(torch.zeros(1, 5, 6), torch.zeros(1, 7, 6), cache=cache)
+    with pytest.raises(ValueError, match="of 7 tokens; got one of 3"):
+        layer(torch.zeros(1, 5, 6), torch.zeros(1, 3, 6), cache=cache)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"batch": -1, "layers": 1}, "batch must be a whole number of at least 0; got -1"),
+        ({"batch": 1, "layers": 0}, "layers must be a whole number of at least 1; got 0"),
+        ({"batch": 1, "layers": 1, "window": 0}, "window must be a whole number of at least 1"),
+        ({"batch": 1, "layers": 1, "window": 1.5}, "window must be a whole number of at least 1"),
+    ],
+)
+def test_sizes_of_a_cache_are_refused_in_words(options: dict[str, int], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Cache(**options)
+
+
+@pytest.mark.parametrize("lengths", [[-1, 5], [3, 6]])
+def test_lengths_that_no_sequence_has_are_refused(lengths: list[int]) -> None:
+    with pytest.raises(ValueError, match="lengths must be from 0 to the 5 tokens that there are"):
+        model_with(Rotary())(some_ids(2, 5), lengths=torch.tensor(lengths))
+
+
+@pytest.mark.parametrize("position", [Rotary(), ALiBi(), RelativeBias()], ids=str)
+def test_a_layer_alone_refuses_a_position_that_it_cannot_place(position: Position) -> None:
+    layer = EncoderLayer(StackConfig(width=12, heads=3, position=position))
+    with pytest.raises(ValueError, match="must be told where its tokens stand"):
+        layer(torch.zeros(1, 5, 12))
+
+
+def test_alibi_in_few_bits_stays_finite_as_long_as_it_can() -> None:
+    stack = Encoder(StackConfig(width=8, heads=8, position=ALiBi()))
+    far = torch.tensor([[0, 70_000]])
+    bias = stack.positions.place(far, 2, False, torch.float16).bias
+    assert bias is not None
+    assert bias[0, 7, 0, 1].item() == pytest.approx(-70_000 / 256, rel=1e-3)
+
+
+@torch.no_grad()
+def test_positions_that_are_given_count_with_a_mask_too() -> None:
+    stack, x = Encoder(StackConfig(width=12, heads=3, position=ALiBi())), torch.randn(2, 5, 12)
+    spread, mask = torch.tensor([[0, 1, 5, 6, 9]] * 2), torch.ones(2, 5, dtype=torch.bool)
+    found = stack(x, positions=spread, mask=mask)
+    torch.testing.assert_close(found, stack(x, positions=spread[:1]))
+    assert not torch.allclose(found, stack(x))
+
+
+def test_a_changed_configuration_derives_anew_what_was_not_given() -> None:
+    config = TransformerConfig(vocabulary=31, width=12, heads=3, layers=2, final_norm=False)
+    changed = config.but(width=24, bias=False, layers=3)
+    assert changed == TransformerConfig(
+        vocabulary=31, width=24, heads=3, layers=3, bias=False, final_norm=False
+    )
+    assert (changed.head_width, changed.hidden, changed.decoder_layers) == (8, 96, 3)
+    assert changed.attention_bias is False
+    assert changed.but(attention_bias=False).but(bias=True).attention_bias is False

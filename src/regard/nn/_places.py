@@ -128,9 +128,10 @@ class AlibiBiases(Positions):
         self.slopes = slopes(heads)
 
     def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
-        distance = _distances(positions, n_keys).abs()[:, None].to(dtype)
-        slope = torch.tensor(self.slopes, dtype=dtype, device=positions.device)
-        return Place(bias=distance * -slope[:, None, None])
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        distance = _distances(positions, n_keys).abs()[:, None].to(wide)
+        slope = torch.tensor(self.slopes, dtype=wide, device=positions.device)
+        return Place(bias=(distance * -slope[:, None, None]).to(dtype))
 
 
 class RelativeBiases(Positions):

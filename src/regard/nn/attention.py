@@ -234,6 +234,12 @@ class MultiHeadAttention(nn.Module):
     def _of_context(self, context: Tensor, cache: KeyValues | None) -> tuple[Tensor, Tensor]:
         """Keys and values of a context; with a cache they are computed once."""
         if cache is not None and cache.memory is not None:
+            if context.shape[1] != cache.memory[0].shape[2]:
+                raise ValueError(
+                    "MultiHeadAttention: context must be the one that the cache has been given, "
+                    f"of {cache.memory[0].shape[2]} tokens; got one of {context.shape[1]}. Make a "
+                    "new cache for it."
+                )
             return cache.memory
         k = self._heads(self.w_k(context), self.kv_heads)
         tell(self, "key", k)

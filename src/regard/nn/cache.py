@@ -138,11 +138,21 @@ class Cache:
     """
 
     def __init__(self, batch: int, layers: int, window: int | None = None) -> None:
+        for name, value, least in (
+            ("batch", batch, 0),
+            ("layers", layers, 1),
+            ("window", 1 if window is None else window, 1),
+        ):
+            if type(value) is not int or value < least:
+                raise ValueError(
+                    f"Cache(): {name} must be a whole number of at least {least}; got {value!r}."
+                )
         self.batch = batch
         self.window = window
         self.length = 0
         self.layers = [KeyValues(window) for _ in range(layers)]
         self.memory: Memory | None = None  # what an encoder made of a source
+        self._is_open = False  # has a pass begun that has not ended?
         self._real: Tensor | None = None  # (B, room), True where there is no token yet
         self._count: Tensor | None = None  # (B, 1): how many tokens were real so far
 
@@ -163,12 +173,15 @@ class Cache:
                 f"Cache: the model must have {len(self.layers)} layers; got one of {layers}. "
                 "A cache belongs to one model: make a new one with model.new_cache()."
             )
-        if self.layers[-1].length != self.length:
+        if self._is_open:
             raise ValueError(
-                f"Cache: every layer must hold the {self.length} tokens so far; got "
-                f"{self.layers[-1].length} in the last, as a pass was broken off. Make a new one "
-                "with model.new_cache()."
+                f"Cache: every layer must hold the {self.length} tokens so far; got a cache whose "
+                "last pass was broken off. Make a new one with model.new_cache()."
             )
+
+    def close(self) -> None:
+        """The pass that `advance` began has ended."""
+        self._is_open = False
 
     def advance(self, new: int, mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Take in `new` tokens; `mask` (B, new) says which are real.
@@ -178,6 +191,7 @@ class Cache:
         """
         first, kept = self.length, self.layers[0].n_seen(new)
         self.length += new
+        self._is_open = True
         if mask is None and self._real is None:
             return None, None
         real, count = self._with_room(first, mask)

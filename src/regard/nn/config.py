@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Self
 
 from regard.nn.described import Described
 from regard.nn.feed_forward import ACTIVATIONS, Activation
@@ -71,7 +71,34 @@ class StackConfig(Described):
     attention_dropout: float | None = None
     hidden_dropout: float | None = None
 
+    def but(self, **changes: Any) -> Self:
+        """The same with some fields changed; what was not given follows from them anew.
+
+        `dataclasses.replace` would keep the numbers that followed from the old ones.
+
+        >>> StackConfig(width=6, heads=3).but(width=12).head_width
+        4
+        """
+        given = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in self._derived
+        }
+        return type(self)(**given | changes)
+
+    @property
+    def _derived(self) -> frozenset[str]:
+        """The fields that were not given, and follow from others."""
+        return self.__dict__["derived"]
+
+    def _note_derived(self, *names: str) -> None:
+        values = {name: getattr(self, name) for name in names}
+        found = {name for name, x in values.items() if x is None or (type(x) is int and not x)}
+        self.__dict__["derived"] = self.__dict__.get("derived", frozenset()) | found
+
     def __post_init__(self) -> None:
+        names = ("kv_heads", "head_width", "value_width", "hidden", "attention_bias", "final_norm")
+        self._note_derived(*names)
         self._check_count("width", "heads", "layers")
         self._check_count("kv_heads", "head_width", "value_width", "hidden", least=0)
         if not self.head_width:
@@ -214,6 +241,7 @@ class TransformerConfig(_TokenConfig):
     head_bias: bool = False
 
     def __post_init__(self) -> None:
+        self._note_derived("decoder_layers")
         super().__post_init__()
         self._check_count("target_vocabulary", "decoder_layers", least=0)
         if not self.decoder_layers:

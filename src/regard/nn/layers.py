@@ -14,6 +14,7 @@ from regard.nn.config import StackConfig
 from regard.nn.feed_forward import FeedForward
 from regard.nn.initial import shrink
 from regard.nn.norm import norm_of
+from regard.nn.position import NoPosition
 from regard.nn.residual import Sublayer
 
 __all__ = ["DecoderLayer", "EncoderLayer"]
@@ -49,6 +50,7 @@ class EncoderLayer(nn.Module):
         place: Place | None = None,
     ) -> Tensor:
         """X (B, N, width). `mask`, True = may attend, fits (B, H, N, N); `lengths` is (B,)."""
+        _check_place(self.config, place)
         tell(self, "input", x)
         window = self.config.window
         attend = partial(
@@ -114,6 +116,7 @@ class DecoderLayer(nn.Module):
                 f"DecoderLayer: it must be given {wanted}; got {found}. cross= says whether a "
                 "decoder looks at an encoder."
             )
+        _check_place(self.config, place)
         tell(self, "input", x)
         window = self.config.window
         if cache is not None and cache.window is not None:
@@ -141,6 +144,15 @@ class DecoderLayer(nn.Module):
         y = self.config.residual.join(self, x, sublayers, self.norms)
         tell(self, "output", y)
         return y
+
+
+def _check_place(config: StackConfig, place: Place | None) -> None:
+    """Raise ValueError if a layer alone cannot do what its position says."""
+    if place is None and not config.position.is_added and config.position != NoPosition():
+        raise ValueError(
+            f"a layer with {type(config.position).__name__} must be told where its tokens stand; "
+            "got no place. Encoder and Decoder do that: put it into one, of one layer if need be."
+        )
 
 
 def attention_of(config: StackConfig) -> MultiHeadAttention:

@@ -55,7 +55,7 @@ class HeadLinear(nn.Module):
         parts = x.unflatten(-1, (self.heads, self.width))
         y = torch.einsum("bnhi,hoi->bnho", parts, self.weight)
         if self.bias is not None:
-            y = y + self.bias
+            y = y + self.bias.to(y.dtype)  # autocast may have made y of fewer bits
         return y.flatten(-2)
 
     def extra_repr(self) -> str:

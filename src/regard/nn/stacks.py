@@ -50,10 +50,16 @@ class _Stack(nn.Module):
 
     def _spots(self, positions: Tensor, mask: Tensor | None) -> Tensor:
         """The positions (1 or B, N) as biases need them: alike for all, if padding is outside."""
-        alike = len(positions) > 1 and self.positions.counts_keys and mask is not None
-        if alike and not _has_holes(mask):
-            return torch.arange(positions.shape[1], device=positions.device)[None]
-        return positions
+        if (
+            len(positions) == 1
+            or not self.positions.counts_keys
+            or mask is None
+            or torch.compiler.is_compiling()
+            or _has_holes(mask)
+            or not torch.equal(positions, positions_in(mask.shape[1], mask, mask.device))
+        ):
+            return positions
+        return positions_in(positions.shape[1], None, positions.device)
 
     def _check_whole(self, n_new: int, mask: Tensor | None, cache: Cache | None) -> None:
         """Raise ValueError for padding between real tokens where distances are counted in keys."""
@@ -152,11 +158,12 @@ class Decoder(_Stack):
         keys, n_keys = mask, x.shape[1]
         _check_input(self, x, mask, lengths)
         self._check_memory(x, memory, memory_mask, memory_lengths)
-        self._check_whole(x.shape[1], mask, cache)
         if cache is not None:
             cache.check(x.shape[0], len(self.layers))
             if lengths is not None:
                 raise ValueError("Decoder: with a cache, give mask (B, N) in place of lengths.")
+        self._check_whole(x.shape[1], mask, cache)
+        if cache is not None:
             first = cache.length
             counted, keys = cache.advance(x.shape[1], mask)
             if positions is None:
@@ -184,6 +191,8 @@ class Decoder(_Stack):
                 place=place,
                 cache=None if cache is None else cache.layers[n],
             )
+        if cache is not None:
+            cache.close()
         return x if self.norm is None else self.norm(x)
 
     def _check_memory(
@@ -243,6 +252,9 @@ def check_padding(
     name: str, shape: tuple[int, int], mask: Tensor | None, lengths: Tensor | None
 ) -> None:
     """Raise ValueError or TypeError if `mask` or `lengths` do not say which tokens are real."""
+    for what, given in (("mask", mask), ("lengths", lengths)):
+        if not isinstance(given, Tensor | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"{name}: {what} must be a tensor; got {type(given).__name__}.")
     if mask is not None and mask.dtype != torch.bool:
         raise TypeError(
             f"{name}: mask must be bool, True for a real token; got {mask.dtype}. "
@@ -254,3 +266,10 @@ def check_padding(
         raise ValueError(
             f"{name}: lengths must be (B,) = ({shape[0]},); got {tuple(lengths.shape)}."
         )
+    if lengths is not None and lengths.numel() and not torch.compiler.is_compiling():
+        low, high = (int(x) for x in lengths.aminmax())
+        if low < 0 or high > shape[1]:
+            raise ValueError(
+                f"{name}: lengths must be from 0 to the {shape[1]} tokens that there are; got "
+                f"{low if low < 0 else high}."
+            )

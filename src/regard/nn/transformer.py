@@ -102,10 +102,11 @@ class Transformer(Model, config=TransformerConfig):
         """What the encoder makes of the source, or has made of it: the cache keeps that."""
         known = None if cache is None else cache.memory
         if known is not None:
-            if source.shape != known.source.shape or not torch.equal(source, known.source):
+            given = ((source, known.source), (mask, known.mask), (lengths, known.lengths))
+            if not all(new is None or _is_same(new, old) for new, old in given):
                 raise ValueError(
-                    "Transformer: source must be the one that the cache has been given; got "
-                    "another. Make a new cache for it with model.new_cache()."
+                    "Transformer: source must be the one that the cache has been given, padded as "
+                    "it was; got another. Make a new cache for it with model.new_cache()."
                 )
             return known
         found = Memory(self.encode(source, mask=mask, lengths=lengths), source, mask, lengths)
@@ -173,6 +174,10 @@ class Transformer(Model, config=TransformerConfig):
         from regard.nn.generation import stream
 
         return stream(self, source, **options)
+
+
+def _is_same(new: Tensor, old: Tensor | None) -> bool:
+    return old is not None and new.shape == old.shape and torch.equal(new, old)
 
 
 def _of_decoder(config: TransformerConfig) -> StackConfig:
