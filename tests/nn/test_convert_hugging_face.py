@@ -285,3 +285,9 @@ def test_other_sources_are_refused() -> None:
         from_hugging_face(torch.nn.Linear(2, 3))
     with pytest.raises(TypeError, match=r"all weights must be tensors; got others: a\."):
         from_hugging_face(({"architectures": ["BertModel"]}, {"a": [1.0]}))
+
+
+def test_layers_without_tensors_are_refused_before_they_are_built() -> None:
+    options = bert().to_dict() | {"architectures": ["BertModel"], "num_hidden_layers": 10**7}
+    with pytest.raises(ValueError, match="there must be tensors for all 10000000 layers; got 1"):
+        from_hugging_face((options, {"embeddings.word_embeddings.weight": torch.zeros(3, 5)}))

@@ -246,6 +246,40 @@ def test_what_pytorch_cannot_say_is_refused_by_name(module: Any, message: str) -
         to_torch(module)
 
 
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        (EncoderLayer, "attention"),
+        (DecoderLayer, "attention"),
+        (DecoderLayer, "cross"),
+        (Encoder, "layers.1.attention"),
+        (Decoder, "layers.1.attention"),
+        (Decoder, "layers.1.cross"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scale": 0.37}, r"scale must be None, which is 1/√d_k; got 0\.37"),
+        ({"kv_heads": 3}, "kv_heads must be 6, as many as heads; got 3"),
+        ({"heads": 3}, "heads must be 6, as in the configuration; got 3"),
+        ({"position": Rotary()}, r"position must be NoPosition\(\); got .*"),
+    ],
+    ids=lambda given: "" if isinstance(given, str) else next(iter(given)),
+)
+def test_every_attention_of_a_layer_or_stack_is_looked_at(
+    kind: Any, path: str, options: dict[str, Any], message: str
+) -> None:
+    module = kind(config(layers=2))
+    to_torch(module)
+    inside, _, name = path.rpartition(".")
+    options = {"width": 12, "heads": 6} | options
+    setattr(module.get_submodule(inside), name, MultiHeadAttention(**options))
+    prefix = r"cross\." if name == "cross" else ""
+    with pytest.raises(ValueError, match=rf"^to_torch\(\): {prefix}{message}\. PyTorch has no"):
+        to_torch(module)
+
+
 def test_other_modules_are_refused_by_type() -> None:
     model = LanguageModel(LanguageModelConfig(vocabulary=11, width=6, heads=3))
     others: list[Any] = [model, SelfAttention(6)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -68,10 +69,28 @@ def test_dropout_acts_inside_in_training_alone() -> None:
     assert torch.equal(layer.eval()(x), layer(x))
 
 
-def test_an_unknown_activation_is_refused() -> None:
-    given: Any = "tanh"
-    with pytest.raises(ValueError, match=r"activation must be one of relu, gelu.*; got 'tanh'"):
-        FeedForward(6, activation=given)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"width": 0}, "width must be a whole number of at least 1; got 0"),
+        ({"width": 6.0}, "width must be a whole number of at least 1; got 6.0"),
+        ({"width": True}, "width must be a whole number of at least 1; got True"),
+        ({"hidden": 0}, "hidden must be a whole number of at least 1; got 0"),
+        ({"hidden": -2}, "hidden must be a whole number of at least 1; got -2"),
+        ({"hidden": True}, "hidden must be a whole number of at least 1; got True"),
+        ({"dropout": 2}, "dropout must be a number of at least 0 and below 1; got 2"),
+        ({"dropout": -0.1}, "dropout must be a number of at least 0 and below 1; got -0.1"),
+        ({"dropout": math.nan}, "dropout must be a number of at least 0 and below 1; got nan"),
+        ({"dropout": True}, "dropout must be a number of at least 0 and below 1; got True"),
+        ({"activation": "tanh"}, "activation must be one of relu, gelu, .*; got 'tanh'"),
+        ({"activation": ["relu"]}, r"activation must be one of relu, gelu, .*; got \['relu'\]"),
+    ],
+    ids=str,
+)
+def test_what_is_not_in_order_is_refused(options: dict[str, Any], message: str) -> None:
+    options = {"width": 6} | options
+    with pytest.raises(ValueError, match=rf"^FeedForward\(\): {message}\.$"):
+        FeedForward(**options)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

@@ -13,7 +13,14 @@ from safetensors.torch import load_file
 from torch import nn
 
 from regard.models import CheckpointError
-from regard.nn import EncoderModel, LanguageModel, Model, SequenceClassifier, load
+from regard.nn import (
+    EncoderModel,
+    LanguageModel,
+    LanguageModelConfig,
+    Model,
+    SequenceClassifier,
+    load,
+)
 
 
 @pytest.fixture
@@ -237,3 +244,14 @@ def test_without_safetensors_it_is_said_what_to_install(
     with pytest.raises(ImportError, match=r"save\(\): " + words):
         MODELS["encoder"].save(folder)
     assert content(folder.parent) == before
+
+
+def test_the_folder_that_a_process_works_in_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    model = LanguageModel(LanguageModelConfig(vocabulary=11, width=6, heads=3))
+    with pytest.raises(ValueError, match="must not be the one that this process works in"):
+        model.save(".")
+    assert Path.cwd() == tmp_path / "inner"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from nn.varied_models import language_model, transformer
@@ -172,6 +173,17 @@ def test_a_token_is_streamed_before_the_next_is_computed() -> None:
     assert next(tokens, None) is None
 
 
+@pytest.mark.parametrize("of", [torch.tensor, np.array])
+def test_stop_tokens_may_be_an_array_of_one_or_several(of: Any) -> None:
+    model = language_model()
+    first = generate(model, PROMPTS, max_new_tokens=11)
+    several = [first.tokens[0][2], first.tokens[2][1]]
+    for stop in (several[0], several):
+        found = generate(model, PROMPTS, max_new_tokens=11, stop=of(stop))
+        assert found == generate(model, PROMPTS, max_new_tokens=11, stop=stop)
+        assert found != first
+
+
 def modes(model: torch.nn.Module) -> list[bool]:
     return [module.training for module in model.modules()]
 
@@ -192,6 +204,17 @@ def test_dropout_is_off_and_every_module_keeps_its_mode() -> None:
         assert modes(model) == before
         assert torch.is_grad_enabled()
         assert not torch.is_inference_mode_enabled()
+
+
+def test_a_mode_that_is_set_between_two_tokens_stays() -> None:
+    model = language_model(dropout=0.5)
+    expected = generate(model, PROMPTS[0], max_new_tokens=5).tokens[0]
+    tokens, found = stream(model.train(), PROMPTS[0], max_new_tokens=5), []
+    for n, token in enumerate(tokens):
+        found.append(token)
+        assert modes(model) == [n % 2 == 0] * len(modes(model))
+        model.train(n % 2 == 1)
+    assert found == expected
 
 
 def test_an_interruption_leaves_the_mode_as_it_was() -> None:

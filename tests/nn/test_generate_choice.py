@@ -171,6 +171,12 @@ def test_one_token_to_draw_from_is_greedy(options: dict[str, Any]) -> None:
     assert found.tokens == greedy.tokens
 
 
+def test_a_seed_changes_nothing_where_nothing_is_drawn() -> None:
+    model = language_model(vocabulary=7)
+    greedy = generate(model, PROMPTS, max_new_tokens=5)
+    assert generate(model, PROMPTS, max_new_tokens=5, seed=3) == greedy
+
+
 # ── beam search ───────────────────────────────────────────────────────────────────────────────
 
 

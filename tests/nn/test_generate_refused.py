@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from nn.varied_models import language_model, transformer
@@ -32,6 +33,11 @@ from regard.nn import EncoderModel, EncoderModelConfig, Learned, generate, strea
         ({"stop": 13}, ValueError, "stop must be of token ids from 0 to 12; got 13"),
         ({"stop": [1, -1]}, ValueError, "got -1. The model can never say it"),
         ({"stop": "."}, TypeError, "stop must be a whole number"),
+        ({"stop": torch.tensor(13)}, ValueError, "stop must be of token ids from 0 to 12; got 13"),
+        ({"stop": torch.tensor(2.0)}, TypeError, "stop must be of whole numbers; .* torch.float32"),
+        ({"stop": torch.tensor([True])}, TypeError, "stop must be of whole numbers; .* torch.bool"),
+        ({"stop": torch.zeros(2, 3).long()}, ValueError, r"\(\) or \(N,\); got \(2, 3\)"),
+        ({"stop": np.array(2.0)}, TypeError, "stop must be a whole number"),
         ({"beams": 0}, ValueError, "beams must be at least 1; got 0"),
         ({"temperature": -0.5}, ValueError, "temperature must be at least 0; got -0.5"),
         ({"temperature": math.nan}, ValueError, "temperature must be a finite number; got nan"),
@@ -39,6 +45,8 @@ from regard.nn import EncoderModel, EncoderModelConfig, Learned, generate, strea
         ({"top_k": 0}, ValueError, "top_k must be at least 1; got 0"),
         ({"top_p": 0.0}, ValueError, "top_p must be more than 0 and at most 1; got 0.0"),
         ({"top_p": 1.5}, ValueError, "top_p must be more than 0 and at most 1; got 1.5"),
+        ({"top_k": 5}, ValueError, "top_k must be left out while temperature is 0; got 5"),
+        ({"top_p": 0.5, "seed": 1}, ValueError, "top_p must be left out .*: give a temperature"),
         ({"seed": -1}, ValueError, "seed must be from 0"),
         ({"window": 0}, ValueError, "window must be at least 1; got 0"),
         ({"beams": 2, "temperature": 1.0}, ValueError, "beams must be 1 to draw tokens"),

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
-from traced_models import IDS, made
+from torch import Tensor, nn
+from traced_models import IDS, made, settle
 
 from regard import Projections, trace
-from regard.nn import LanguageModel, LanguageModelConfig, MultiHeadAttention, SelfAttention
+from regard.nn import (
+    EncoderLayer,
+    LanguageModel,
+    LanguageModelConfig,
+    MultiHeadAttention,
+    PostNorm,
+    PreNorm,
+    Residual,
+    SelfAttention,
+    StackConfig,
+)
+from regard.nn._tell import tell
+from regard.nn.residual import Sublayer
 
 
 @pytest.mark.parametrize(
@@ -101,6 +116,62 @@ def test_a_model_whose_numbers_are_not_finite_is_refused_and_the_step_named() ->
         layer.w_k.weight[1, 2] = torch.inf
     with pytest.raises(ValueError, match="step key has a NaN or an ∞"):
         trace(np.ones((5, 6)), model=layer)
+
+
+@dataclass(frozen=True)
+class _HalfGoesRound(Residual):
+    """h = x / 2 + Sublayer(Norm(x))."""
+
+    def join(
+        self, layer: nn.Module, x: Tensor, sublayers: Sequence[Sublayer], norms: Iterable[nn.Module]
+    ) -> Tensor:
+        for sublayer, norm in zip(sublayers, norms, strict=True):
+            x = 0.5 * x + sublayer.apply(norm(x))
+            tell(layer, f"{sublayer.name}.residual", x)
+        return x
+
+
+class _Halved(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return 0.5 * x
+
+
+def test_a_residual_that_is_no_sum_of_two_steps_is_refused() -> None:
+    x = np.random.default_rng(5).normal(size=(5, 6))
+    words = r"trace\(\): attention\.residual must be what came into attention, .* differs by \d"
+    layer = settle(EncoderLayer(StackConfig(width=6, heads=3, residual=_HalfGoesRound())))
+    with pytest.raises(ValueError, match=words):
+        trace(x, model=layer)
+    layer = settle(EncoderLayer(StackConfig(width=6, heads=3)))
+    assert trace(x, model=layer).steps["attention.residual"].formula == "R = input + attention"
+    layer.dropout = _Halved()
+    with pytest.raises(ValueError, match=words):
+        trace(x, model=layer)
+
+
+@pytest.mark.parametrize("residual", [PreNorm(), PostNorm()], ids=repr)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_a_residual_that_is_a_rounded_sum_is_none_to_refuse(
+    residual: Residual, dtype: torch.dtype
+) -> None:
+    layer = settle(EncoderLayer(StackConfig(width=6, heads=3, residual=residual))).to(dtype)
+    found = trace(np.random.default_rng(5).normal(size=(5, 6)), model=layer)
+    assert found.steps["attention.residual"].formula == "R = input + attention"
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5, math.inf, math.nan, 5e-324])
+def test_a_scale_that_scores_cannot_be_divided_by_is_refused_before_the_model_runs(
+    scale: float,
+) -> None:
+    layer, passes = EncoderLayer(StackConfig(width=6, heads=3)), []
+    layer.register_forward_pre_hook(lambda *_: passes.append(1))
+    layer.attention.scale = scale
+    with pytest.raises(
+        ValueError,
+        match=rf"trace\(\): the scale of attention must be a number above 0, .*; got {scale!r}\.",
+    ):
+        trace(np.ones((5, 6)), model=layer)
+    assert not passes
 
 
 def test_the_model_is_in_its_mode_again_after_an_error() -> None:

@@ -30,6 +30,11 @@ def replacing(target: Path) -> Generator[Path]:
     ['note.txt']
     """
     target = target.resolve()
+    if Path.cwd().is_relative_to(target):
+        raise ValueError(
+            f"save(): the folder must not be the one that this process works in; got {target}. "
+            "Name a folder inside it."
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     new = _beside(target, f"{secrets.token_hex(8)}.tmp")
     try:

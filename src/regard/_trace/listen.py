@@ -85,6 +85,7 @@ def trace_model(
             reads["context"] = read_vectors(context, "context", "y", width, context_tokens, seed)
     sequences = {name: read.tokens for name, read in reads.items()}
     _refuse_large(model, max(map(len, sequences.values())))
+    _refuse_scale(model)
     parameter = next(model.parameters())
     arguments = [
         read.tensor.to(parameter.device)
@@ -136,6 +137,17 @@ def _refuse_large(model: nn.Module, longest: int) -> None:
             f"{math.isqrt(_MOST_NUMBERS // heads):,} tokens, as each step of attention is kept; "
             f"got {longest:,}. regard.watch sees texts of any length."
         )
+
+
+def _refuse_scale(model: nn.Module) -> None:
+    """Raise ValueError if scores are not divided by a positive number, which is what is shown."""
+    for path, module in model.named_modules():
+        scale = module.scale if isinstance(module, MultiHeadAttention) else None
+        if scale is not None and (not 0.0 < scale < math.inf or 1.0 / scale == math.inf):
+            raise ValueError(
+                f"trace(): the scale of {path or type(module).__name__} must be a number above 0, "
+                f"as scores are shown divided by 1/scale; got {scale!r}. None is 1/√d_k."
+            )
 
 
 def _width(model: nn.Module) -> int:

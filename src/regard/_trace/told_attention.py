@@ -25,8 +25,7 @@ from regard._trace.rules_attention import (
     Turned,
 )
 from regard._trace.told import Book, numbers, tokens_axis
-from regard.nn._places import _ALiBi as Slopes
-from regard.nn._places import _RelativeBias as RelativeBiases
+from regard.nn._places import AlibiBiases, RelativeBiases
 from regard.nn._tell import Told
 from regard.nn.attention import LowRankValue, MultiHeadAttention
 from regard.reference import Array
@@ -163,7 +162,7 @@ class AttentionReader:
         while True:
             places = getattr(self.book.modules[path], "positions", None)
             name = f"{path}.positions" if path else "positions"
-            if isinstance(places, Slopes):
+            if isinstance(places, AlibiBiases):
                 self.book.matrices[f"{name}.slopes"] = np.array(places.slopes)
                 return Sloped(f"{name}.slopes")
             if isinstance(places, RelativeBiases):

@@ -143,10 +143,20 @@ def _layer(book: Book, told: Told, begin: str) -> None:
     added = book.steps[sublayer + "output"]
     # What goes round the sublayer is what came into it, or into a norm before it.
     norms = [book.begin(f"{inside}norms.{n}") for n in range(len(module.norms))]
-    round_it = min(
-        (each + "input" for each in (sublayer, *norms) if each + "input" in book.steps),
-        key=lambda each: float(np.abs(book.steps[each].array + added.array - array).max()),
-    )
+    away = {
+        each + "input": np.abs(book.steps[each + "input"].array + added.array - array)
+        for each in (sublayer, *norms)
+        if each + "input" in book.steps
+    }
+    round_it = min(away, key=lambda each: float(away[each].max()))
+    # One rounding takes a sum half of this far at most.
+    if (away[round_it] > torch.finfo(told.tensor.dtype).eps * np.abs(array)).any():
+        difference = f"{away[round_it].max():.1e}".replace("-", "−")
+        raise ValueError(
+            f"trace(): {inside}{told.name} must be what came into {name}, or into a norm before "
+            f"it, plus what {name} made; it differs by {difference}, more than rounding explains. "
+            "Only a Residual that adds these two can be traced."
+        )
     source = book.root(round_it)
     if source == book.root(begin + "input"):  # the layer's own name for it
         source = begin + "input"

@@ -55,11 +55,7 @@ class FeedForward(nn.Module):
                 f"FeedForward(): activation must be one of {', '.join(ACTIVATIONS)}; "
                 f"got {activation!r}."
             )
-        if (
-            isinstance(dropout, bool)
-            or not isinstance(dropout, int | float)
-            or not 0.0 <= dropout < 1.0
-        ):
+        if type(dropout) not in (int, float) or not 0.0 <= dropout < 1.0:
             raise ValueError(
                 "FeedForward(): dropout must be a number of at least 0 and below 1; got "
                 f"{dropout!r}."

@@ -65,6 +65,11 @@ def from_hugging_face(source: Any) -> Model:
             f"got {name}."
         )
     values = options_of(architecture, options)
+    if values["layers"] > len(tensors):
+        raise ValueError(
+            f"from_hugging_face(): there must be tensors for all {values['layers']} layers; got "
+            f"{len(tensors)} tensors. The description and the weights must come from one model."
+        )
     with torch.device("meta"):
         model = architecture.model(architecture.config(**values))
     _check_computed(architecture, model, tensors)
@@ -76,6 +81,8 @@ def from_hugging_face(source: Any) -> Model:
 
 def _taken_apart(source: Any) -> tuple[str, Mapping[str, Any], Mapping[str, Tensor], bool]:
     """The name of the architecture, its options, its tensors, and is it in training."""
+    if not isinstance(source, nn.Module) and isinstance(getattr(source, "model", None), nn.Module):
+        source = source.model  # what regard.models.load gives
     if isinstance(source, nn.Module) and hasattr(getattr(source, "config", None), "to_dict"):
         config: Any = source.config
         state = source.state_dict(keep_vars=True)

@@ -29,8 +29,6 @@ _ACTIVATIONS = {
 def attention(module: MultiHeadAttention) -> nn.MultiheadAttention:
     """PyTorch's attention for one of ours."""
     _check_attention(module)
-    _need("position", "NoPosition()", type(module.positions) is Positions, module.positions)
-    _need("scale", "None, which is 1/√d_k", module.scale is None, module.scale)
     return nn.MultiheadAttention(
         module.width,
         module.heads,
@@ -45,7 +43,7 @@ def attention(module: MultiHeadAttention) -> nn.MultiheadAttention:
 def encoder_layer(module: EncoderLayer) -> nn.TransformerEncoderLayer:
     """PyTorch's encoder layer for one of ours."""
     _check_config(module.config)
-    _check_attention(module.attention)
+    _check_attention(module.attention, heads=module.config.heads)
     layer = nn.TransformerEncoderLayer(**_options(module.config))
     _set_dropout(layer, module.config)
     return layer
@@ -53,9 +51,11 @@ def encoder_layer(module: EncoderLayer) -> nn.TransformerEncoderLayer:
 
 def decoder_layer(module: DecoderLayer) -> nn.TransformerDecoderLayer:
     """PyTorch's decoder layer for one of ours."""
-    _need("cross", "True", module.cross is not None, False)
+    if module.cross is None:
+        raise _refusal("cross", "True", False)
     _check_config(module.config)
-    _check_attention(module.attention)
+    _check_attention(module.attention, heads=module.config.heads)
+    _check_attention(module.cross, "cross.", heads=module.config.heads)
     layer = nn.TransformerDecoderLayer(**_options(module.config))
     _set_dropout(layer, module.config)
     return layer
@@ -115,9 +115,13 @@ def _last_norm(module: Encoder | Decoder) -> nn.LayerNorm | None:
     return nn.LayerNorm(config.width, eps=config.norm_eps, bias=config.bias)
 
 
-def _check_attention(module: MultiHeadAttention) -> None:
-    heads, width = module.heads, module.width
+def _check_attention(
+    module: MultiHeadAttention, path: str = "", *, heads: int | None = None
+) -> None:
+    """Raise ValueError for what PyTorch's attention, of as many `heads`, cannot be made with."""
+    heads, width = module.heads if heads is None else heads, module.width
     for name, expected, holds, found in (
+        ("heads", f"{heads}, as in the configuration", module.heads == heads, module.heads),
         ("kv_heads", f"{heads}, as many as heads", module.kv_heads == heads, module.kv_heads),
         ("head_width", "width / heads", module.head_width * heads == width, module.head_width),
         (
@@ -129,8 +133,15 @@ def _check_attention(module: MultiHeadAttention) -> None:
         ("split", "'whole'", module.split == "whole", module.split),
         ("value_rank", "None", not isinstance(module.w_v, LowRankValue), "a rank"),
         ("output", "True", module.w_o is not None, False),
+        (
+            "position",
+            "NoPosition()",
+            type(module.positions) is Positions,
+            getattr(module.positions, "position", module.positions),
+        ),
+        ("scale", "None, which is 1/√d_k", module.scale is None, module.scale),
     ):
-        _need(name, expected, holds, found)
+        _need(path + name, expected, holds, found)
 
 
 def _check_config(config: StackConfig) -> None:
@@ -151,6 +162,10 @@ def _check_position(module: Encoder | Decoder) -> None:
 
 def _need(name: str, expected: str, holds: bool, found: object) -> None:
     if not holds:
-        raise ValueError(
-            f"to_torch(): {name} must be {expected}; got {found!r}. PyTorch has no counterpart."
-        )
+        raise _refusal(name, expected, found)
+
+
+def _refusal(name: str, expected: str, found: object) -> ValueError:
+    return ValueError(
+        f"to_torch(): {name} must be {expected}; got {found!r}. PyTorch has no counterpart."
+    )

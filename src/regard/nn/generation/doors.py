@@ -31,7 +31,7 @@ def generate(
     *,
     max_new_tokens: int,
     start: int | Tokens | None = None,
-    stop: int | Iterable[int] | None = None,
+    stop: int | Iterable[int] | Tensor | None = None,
     beams: int = 1,
     length_penalty: float = 1.0,
     temperature: float = 0.0,
@@ -49,14 +49,15 @@ def generate(
 
     When it ends:
 
-    - `stop`: a token or several. A sequence ends with the first of them, which is its last token;
-      the others go on.
+    - `stop`: a token or several, also as a tensor () or (N,). A sequence ends with the first of
+      them, which is its last token; the others go on.
 
     Which token comes next:
 
     - `temperature` 0: the most probable one, of equal ones the first. More than 0: one drawn by
       softmax(logits / temperature), among the `top_k` most probable tokens, and of those among the
-      smallest number that have at least `top_p` of the probability
+      smallest number that have at least `top_p` of the probability. With temperature 0 nothing is
+      drawn: `top_k` and `top_p` are refused, and `seed` changes nothing.
     - `seed`: sequence n draws from a generator of its own, seeded with seed + n, so that its tokens
       do not depend on what else is in the batch. None takes a seed from PyTorch's generator.
     - `beams`: beam search for the sequence of the greatest Σ log p / length^length_penalty. In
@@ -111,7 +112,7 @@ def stream(
     *,
     max_new_tokens: int,
     start: int | Tokens | None = None,
-    stop: int | Iterable[int] | None = None,
+    stop: int | Iterable[int] | Tensor | None = None,
     beams: int = 1,
     temperature: float = 0.0,
     top_k: int | None = None,
@@ -126,7 +127,7 @@ def stream(
     *,
     max_new_tokens: int,
     start: int | Tokens | None = None,
-    stop: int | Iterable[int] | None = None,
+    stop: int | Iterable[int] | Tensor | None = None,
     beams: int = 1,
     temperature: float = 0.0,
     top_k: int | None = None,
@@ -141,7 +142,7 @@ def stream(
     *,
     max_new_tokens: int,
     start: int | Tokens | None = None,
-    stop: int | Iterable[int] | None = None,
+    stop: int | Iterable[int] | Tensor | None = None,
     beams: int = 1,
     temperature: float = 0.0,
     top_k: int | None = None,
@@ -155,7 +156,7 @@ def stream(
     *,
     max_new_tokens: int,
     start: int | Tokens | None = None,
-    stop: int | Iterable[int] | None = None,
+    stop: int | Iterable[int] | Tensor | None = None,
     beams: int = 1,
     temperature: float = 0.0,
     top_k: int | None = None,
@@ -168,7 +169,7 @@ def stream(
     One prompt, (N,) or a list of ids, gives its tokens; several give (sequence, token). Arguments
     mean what they mean there, and are checked at once. Beam search has nothing to say before its
     end, and is refused. The iterator may be left at any time; between two tokens the model is in
-    the mode it was in.
+    the mode it was in, and may be set to another.
 
     >>> from regard.nn import LanguageModelConfig
     >>> _ = torch.manual_seed(5)

@@ -41,7 +41,6 @@ class Feed:
     ) -> None:
         self._call, self._model, self._prompts, self._source = call, model, prompts, source
         self._device = model.head.weight.device
-        self._training = [module for module in model.modules() if module.training]
         self._cache = model.new_cache(len(prompts), window)
         self._source_ids: Tensor | None = None
         self._source_lengths: Tensor | None = None
@@ -49,13 +48,14 @@ class Feed:
     @contextmanager
     def quiet(self) -> Generator[None]:
         """Inside the `with` there are no gradients and no dropout; then all is as before."""
-        for module in self._training:
+        training = [module for module in self._model.modules() if module.training]
+        for module in training:
             module.training = False
         try:
             with torch.inference_mode():
                 yield
         finally:
-            for module in self._training:
+            for module in training:
                 module.training = True
 
     def begin(self) -> tuple[Tensor, Tensor]:

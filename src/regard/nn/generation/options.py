@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Required, TypedDict
 
+import torch
+from torch import Tensor
+
 from regard.nn.generation.prompts import Tokens
 
 __all__ = ["GenerateOptions", "Options", "StreamOptions", "check_options"]
@@ -18,7 +21,7 @@ class StreamOptions(TypedDict, total=False):
 
     max_new_tokens: Required[int]
     start: int | Tokens | None
-    stop: int | Iterable[int] | None
+    stop: int | Iterable[int] | Tensor | None
     temperature: float
     top_k: int | None
     top_p: float | None
@@ -53,7 +56,7 @@ def check_options(
     vocabulary: int,
     *,
     max_new_tokens: int,
-    stop: int | Iterable[int] | None,
+    stop: int | Iterable[int] | Tensor | None,
     beams: int,
     length_penalty: float,
     temperature: float,
@@ -98,6 +101,12 @@ def check_options(
             f"{beams}. Beam search looks for the most probable sequence and draws nothing: choose "
             "one of the two."
         )
+    for name, value in (("top_k", top_k), ("top_p", top_p)):
+        if value is not None and not options.temperature:
+            raise ValueError(
+                f"{call}: {name} must be left out while temperature is 0; got {value}. It chooses "
+                "among tokens to draw from: give a temperature above 0."
+            )
     return options
 
 
@@ -130,7 +139,20 @@ def _number(call: str, name: str, value: object) -> float:
 def _stop(call: str, stop: object, vocabulary: int) -> frozenset[int]:
     if stop is None:
         return frozenset()
-    found = stop if isinstance(stop, Iterable) and not isinstance(stop, str | bytes) else (stop,)
+    if isinstance(stop, Tensor):
+        if stop.is_floating_point() or stop.is_complex() or stop.dtype == torch.bool:
+            raise TypeError(
+                f"{call}: stop must be of whole numbers; got a tensor of {stop.dtype}. Token ids "
+                "are int64."
+            )
+        if stop.dim() > 1:
+            raise ValueError(
+                f"{call}: stop must be a token or a row of them, () or (N,); got "
+                f"{tuple(stop.shape)}. All sequences have the same."
+            )
+        stop = stop.reshape(-1).tolist()
+    is_one = isinstance(stop, str | bytes) or getattr(stop, "ndim", 1) == 0  # NumPy's has none
+    found = stop if isinstance(stop, Iterable) and not is_one else (stop,)
     tokens = frozenset(_whole(call, "stop", token) for token in found)
     for token in sorted(tokens):
         if not 0 <= token < vocabulary:
