@@ -122,13 +122,14 @@ void attention_with(Address q, nb::handle q_shape, nb::handle q_steps, Address k
                     nb::handle v_steps, Address out, nb::handle out_steps, double scale,
                     bool causal, int threads, Index position, const Window& window,
                     const Given& mask, const Given& bias, Address lengths, double softcap,
-                    Address sinks, Address lse, Address entropy, Address distance,
-                    const std::optional<std::tuple<Index, Address, Address>>& top,
+                    Address sinks, double dropout, std::uint64_t seed, Address lse, Address entropy,
+                    Address distance, const std::optional<std::tuple<Index, Address, Address>>& top,
                     const std::optional<std::tuple<Index, Index, Address>>& map, Address received,
                     const Given& counted) {
     regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
     set_values(problem, v, v_shape, v_steps);
     set_options(problem, position, window, mask, bias, lengths, softcap, sinks);
+    problem.dropout = {dropout, seed};
     regard::Seen seen;
     seen.lse = pointer<float>(lse);
     seen.entropy = pointer<float>(entropy);
@@ -166,11 +167,12 @@ void attention_backward(Address q, nb::handle q_shape, nb::handle q_steps, Addre
                         Address grad, nb::handle grad_steps, Address dq, nb::handle dq_steps,
                         Address dk, nb::handle dk_steps, Address dv, nb::handle dv_steps,
                         double scale, bool causal, int threads, Index position,
-                        const Window& window, const Given& mask, const Given& bias,
-                        Address lengths) {
+                        const Window& window, const Given& mask, const Given& bias, Address lengths,
+                        double dropout, std::uint64_t seed) {
     regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
     set_values(problem, v, v_shape, v_steps);
     set_options(problem, position, window, mask, bias, lengths, 0, 0);
+    problem.dropout = {dropout, seed};
     const regard::Attended attended{rows(out, out_steps), pointer<const float>(lse),
                                     rows(grad, grad_steps)};
     const regard::Gradients gradients{gradient(dq, dq_steps), gradient(dk, dk_steps),
@@ -193,6 +195,14 @@ void weights(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::h
     run([&] {
         regard::weights(problem, pointer<const float>(lse), rectangle_of(rectangle),
                         pointer<float>(out), threads);
+    });
+}
+
+void kept(Address out, Index b, Index heads, const Box& rectangle, double dropout,
+          std::uint64_t seed, int threads) {
+    run([&] {
+        regard::kept({dropout, seed}, b, heads, rectangle_of(rectangle), pointer<float>(out),
+                     threads);
     });
 }
 
@@ -263,16 +273,16 @@ NB_MODULE(_native, module) {
                "k_shape"_a, "k_steps"_a, "v"_a, "v_shape"_a, "v_steps"_a, "out"_a, "out_steps"_a,
                "scale"_a, "causal"_a, "threads"_a, nb::kw_only(), "position"_a,
                "window"_a = Window(-1, -1), "mask"_a = nb::none(), "bias"_a = nb::none(),
-               "lengths"_a = 0, "softcap"_a = 0.0, "sinks"_a = 0, "lse"_a = 0, "entropy"_a = 0,
-               "distance"_a = 0, "top"_a = nb::none(), "map"_a = nb::none(), "received"_a = 0,
-               "counted"_a = nb::none(),
+               "lengths"_a = 0, "softcap"_a = 0.0, "sinks"_a = 0, "dropout"_a = 0.0, "seed"_a = 0,
+               "lse"_a = 0, "entropy"_a = 0, "distance"_a = 0, "top"_a = nb::none(),
+               "map"_a = nb::none(), "received"_a = 0, "counted"_a = nb::none(),
                "Attention with every option, and what is to be seen of it.");
     module.def("attention_backward", &attention_backward, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a,
                "k_shape"_a, "k_steps"_a, "v"_a, "v_shape"_a, "v_steps"_a, "out"_a, "out_steps"_a,
                "lse"_a, "grad"_a, "grad_steps"_a, "dq"_a, "dq_steps"_a, "dk"_a, "dk_steps"_a,
                "dv"_a, "dv_steps"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(),
                "position"_a, "window"_a = Window(-1, -1), "mask"_a = nb::none(),
-               "bias"_a = nb::none(), "lengths"_a = 0,
+               "bias"_a = nb::none(), "lengths"_a = 0, "dropout"_a = 0.0, "seed"_a = 0,
                "The gradients of q, k and v, where their addresses are not 0, from what attention "
                "found and the gradient of out.");
     module.def("weights", &weights, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a, "k_shape"_a,
@@ -281,6 +291,10 @@ NB_MODULE(_native, module) {
                "bias"_a = nb::none(), "lengths"_a = 0, "softcap"_a = 0.0,
                "The weights of a rectangle: out (B, H, rows, keys), from lse (B, H, Nq), both "
                "contiguous.");
+    module.def("kept", &kept, "out"_a, "b"_a, "heads"_a, "rectangle"_a, "dropout"_a, "seed"_a,
+               "threads"_a,
+               "What dropout multiplies the weights of a rectangle of sequence b by: out (H, rows, "
+               "keys), contiguous.");
     module.def("pooled", &pooled, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a, "k_shape"_a, "k_steps"_a,
                "lse"_a, "out"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(), "rectangle"_a,
                "shape"_a, "maximum"_a, "position"_a, "window"_a = Window(-1, -1),

@@ -1,10 +1,11 @@
 // The backward pass of one part of the keys: weights once more from q, k and lse, and from them the
 // gradients of q, k and v.
 //
-//     dV = Pᵀ · dO    dS = P · (dO · Vᵀ − δ)    dK = scale · dSᵀ · Q    dQ = scale · dS · K
+//     dV = (Z · P)ᵀ · dO    dS = P · (Z · (dO · Vᵀ) − δ)    dK = scale · dSᵀ · Q    dQ = scale · dS
+//     · K
 //
-// with P the weights and δ = Σ dO · output of each row. Where a query may not attend to a key, both
-// P and dS are exactly 0, so that nothing flows there.
+// with P the weights, Z what dropout multiplies them by, and δ = Σ dO · output of each row. Where a
+// query may not attend to a key, both P and dS are exactly 0, so that nothing flows there.
 #pragma once
 
 #include "backward_tile.h"
@@ -12,7 +13,9 @@
 namespace regard::REGARD_KERNEL {
 namespace {
 
-// Scores become weights, and dO · Vᵀ becomes dS, for keys [first, last) of the block at `start`.
+// Scores become weights, or what dropout leaves of them, and dO · Vᵀ becomes dS, for keys [first,
+// last) of the block at `start`.
+template <bool kDrops>
 inline void weigh_and_pull(const BackwardCall& back, BackwardTile& work, Index r,
                            const KeyPart& part, Index start, Index first, Index last) {
     Tile& tile = work.tile;
@@ -24,24 +27,35 @@ inline void weigh_and_pull(const BackwardCall& back, BackwardTile& work, Index r
     finish_scores(back.call, tile, r, part.bad_k, start, first, last, wide_first, wide_last,
                   scores);
     const Vector maximum = all(scale.maximum), inverse = all(scale.inverse);
+    const Drops& drops = back.call.drops;
+    const Vector growth = all(drops.growth);
+    const RowDrops row(drops, tile.b, tile.head[r], tile.query[r]);
+    Naturals keys = row.begin(start + wide_first);
     const bool no_weights = is_nan(scale.maximum) || is_nan(scale.inverse);
     if (no_weights || delta - delta != 0.0f) {
         const Vector nan = all(not_a_number());
-        for (Index n = wide_first; n < wide_last; n += kLanes) {
+        for (Index n = wide_first; n < wide_last; n += kLanes, keys = RowDrops::next(keys)) {
             const Vector score = load(scores + n);
             const Vector t = smaller(Vector{}, score - maximum);
-            const Vector weight = no_weights ? nan : smaller(all(1.0f), exp2(t) * inverse);
+            Vector weight = no_weights ? nan : smaller(all(1.0f), exp2(t) * inverse);
+            if (kDrops && !no_weights) weight = row.dropped(keys) ? Vector{} : weight * growth;
             store(scores + n, score == all(-infinity()) ? Vector{} : weight);
             store(d_scores + n, score == all(-infinity()) ? Vector{} : nan);
         }
         return;
     }
     const Vector subtract = all(delta);
-    for (Index n = wide_first; n < wide_last; n += kLanes) {
+    for (Index n = wide_first; n < wide_last; n += kLanes, keys = RowDrops::next(keys)) {
         const Vector t = smaller(Vector{}, load(scores + n) - maximum);
         const Vector weight = smaller(all(1.0f), exp2(t) * inverse);
-        const Vector pulled = weight * (load(d_scores + n) - subtract);
-        store(scores + n, weight);
+        Vector left = weight, flowing = load(d_scores + n);
+        if (kDrops) {
+            const Integers dropped = row.dropped(keys);
+            left = dropped ? Vector{} : weight * growth;
+            flowing = dropped ? Vector{} : flowing * growth;
+        }
+        const Vector pulled = weight * (flowing - subtract);
+        store(scores + n, left);
         // What a hidden key holds may have made dO · Vᵀ infinite.
         store(d_scores + n, weight == Vector{} ? Vector{} : pulled);
     }
@@ -68,7 +82,8 @@ inline void pull_strip(const BackwardCall& back, BackwardTile& work, const KeyPa
         if (first >= last || work.scales[r].none()) {
             first = last = shown.last;
         } else {
-            weigh_and_pull(back, work, r, part, start, first, last);
+            back.call.drops.any ? weigh_and_pull<true>(back, work, r, part, start, first, last)
+                                : weigh_and_pull<false>(back, work, r, part, start, first, last);
         }
         for (float* cells : {tile.scores, work.d_scores}) {
             for (Index n = shown.first; n < first; ++n) cells[r * kScoreStep + n] = 0.0f;

@@ -79,6 +79,12 @@ void pooled(const Problem& problem, const float* lse, const Rectangle& rectangle
     kernel().pooled(problem, lse, rectangle, pixel_rows, pixel_columns, reduce, out, threads);
 }
 
+void kept(const Dropout& dropout, std::int64_t b, std::int64_t heads, const Rectangle& rectangle,
+          float* out, int threads) {
+    const Calling calling;
+    kernel().kept(dropout, b, heads, rectangle, out, threads);
+}
+
 void linear(const Linear& map, int threads) {
     const Calling calling;
     kernel().linear(map, threads);

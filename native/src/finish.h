@@ -122,11 +122,12 @@ inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
                         i * call.output_step[2];
         const float* sums = tile.output + r * call.padded_width;
         const float factor = own * inverse;
+        const float grown = factor * call.drops.growth;
         Index d = 0;
         for (; d + kLanes <= problem.value_width; d += kLanes) {
-            store(output + d, load(sums + d) * all(factor));
+            store(output + d, load(sums + d) * all(grown));
         }
-        for (; d < problem.value_width; ++d) output[d] = sums[d] * factor;
+        for (; d < problem.value_width; ++d) output[d] = sums[d] * grown;
 
         if (call.maxima) {
             call.maxima[at] = none ? -infinity() : is_nan(total) ? total : maximum;

@@ -316,6 +316,22 @@ void pooled(const Problem& problem, const float* lse, const Rectangle& box, Inde
     run_pictures({problem, nothing, nullptr, nullptr}, picture, threads);
 }
 
+void kept(const Dropout& dropout, Index b, Index heads, const Rectangle& box, float* out,
+          int threads) {
+    const Drops drops(dropout);
+    share_out(heads * box.rows, threads, [&](Index task) {
+        const RowDrops row(drops, b, task / box.rows, box.row + task % box.rows);
+        float* to = out + task * box.keys;
+        Naturals keys = row.begin(box.key);
+        for (Index n = 0; n < box.keys; n += kLanes, keys = RowDrops::next(keys)) {
+            const Vector factors = row.dropped(keys) ? Vector{} : all(drops.growth);
+            for (Index lane = 0; lane < smaller(kLanes, box.keys - n); ++lane) {
+                to[n + lane] = factors[lane];
+            }
+        }
+    });
+}
+
 // As many independent chains as hide the latency of a multiply-add.
 double measure_peak(double seconds) {
     constexpr int kChains = 12;
@@ -351,6 +367,7 @@ const Kernel kernel{REGARD_TEXT(REGARD_KERNEL),
                     attention_backward,
                     weights,
                     pooled,
+                    kept,
                     measure_peak,
                     linear};
 

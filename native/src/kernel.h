@@ -13,6 +13,8 @@ struct Kernel {
     void (*weights)(const Problem&, const float* lse, const Rectangle&, float* out, int threads);
     void (*pooled)(const Problem&, const float* lse, const Rectangle&, std::int64_t pixel_rows,
                    std::int64_t pixel_columns, Reduce, float* out, int threads);
+    void (*kept)(const Dropout&, std::int64_t b, std::int64_t heads, const Rectangle&, float* out,
+                 int threads);
     double (*measure_peak)(double seconds);
     void (*linear)(const Linear&, int threads);
 };

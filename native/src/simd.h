@@ -34,6 +34,7 @@ constexpr int kPanelVectors = kPanel / kLanes;
 
 using Vector = float __attribute__((vector_size(4 * kLanes)));
 using Integers = std::int32_t __attribute__((vector_size(4 * kLanes)));
+using Naturals = std::uint32_t __attribute__((vector_size(4 * kLanes)));
 
 inline Vector load(const float* from) {
     Vector vector;
@@ -64,6 +65,7 @@ inline Vector all(float number) {
 }
 
 inline Integers all(std::int32_t number) { return number - Integers{}; }
+inline Naturals all(std::uint32_t number) { return number - Naturals{}; }
 
 // a·b + c: rounded once where the processor has that instruction.
 inline Vector multiply_add(Vector a, Vector b, Vector c) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bins.h"
+#include "drop.h"
 #include "rows.h"
 #include "scratch.h"
 #include "threads.h"
@@ -28,6 +29,7 @@ struct Call {
     bool extras = has_extras(problem);
     // Neither mask nor bias differs from query to query, so one row of them serves a whole block.
     bool extra_shared = problem.mask.step[2] == 0 && problem.bias.step[2] == 0;
+    Drops drops{problem.dropout};
     Columns columns{};  // of the map
     float* maxima =
         nullptr;  // (batch, heads, queries): for `received`, 2^(score − maximum) · inverse
@@ -291,6 +293,10 @@ inline void soften_strip(const Call& call, Tile& tile, Index row, Index rows, co
             continue;
         }
         soften_row(call, tile, r, part, block);
+        if (call.drops.any) {
+            drop_row(call.drops, tile.b, tile.head[r], tile.query[r], start + part.wide_first,
+                     part.count(), scores + part.wide_first);
+        }
         for (Index m = reach.first; m < part.first; ++m) scores[m] = 0.0f;
         for (Index m = part.last; m < reach.last; ++m) scores[m] = 0.0f;
     }

@@ -33,7 +33,30 @@ bool may_attend(const Problem& p, Query q, std::int64_t j) {
     return true;
 }
 
+bool keeps(const regard::Dropout& dropout, Query q, std::int64_t j) {
+    const auto mixed = [](std::uint64_t x) {
+        x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+        x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+        return x ^ (x >> 31);
+    };
+    std::uint64_t row = dropout.seed;
+    for (const std::int64_t place : {q.b, q.h, q.i})
+        row = mixed(row + (static_cast<std::uint64_t>(place) + 1) * 0x9e3779b97f4a7c15u);
+    auto bits = static_cast<std::uint32_t>(j) * 0x9e3779b9u + static_cast<std::uint32_t>(row >> 32);
+    bits = (bits ^ (bits >> 16)) * 0x85ebca77u + static_cast<std::uint32_t>(row);
+    bits = (bits ^ (bits >> 15)) * 0xc2b2ae3du;
+    // Counted from the middle of the numbers on.
+    return static_cast<double>(bits ^ 0x80000000u) >= std::round(dropout.chance * 0x1p32);
+}
+
 namespace {
+
+// What dropout multiplies a weight by.
+template <typename Number>
+Number kept(const Problem& p, Query q, std::int64_t j) {
+    if (p.dropout.chance == 0) return 1;
+    return keeps(p.dropout, q, j) ? Number(1 / (1 - p.dropout.chance)) : 0;
+}
 
 // scale · q·k. An infinity must not vanish in tanh or in exp(−inf), so it becomes a NaN.
 template <typename Number>
@@ -107,9 +130,10 @@ Attended<Number> attend(const Problem& p) {
             if (!allowed[j]) continue;
             weights[j] /= sum;
             if (p.value_width == 0) continue;
+            const Number left = weights[j] * kept<Number>(p, q, j);
             const float* value = row_of(p.v, q.b, kv_head(p, q.h), j);
             for (std::int64_t e = 0; e < p.value_width; ++e) {
-                output[e] += weights[j] * Number(value[e]);
+                output[e] += left * Number(value[e]);
                 all.largest_value = larger(all.largest_value, Number(value[e]));
             }
         }
@@ -134,11 +158,14 @@ Pulled<Number> pull_back(const Problem& p, const Attended<Number>& all, const Ro
         for (std::int64_t j = 0; j < p.keys; ++j) {
             if (!allowed[j]) continue;
             const float* value = row_of(p.v, q.b, kv_head(p, q.h), j);
+            const Number factor = kept<Number>(p, q, j);
             products[j] = 0;
             for (std::int64_t e = 0; e < p.value_width; ++e) {
                 products[j] += Number(flowing[e]) * Number(value[e]);
-                out.dv[(head * p.keys + j) * p.value_width + e] += weights[j] * Number(flowing[e]);
+                out.dv[(head * p.keys + j) * p.value_width + e] +=
+                    weights[j] * factor * Number(flowing[e]);
             }
+            products[j] *= factor;
             mean += weights[j] * products[j];
         }
         for (std::int64_t j = 0; j < p.keys; ++j) {

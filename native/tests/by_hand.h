@@ -37,12 +37,15 @@ std::int64_t kv_head(const regard::Problem& p, std::int64_t h);
 
 bool may_attend(const regard::Problem& p, Query q, std::int64_t j);
 
+// Whether dropout keeps the weight of key j.
+bool keeps(const regard::Dropout& dropout, Query q, std::int64_t j);
+
 // What follows is made for Number = float and double.
 
 template <typename Number>
 struct Attended {
     std::vector<std::uint8_t> allowed;  // (batch, heads, queries, keys)
-    std::vector<Number> weights;        // (batch, heads, queries, keys)
+    std::vector<Number> weights;        // (batch, heads, queries, keys), before dropout
     std::vector<Number> lse;            // (batch, heads, queries)
     std::vector<Number> output;         // (batch, heads, queries, value_width)
     Number largest_score = 0;           // before and after softcap and bias; sinks, too

@@ -61,7 +61,15 @@ Flow contiguous(const Flow& flow, std::int64_t b = -1, std::int64_t h = 0) {
     return out;
 }
 
-Flow make(std::uint64_t number) { return with_flow(cases::make(number), number); }
+// One in four with dropout.
+Flow make(std::uint64_t number) {
+    Case c = cases::make(number);
+    if (number % 4 == 3) {
+        c.problem.dropout = {number % 8 == 3 ? 0.1 : 0.5, number};
+        c.name += ", dropout";
+    }
+    return with_flow(std::move(c), number);
+}
 
 // Room whose rows lie as `way` says: in order, or the heads inside, from the end, and apart.
 Tensor<float> room(std::int64_t heads, std::int64_t rows, std::int64_t width, std::int64_t batch,
@@ -231,7 +239,8 @@ void surroundings_make_no_difference(const Flow& flow, const std::string& kernel
     must_be_the_same(one, pull(contiguous(flow), 2), name + ", contiguous");
     for (const unsigned wanted : {1u, 2u, 4u, 5u, 6u})
         must_be_the_same(one, pull(flow, 2, wanted), name + ", not all wanted", wanted);
-    if (p.heads != p.kv_heads) return;
+    // Dropout knows a head by its number.
+    if (p.heads != p.kv_heads || p.dropout.chance > 0) return;
     const std::int64_t b = p.batch - 1, h = p.heads / 2;
     const Gradients found = pull(contiguous(flow, b, h), 1);
     const auto same = [&](const Tensor<float>& whole, const Tensor<float>& part) {
@@ -251,6 +260,7 @@ void many_keys_are_the_same_by_any_number_of_threads(const std::string& kernel) 
         Flow flow = with_flow(cases::plain(13, sizes), 17);
         for (const bool causal : {false, true}) {
             flow.c.problem.causal = causal;
+            flow.c.problem.dropout = {causal ? 0.3 : 0.0, 23};
             const Gradients one = pull(flow, 1);
             must_be_as_by_hand(flow, one, kernel);
             for (const int threads : {2, 3, 8})

@@ -65,6 +65,8 @@ def attention_with(
     lengths: int = 0,  # address of int64 (B,); 0: none
     softcap: float = 0.0,  # 0: none
     sinks: int = 0,  # address of float32 (H,); 0: none
+    dropout: float = 0.0,  # the chance of a weight to be dropped
+    seed: int = 0,  # below 2⁶⁴
     lse: int = 0,  # addresses of what is to be made, contiguous; 0: not wanted
     entropy: int = 0,
     distance: int = 0,
@@ -105,6 +107,8 @@ def attention_backward(
     mask: Cells | None = None,
     bias: Cells | None = None,
     lengths: int = 0,
+    dropout: float = 0.0,
+    seed: int = 0,
 ) -> None:
     """The gradients of q, k and v from what attention found, lse (B, H, Nq), and that of out."""
 
@@ -130,6 +134,17 @@ def weights(
     softcap: float = 0.0,
 ) -> None:
     """The weights of a rectangle: out (B, H, rows, keys), from lse (B, H, Nq), both contiguous."""
+
+def kept(
+    out: int,
+    b: int,
+    heads: int,
+    rectangle: tuple[int, int, int, int],
+    dropout: float,
+    seed: int,
+    threads: int,
+) -> None:
+    """What dropout multiplies weights of sequence b by: out (H, rows, keys), 0 or 1/(1 − p)."""
 
 def pooled(
     q: int,

@@ -141,7 +141,6 @@ ATTENTION: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         },
         ("native", "float32", "float64", "torch"),
     ),
-    "native with dropout": ({"dropout": 0.5, "backend": "native"}, ("native", "dropout", "torch")),
     "native on another device": (
         {
             "q": torch.empty(2, 3, 5, 11, device="meta"),

@@ -26,6 +26,12 @@ struct Cells {
     std::int64_t step[4] = {0, 0, 0, 0};
 };
 
+// Which weights are dropped, by seed, b, h, i and j alone; those that are kept grow.
+struct Dropout {
+    double chance = 0;  // in [0, 1); 0: all are kept
+    std::uint64_t seed = 0;
+};
+
 struct Problem {
     std::int64_t batch = 0, heads = 0, kv_heads = 0;  // heads is a multiple of kv_heads
     std::int64_t queries = 0, keys = 0;
@@ -46,6 +52,7 @@ struct Problem {
     Cells<float> bias;                      // added to the scaled scores; −inf: may not attend
     const std::int64_t* lengths = nullptr;  // (batch): only j < length; null: all keys
     const float* sinks = nullptr;           // (heads): one more logit, which gives no value; null
+    Dropout dropout;                        // of the output's weights; what is seen knows none
 };
 
 // What is to be seen. What is null is not made. All are contiguous.
@@ -93,8 +100,10 @@ struct Gradients {
 
 // The gradients of q, k and v. There may be no softcap, and no size may be 0.
 //
-//     dV = weightsᵀ · dO    dS = weights · (dO · Vᵀ − Σ dO · output)    dQ = scale · dS · K
-//     dK = scale · dSᵀ · Q
+//     dV = (kept · weights)ᵀ · dO    dS = weights · (kept · (dO · Vᵀ) − Σ dO · output)
+//     dQ = scale · dS · K            dK = scale · dSᵀ · Q
+//
+// with kept as kept() gives it, 1 without dropout.
 void attention_backward(const Problem& problem, const Attended& attended,
                         const Gradients& gradients, int threads);
 
@@ -107,6 +116,11 @@ struct Rectangle {
 // of the whole rows; all contiguous.
 void weights(const Problem& problem, const float* lse, const Rectangle& rectangle, float* out,
              int threads);
+
+// What dropout makes of the weights of a rectangle of sequence b, out (heads, rows, keys): each is
+// multiplied by 0, or by 1 / (1 − chance).
+void kept(const Dropout& dropout, std::int64_t b, std::int64_t heads, const Rectangle& rectangle,
+          float* out, int threads);
 
 enum class Reduce { mean, maximum };
 

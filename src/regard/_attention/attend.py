@@ -95,7 +95,8 @@ def attention(
     - `softcap` c: a score s becomes c · tanh(s / c), before bias and masks
     - `bias`: added to the scores, broadcasts as `mask` does; −inf is a mask
     - `sinks` (H,): one more logit a head, which takes weight and gives no value
-    - `dropout`: each weight is dropped with this chance, the others grow; always on if not 0
+    - `dropout`: each weight is dropped with this chance, the others grow; always on if not 0.
+      torch.manual_seed repeats it, on the same backend.
 
     Scores and softmax are computed in float32 at least, in float64 for float64; torch.autocast
     changes neither that nor the type of the output, which is q's. A query without a key gets output
@@ -165,7 +166,7 @@ def attend(
     dropout = check_dropout(call, dropout)
     if see is not None:
         check_see(call, see, q)
-    backend = choose(call, backend, problem, dropout)
+    backend = choose(call, backend, problem)
     # Drawn from PyTorch's generator, so that torch.manual_seed makes dropout repeatable.
     seed = torch.randint(2**62, (), device="cpu") if dropout else None
     queries = () if see is None or see.queries is None else (see.queries,)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard._attention.autocast import without_autocast
-from regard._attention.chunks import Dropper
+from regard._attention.dropout import Dropper, dropper
 from regard._attention.problem import Problem, Tile
 from regard._attention.results import new_gradient
 from regard._attention.scores import Scores, all_finite, grouped, score, soften
@@ -48,17 +48,27 @@ def pull_back(
     wanted: Sequence[bool],
     dropout: float = 0.0,
     seed: Tensor | None = None,
+    backend: str = "torch",
 ) -> Gradients:
-    """The gradients of q, k, v, bias and sinks from that of the output, (B, H, Nq, Dv)."""
+    """The gradients of q, k, v, bias and sinks from that of the output, (B, H, Nq, Dv).
+
+    `backend` is the one that made the output: each drops weights in its own way.
+    """
     with without_autocast(problem.q.device):
-        return _pull_back(problem, grad, wanted, dropout, seed)
+        return _pull_back(problem, grad, wanted, dropout, seed, backend)
 
 
 def _pull_back(
-    problem: Problem, grad: Tensor, wanted: Sequence[bool], dropout: float, seed: Tensor | None
+    problem: Problem,
+    grad: Tensor,
+    wanted: Sequence[bool],
+    dropout: float,
+    seed: Tensor | None,
+    backend: str,
 ) -> Gradients:
     gradients = new_gradients(problem, wanted, problem.dtype)
-    if problem.has_keys and seed is None and grad.device.type == "cpu":
+    by_sequence = seed is None or backend == "native"
+    if problem.has_keys and by_sequence and grad.device.type == "cpu":
         # The bits of a batched product depend on the batch, and on where its matrices begin in
         # memory. One sequence after the other, each gets its own bits, whatever else there is.
         for b in range(problem.q.shape[0]):
@@ -66,10 +76,11 @@ def _pull_back(
             one = slice(b, b + 1)
             dbias = dbias[one] if len(dbias) > 1 else dbias
             parts = (dq[one], dk[one], dv[one], dbias, dsinks)
-            _walk(problem.sequence(b), grad[one].clone(), parts, wanted, None)
+            drops = dropper(backend, dropout, seed, problem.q.device, first=b)
+            _walk(problem.sequence(b), grad[one].clone(), parts, wanted, drops)
     elif problem.has_keys:
-        dropper = None if seed is None else Dropper(dropout, seed, problem.q.device)
-        _walk(problem, grad, gradients, wanted, dropper)
+        drops = dropper(backend, dropout, seed, problem.q.device)
+        _walk(problem, grad, gradients, wanted, drops)
     kinds = new_gradients(problem, [False] * 5, None)
     q, k, v, bias, sinks = (x.to(kind.dtype) for x, kind in zip(gradients, kinds, strict=True))
     return q, k, v, bias, sinks
@@ -80,12 +91,12 @@ def _walk(
     grad: Tensor,
     gradients: Gradients,
     wanted: Sequence[bool],
-    dropper: Dropper | None,
+    drops: Dropper | None,
 ) -> None:
     """Add to the gradients, chunk by chunk."""
     pass_ = _Pass(problem.promoted(), grad.to(problem.dtype), gradients, wanted)
     for tile in problem.tiles():
-        pass_.take(tile, dropper)
+        pass_.take(tile, drops)
 
 
 class _Pass:
@@ -103,13 +114,13 @@ class _Pass:
         self.k, self.finite_grad = _finite(problem.k), _finite(grad)
         self.spoilt = None if self.finite_grad is grad else (~torch.isfinite(grad)).to(grad.dtype)
 
-    def take(self, tile: Tile, dropper: Dropper | None) -> None:
+    def take(self, tile: Tile, drops: Dropper | None) -> None:
         problem, kv_heads = self.problem, self.problem.k.shape[1]
         rows, keys = slice(tile.row, tile.row_end), slice(tile.key, tile.key_end)
         scores = score(problem, tile, multiply=_multiply, keep_capped=True)
         weights = soften(scores, problem.sinks)
         values, sink = weights.values, weights.sink
-        kept = None if dropper is None else dropper.next(values)
+        kept = None if drops is None else drops.next(values, tile)
         if self.wanted[2]:
             self._add_dv(rows, keys, scores, values if kept is None else values * kept)
         grad = grouped(self.grad[:, :, rows], kv_heads)

@@ -5,46 +5,31 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard._attention.dropout import Dropper
 from regard._attention.observe import Recorder
 from regard._attention.problem import Problem
 from regard._attention.results import new_output
 from regard._attention.scores import all_finite, grouped, score, soften
 from regard.observation import Observation, See
 
-__all__ = ["Dropper", "attend"]
-
-
-class Dropper:
-    """Which weights are dropped, chunk after chunk: the same for the same seed and chunks."""
-
-    def __init__(self, dropout: float, seed: Tensor, device: torch.device) -> None:
-        self.dropout = dropout
-        self.generator = torch.Generator(device).manual_seed(int(seed))
-
-    def next(self, like: Tensor) -> Tensor:
-        """For each weight 0, or 1 / (1 − dropout)."""
-        chance = torch.rand(
-            like.shape, generator=self.generator, dtype=torch.float32, device=like.device
-        )
-        return (chance >= self.dropout).to(like.dtype).div_(1.0 - self.dropout)
+__all__ = ["attend"]
 
 
 def attend(
-    problem: Problem, see: See | None = None, dropout: float = 0.0, seed: Tensor | None = None
+    problem: Problem, see: See | None = None, dropper: Dropper | None = None
 ) -> tuple[Tensor, Observation | None]:
     """The output (B, H, Nq, Dv), and what was asked for in `see`."""
     out = new_output(problem.q, problem.v).zero_()
     recorder = None if see is None else Recorder(problem, see)
     if problem.has_keys:
-        _fill(problem.promoted(), out, recorder, dropout, seed)
+        _fill(problem.promoted(), out, recorder, dropper)
     return out, None if recorder is None else recorder.finish()
 
 
 def _fill(
-    problem: Problem, out: Tensor, recorder: Recorder | None, dropout: float, seed: Tensor | None
+    problem: Problem, out: Tensor, recorder: Recorder | None, dropper: Dropper | None
 ) -> None:
     kv_heads = problem.k.shape[1]
-    dropper = None if seed is None else Dropper(dropout, seed, problem.q.device)
     v, spoilt = problem.v, None
     if not all_finite(v):
         # 0 · NaN would reach the queries that may not attend to it: those that may are marked.
@@ -59,7 +44,7 @@ def _fill(
             recorder.record(tile, weights, strongest)
         values = weights.values
         if dropper is not None:
-            values.mul_(dropper.next(values))
+            values.mul_(dropper.next(values, tile))
         mixed = grouped(values, kv_heads) @ v[:, :, keys]
         if spoilt is not None:
             allowed = grouped(scores.bar(torch.ones_like(values)), kv_heads)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard._attention import chunks, native
 from regard._attention.autocast import without_autocast
+from regard._attention.dropout import dropper
 from regard._attention.problem import Problem
 from regard.observation import Observation, See
 
@@ -44,20 +45,19 @@ def backends() -> list[Backend]:
         Backend(
             "native",
             available=not native.missing,
-            used_for="float32 on the CPU, without dropout; not the gradients of bias and sinks, "
-            "and of softcap",
+            used_for="float32 on the CPU; not the gradients of bias and sinks, and of softcap",
             kernel=native.kernel(),
             why_not=native.missing or None,
         ),
         Backend(
             "torch",
             available=True,
-            used_for="float16, bfloat16 and float64, other devices, dropout, and other gradients",
+            used_for="float16, bfloat16 and float64, other devices, and other gradients",
         ),
     ]
 
 
-def choose(call: str, backend: str | None, problem: Problem, dropout: float = 0.0) -> str:
+def choose(call: str, backend: str | None, problem: Problem) -> str:
     """The backend that takes the problem: the one named, or the first that can."""
     if backend not in (None, *NAMES):
         raise ValueError(
@@ -66,7 +66,7 @@ def choose(call: str, backend: str | None, problem: Problem, dropout: float = 0.
         )
     if backend == "torch":
         return backend
-    reason = _why_not_native(problem, dropout)
+    reason = _why_not_native(problem)
     if not reason:
         return "native"
     if backend is None:
@@ -74,7 +74,7 @@ def choose(call: str, backend: str | None, problem: Problem, dropout: float = 0.
     raise ValueError(f"{call}: backend 'native' needs {reason}. backend=None takes 'torch' for it.")
 
 
-def _why_not_native(problem: Problem, dropout: float) -> str:
+def _why_not_native(problem: Problem) -> str:
     """What the native backend would need, and what it got; empty if it can."""
     if native.missing:
         return f"a compiled kernel; got none, as {native.missing}"
@@ -84,8 +84,6 @@ def _why_not_native(problem: Problem, dropout: float) -> str:
         return f"float32; got q in {problem.q.dtype}"
     if max(problem.scores_shape[2:]) > native.MOST:
         return f"less than 2³¹ queries and keys; got {problem.scores_shape[2:]}"
-    if dropout:
-        return f"a dropout of 0; got {dropout}"
     return ""
 
 
@@ -94,9 +92,9 @@ def run(
 ) -> tuple[Tensor, Observation | None]:
     """The output, and what was asked for in `see`."""
     if backend == "native" and problem.has_keys and problem.q.shape[3]:
-        return native.attend(problem, see)
+        return native.attend(problem, see, dropout, seed)
     with without_autocast(problem.q.device):
-        return chunks.attend(problem, see, dropout, seed)
+        return chunks.attend(problem, see, dropper(backend, dropout, seed, problem.q.device))
 
 
 def pulls_back_natively(backend: str, problem: Problem, wanted: Sequence[bool]) -> bool:

@@ -27,6 +27,7 @@ else:
 __all__ = [
     "MOST",
     "attend",
+    "kept",
     "kernel",
     "missing",
     "pooled",
@@ -134,7 +135,9 @@ def short_attention(
     return out, seen
 
 
-def attend(problem: Problem, see: See | None) -> tuple[Tensor, Observation | None]:
+def attend(
+    problem: Problem, see: See | None, dropout: float = 0.0, seed: Tensor | None = None
+) -> tuple[Tensor, Observation | None]:
     """The output (B, H, Nq, Dv), and what was asked for in `see`. No size may be 0 but Dv."""
     out = new_output(problem.q, problem.v)
     q, k, v = _rows(problem.q), _rows(problem.k), _rows(problem.v)
@@ -151,17 +154,25 @@ def attend(problem: Problem, see: See | None) -> tuple[Tensor, Observation | Non
         _get_num_threads(),
         **options.arguments,
         sinks=_address(options.sinks),
+        **_dropout(dropout, seed),
         **({} if seen is None or see is None else _wanted(seen, see)),
     )
     return out, seen
 
 
 def pull_back(
-    problem: Problem, grad: Tensor, out: Tensor, lse: Tensor, wanted: Sequence[bool]
+    problem: Problem,
+    grad: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    wanted: Sequence[bool],
+    dropout: float = 0.0,
+    seed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v from that of the output; empty where none is wanted.
 
-    `out` and `lse` are what `attend` found. There may be no softcap, and no size may be 0.
+    `out` and `lse` are what `attend` found with the same dropout and seed. There may be no softcap,
+    and no size may be 0.
     """
     q, k, v = _rows(problem.q), _rows(problem.k), _rows(problem.v)
     grad, out = _rows(grad), _rows(out)
@@ -190,8 +201,28 @@ def pull_back(
         problem.causal,
         _get_num_threads(),
         **options.arguments,
+        **_dropout(dropout, seed),
     )
     return dq, dk, dv
+
+
+def kept(
+    shape: tuple[int, ...], tile: Tile, dropout: float, seed: Tensor, first: int = 0
+) -> Tensor:
+    """What dropout multiplies the weights of a tile by: 0, or 1 / (1 − dropout).
+
+    (B, H, rows, keys), with B and H of `shape`; the first sequence is number `first` of the call.
+    """
+    batch, heads = shape[:2]
+    box = _rectangle(tile)
+    out = torch.empty((batch, heads, box[1], box[3]), dtype=_float32, device="cpu")
+    for b, to in enumerate(out):
+        _native.kept(to.data_ptr(), first + b, heads, box, dropout, int(seed), _get_num_threads())
+    return out
+
+
+def _dropout(dropout: float, seed: Tensor | None) -> dict[str, Any]:
+    return {} if seed is None else {"dropout": dropout, "seed": int(seed)}
 
 
 def _wanted(seen: Observation, see: See) -> dict[str, Any]:

@@ -37,7 +37,7 @@ torch.library.define(
 )
 torch.library.define(
     "regard::attention_backward",
-    f"(Tensor grad, Tensor? out, Tensor? lse, {_INPUTS}, bool[] wanted) "
+    f"(Tensor grad, Tensor? out, Tensor? lse, {_INPUTS}, bool[] wanted, str backend) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 
@@ -148,14 +148,14 @@ def _attention_backward(
     grad: Tensor, out: Tensor | None, lse: Tensor | None, *arguments: Any
 ) -> Gradients:
     problem, dropout, seed = _problem(arguments[:_N_INPUTS])
-    wanted = arguments[_N_INPUTS]
+    wanted, backend = arguments[_N_INPUTS:]
     if out is None or lse is None:
-        return pull_back(problem, grad, wanted, dropout, seed)
+        return pull_back(problem, grad, wanted, dropout, seed, backend)
     bias, sinks = (
         grad.new_empty(0, dtype=(problem.q if x is None else x).dtype)
         for x in (problem.bias, problem.sinks)
     )
-    return *native.pull_back(problem, grad, out, lse, wanted[:3]), bias, sinks
+    return *native.pull_back(problem, grad, out, lse, wanted[:3], dropout, seed), bias, sinks
 
 
 torch.library.impl("regard::attention_backward", "CompositeExplicitAutograd")(_attention_backward)
@@ -191,7 +191,7 @@ class _Attention(torch.autograd.Function):
             # With create_graph=True the operator is asked, as it may be for its own gradient.
             plain = not torch.is_grad_enabled() and is_plain([x for x in tensors if x is not None])
             pull = _attention_backward if plain else torch.ops.regard.attention_backward
-            found = pull(*tensors, *ctx.options, ctx.wanted)
+            found = pull(*tensors, *ctx.options, ctx.wanted, ctx.backend)
             for place, gradient, want in zip(_WITH_GRADIENT, found, ctx.wanted, strict=True):
                 gradients[place] = gradient if want else None
         return tuple(gradients)
@@ -223,6 +223,7 @@ def _keep(
     ctx.save_for_backward(*found, *arguments[:_N_TENSORS])
     ctx.options = arguments[_N_TENSORS:_N_INPUTS]
     ctx.wanted = wanted
+    ctx.backend = arguments[-1]  # what drops weights has to drop the same ones again
     ctx.n_arguments = len(arguments)
     ctx.set_materialize_grads(False)
 

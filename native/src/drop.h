@@ -1,0 +1,89 @@
+// Which weights dropout leaves: a hash of seed, sequence, head, query and key, and of nothing else.
+// Every build of the kernel drops the same ones.
+#pragma once
+
+#include "regard/attention.h"
+#include "simd.h"
+
+namespace regard::REGARD_KERNEL {
+namespace {
+
+// What a call drops: a weight whose 32 random bits, as an integer with a sign, lie below `floor`.
+struct Drops {
+    bool any;
+    std::uint64_t seed;
+    float growth;  // of the weights that are kept
+    std::int32_t floor;
+
+    explicit Drops(const Dropout& dropout)
+        : any(dropout.chance > 0),
+          seed(dropout.seed),
+          growth(static_cast<float>(1 / (1 - dropout.chance))),
+          floor(floor_of(dropout.chance)) {}
+
+    // chance · 2³² numbers lie below it, to the nearest; never all of them.
+    static std::int32_t floor_of(double chance) {
+        const double below = chance * 0x1p32 + 0.5;
+        const Index count = below < 0x1p32 ? static_cast<Index>(below) : 0xffffffff;
+        return static_cast<std::int32_t>(count - 0x80000000);
+    }
+};
+
+// A bijection of 64 bits, of which each depends on all.
+inline std::uint64_t mixed(std::uint64_t bits) {
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
+    return bits ^ (bits >> 31);
+}
+
+// The decisions on one row of weights: 64 bits of its own, spread over the keys. No two queries of
+// a head have the same.
+class RowDrops {
+  public:
+    RowDrops(const Drops& drops, Index b, Index h, Index i) : floor_(all(drops.floor)) {
+        std::uint64_t state = drops.seed;
+        const Index places[] = {b, h, i};
+        for (const Index place : places) {
+            state = mixed(state + (static_cast<std::uint64_t>(place) + 1) * 0x9e3779b97f4a7c15u);
+        }
+        first_ = static_cast<std::uint32_t>(state >> 32);
+        second_ = all(static_cast<std::uint32_t>(state));
+    }
+
+    // The keys from j on.
+    Naturals begin(Index j) const {
+        Naturals keys;
+        for (int lane = 0; lane < kLanes; ++lane) {
+            keys[lane] = static_cast<std::uint32_t>(j + lane) * kStride + first_;
+        }
+        return keys;
+    }
+
+    static Naturals next(Naturals keys) { return keys + all(kLanes * kStride); }
+
+    Integers dropped(Naturals keys) const {
+        Naturals bits = (keys ^ (keys >> 16)) * all(0x85ebca77u) + second_;
+        bits = (bits ^ (bits >> 15)) * all(0xc2b2ae3du);
+        return reinterpret_cast<Integers>(bits) < floor_;
+    }
+
+  private:
+    static constexpr std::uint32_t kStride = 0x9e3779b9u;  // 2³² times the golden section
+    std::uint32_t first_;
+    Naturals second_;
+    Integers floor_;
+};
+
+// Drop what is to be dropped of `count` weights, a multiple of kLanes, of the keys from j on. The
+// others do not grow here: the row does, at its end.
+__attribute__((noinline)) void drop_row(const Drops& drops, Index b, Index h, Index i, Index j,
+                                        Index count, float* weights) {
+    const RowDrops row(drops, b, h, i);
+    Naturals keys = row.begin(j);
+    for (Index n = 0; n < count; n += kLanes, keys = RowDrops::next(keys)) {
+        store(weights + n, row.dropped(keys) ? Vector{} : load(weights + n));
+    }
+}
+
+}  // namespace
+}  // namespace regard::REGARD_KERNEL
