@@ -4,7 +4,7 @@ From `12 March 1987`, `Thursday, Mar 12, 87` or `12.3.1987` to `1987-03-12`, let
 dates are made up on the spot. What the decoder looks at in the source (its cross-attention) is
 nobody's rule: it is learned by back-propagation, like everything else.
 
-    python examples/learn_to_translate_dates.py              about a minute on two cores
+    python examples/learn_to_translate_dates.py              half a minute on two cores
     python examples/learn_to_translate_dates.py --steps 20   a glance
 """
 
@@ -147,7 +147,7 @@ def show(model: Transformer, chance: random.Random) -> None:
     with regard.watch(model, regard.See(top=1), keep=("q", "k")) as run:
         found = model(source, target).argmax(-1)[0].tolist()
     print(f"\n{written}  →  {text_of(found)}   (right: {wanted})\n")
-    print("Where it looked in the source for each letter, all heads of the last layer together:\n")
+    print("Where the last layer looked in the source for each letter, all heads together:\n")
     name = [name for name in run.layers if name.endswith("cross")][-1]
     weights = run.layers[name].weights()[0].mean(0)  # (target, source)
     print("          " + "  ".join(written))

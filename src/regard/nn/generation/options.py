@@ -89,6 +89,11 @@ def check_options(
             f"{call}: temperature must be at least 0; got {temperature}. 0 takes the most probable "
             "token, 1 draws by the model's own probabilities."
         )
+    if not -10.0 <= options.length_penalty <= 10.0:
+        raise ValueError(
+            f"{call}: length_penalty must be from −10 to 10; got {length_penalty}. 1 compares by "
+            "the mean log-probability of a token, 0 by the sum."
+        )
     if options.top_p is not None and not 0.0 < options.top_p <= 1.0:
         raise ValueError(
             f"{call}: top_p must be more than 0 and at most 1; got {top_p}. 1 keeps all tokens."
