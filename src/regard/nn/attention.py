@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard._attention import attention
+from regard.nn._masks import Window, allowed_keys
 from regard.nn._places import Place, positions_of
 from regard.nn._tell import is_heard, tell
 from regard.nn.cache import KeyValues
@@ -17,8 +18,6 @@ from regard.nn.position import Learned, NoPosition, Position, Sinusoidal
 from regard.observation import Observation, See
 
 __all__ = ["LowRankValue", "MultiHeadAttention", "SelfAttention"]
-
-Window = tuple[int | None, int | None]
 
 
 class MultiHeadAttention(nn.Module):
@@ -208,7 +207,11 @@ class MultiHeadAttention(nn.Module):
             if place.bias is not None:
                 bias = place.bias if bias is None else place.bias + bias
         if is_heard():
-            self._tell_masks(q, k, causal, window, mask, bias, lengths)
+            allowed = allowed_keys(q.shape[2], k.shape[2], causal, window, mask, lengths, q.device)
+            if not allowed.all():
+                tell(self, "mask", allowed)
+            if bias is not None:
+                tell(self, "bias", bias)
         found: Any = attention(  # pyright: ignore[reportCallIssue] -- each see has an overload
             q,
             k,
@@ -279,37 +282,6 @@ class MultiHeadAttention(nn.Module):
                 f"MultiHeadAttention: context must be (B, N, width) = ({x.shape[0]}, N, "
                 f"{self.context_width}); got {tuple(context.shape)}."
             )
-
-    def _tell_masks(
-        self,
-        q: Tensor,
-        k: Tensor,
-        causal: bool,
-        window: Window | None,
-        mask: Tensor | None,
-        bias: Tensor | None,
-        lengths: Tensor | None,
-    ) -> None:
-        """Say which keys each query may attend to, (…, Nq, Nk), where that is not all."""
-        n_queries, n_keys = q.shape[2], k.shape[2]
-        key = torch.arange(n_keys, device=q.device)
-        query = torch.arange(n_keys - n_queries, n_keys, device=q.device)[:, None]
-        allowed = torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool, device=q.device)
-        if causal:
-            allowed = allowed & (key <= query)
-        left, right = window or (None, None)
-        if left is not None:
-            allowed = allowed & (key >= query - left)
-        if right is not None:
-            allowed = allowed & (key <= query + right)
-        if mask is not None:
-            allowed = allowed & mask
-        if lengths is not None:
-            allowed = allowed & (key < lengths.to(key.device)[:, None, None, None])
-        if not allowed.all():
-            tell(self, "mask", allowed)
-        if bias is not None:
-            tell(self, "bias", bias)
 
     def extra_repr(self) -> str:
         shared = "" if self.kv_heads == self.heads else f", kv_heads={self.kv_heads}"

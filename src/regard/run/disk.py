@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
-import re
 import secrets
-import shutil
 import stat
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+from regard._checkpoint.replacing import left_over, replacing
 from regard.observation import shown
 from regard.run.errors import RunError
 from regard.run.extras import need
@@ -48,16 +43,8 @@ def save(run: Run, folder: str | Path) -> None:
     _check_target(target)
     for library in ("pyarrow.parquet", "safetensors.torch"):
         need("save()", library)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    new = _beside(target, f"{secrets.token_hex(8)}.tmp")
-    try:
-        new.mkdir()
-        with _in_use(new):
-            _write(run, new)
-            _replace(target, new)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
+    with replacing(target) as new:
+        _write(run, new)
 
 
 def _check_target(target: Path) -> None:
@@ -84,7 +71,7 @@ def _check_target(target: Path) -> None:
 
 
 def _write(run: Run, new: Path) -> None:
-    """All files of a run, down to the disk, each with the number that says whose they are."""
+    """All files of a run, each with the number that says whose they are."""
     document, tensors = pack(run)
     number = secrets.token_hex(16)
     need("save()", "safetensors.torch").save_file(tensors, new / _TENSORS, {ID: number})
@@ -105,78 +92,6 @@ def _write(run: Run, new: Path) -> None:
     (new / _DOCUMENT).write_text(text, encoding="utf-8")
     # safetensors makes its file for the owner alone.
     (new / _TENSORS).chmod(stat.S_IMODE((new / _DOCUMENT).stat().st_mode))
-    for name in (_TENSORS, _EDGES, _DOCUMENT):
-        _sync(new / name)
-    _sync(new)
-
-
-def _replace(target: Path, new: Path) -> None:
-    old = _old(target)
-    if target.exists():
-        _discard(old)  # from a crash, after which the folder was whole again
-        target.rename(old)
-        try:
-            new.rename(target)
-        except BaseException:
-            old.rename(target)
-            raise
-    else:
-        new.rename(target)
-    _sync(target.parent)
-    with contextlib.suppress(OSError):  # the new run is in its place; this is only room
-        _clear(target)
-
-
-def _clear(target: Path) -> None:
-    """Remove what this save and interrupted ones have left beside the folder."""
-    _discard(_old(target))  # under its name it could be taken for the run one day
-    left = re.compile(rf"\.{re.escape(target.name)}\.regard-[0-9a-f]+\.(tmp|trash)")
-    for each in target.parent.iterdir():
-        if left.fullmatch(each.name):
-            with contextlib.suppress(OSError), _in_use(each) as ours:
-                if ours:
-                    shutil.rmtree(each)
-
-
-def _discard(old: Path) -> None:
-    if old.exists():
-        trash = old.with_name(f"{old.name.removesuffix('old')}{secrets.token_hex(8)}.trash")
-        old.rename(trash)
-        shutil.rmtree(trash, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _in_use(folder: Path) -> Generator[bool]:
-    """Hold a folder as long as this process lives. False if another one does, or if that cannot be
-    told on this disk.
-    """
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            ours = True
-        except OSError:
-            ours = False
-        yield ours
-    finally:
-        os.close(handle)
-
-
-def _beside(target: Path, ending: str) -> Path:
-    return target.with_name(f".{target.name}.regard-{ending}")
-
-
-def _old(target: Path) -> Path:
-    """Where the old run is between the two renames."""
-    return _beside(target, "old")
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # ── load ──────────────────────────────────────────────────────────────────────────────────────
@@ -195,12 +110,13 @@ def load(folder: str | Path) -> Run:
     given = Path(folder)
     target = given.resolve()
     notes: list[str] = []
-    if not target.exists() and _old(target).is_dir():
+    old = left_over(target)
+    if old is not None:
         notes = [
-            f"{given}: not there. This is the run that an interrupted save left in "
-            f"{_old(target).name} beside it; delete that if it is not wanted."
+            f"{given}: not there. This is the run that an interrupted save left in {old.name} "
+            "beside it; delete that if it is not wanted."
         ]
-        target = _old(target)
+        target = old
     if not target.is_dir():
         found = "it is a file" if target.exists() else "there is none"
         raise RunError(
