@@ -117,7 +117,7 @@ def test_an_encoder_layer_is_pytorchs(
 @pytest.mark.parametrize(
     "activation",
     [nn.ReLU(), nn.GELU(), nn.GELU("tanh"), nn.SiLU(), torch.nn.functional.silu],
-    ids=str,
+    ids=["ReLU", "GELU", "GELU tanh", "SiLU", "silu"],
 )
 def test_every_activation_that_has_a_counterpart_is_found(activation: Any) -> None:
     theirs = filled(nn.TransformerEncoderLayer(**options(activation=activation))).double()
