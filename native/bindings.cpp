@@ -168,10 +168,10 @@ void attention_backward(Address q, nb::handle q_shape, nb::handle q_steps, Addre
                         Address dk, nb::handle dk_steps, Address dv, nb::handle dv_steps,
                         double scale, bool causal, int threads, Index position,
                         const Window& window, const Given& mask, const Given& bias, Address lengths,
-                        double dropout, std::uint64_t seed) {
+                        Address sinks, double dropout, std::uint64_t seed) {
     regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
     set_values(problem, v, v_shape, v_steps);
-    set_options(problem, position, window, mask, bias, lengths, 0, 0);
+    set_options(problem, position, window, mask, bias, lengths, 0, sinks);
     problem.dropout = {dropout, seed};
     const regard::Attended attended{rows(out, out_steps), pointer<const float>(lse),
                                     rows(grad, grad_steps)};
@@ -282,7 +282,8 @@ NB_MODULE(_native, module) {
                "lse"_a, "grad"_a, "grad_steps"_a, "dq"_a, "dq_steps"_a, "dk"_a, "dk_steps"_a,
                "dv"_a, "dv_steps"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(),
                "position"_a, "window"_a = Window(-1, -1), "mask"_a = nb::none(),
-               "bias"_a = nb::none(), "lengths"_a = 0, "dropout"_a = 0.0, "seed"_a = 0,
+               "bias"_a = nb::none(), "lengths"_a = 0, "sinks"_a = 0, "dropout"_a = 0.0,
+               "seed"_a = 0,
                "The gradients of q, k and v, where their addresses are not 0, from what attention "
                "found and the gradient of out.");
     module.def("weights", &weights, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a, "k_shape"_a,

@@ -45,6 +45,8 @@ inline void weigh_and_pull(const BackwardCall& back, BackwardTile& work, Index r
         return;
     }
     const Vector subtract = all(delta);
+    alignas(64) float weights[kBlock];
+    Vector excess{};
     for (Index n = wide_first; n < wide_last; n += kLanes, keys = RowDrops::next(keys)) {
         const Vector t = smaller(Vector{}, load(scores + n) - maximum);
         const Vector weight = smaller(all(1.0f), exp2(t) * inverse);
@@ -54,10 +56,20 @@ inline void weigh_and_pull(const BackwardCall& back, BackwardTile& work, Index r
             left = dropped ? Vector{} : weight * growth;
             flowing = dropped ? Vector{} : flowing * growth;
         }
-        const Vector pulled = weight * (flowing - subtract);
-        store(scores + n, left);
         // What a hidden key holds may have made dO · Vᵀ infinite.
-        store(d_scores + n, weight == Vector{} ? Vector{} : pulled);
+        const Vector pulled = weight == Vector{} ? Vector{} : weight * (flowing - subtract);
+        excess = excess + pulled;
+        store(scores + n, left);
+        store(d_scores + n, pulled);
+        store(weights + n, weight);
+    }
+    // The dS of a row sum to 0, but for the rounding of δ and of dO · Vᵀ. Where all its keys are in
+    // this block that is known, and put right. With a sink the sum is another.
+    const bool is_whole = tile.keys[r].lo >= start && tile.keys[r].hi <= start + kBlock;
+    const float rest = sum(excess);
+    if (!is_whole || back.problem.sinks || rest == 0.0f || rest - rest != 0.0f) return;
+    for (Index n = wide_first; n < wide_last; n += kLanes) {
+        store(d_scores + n, load(d_scores + n) - load(weights + n) * all(rest));
     }
 }
 

@@ -107,6 +107,7 @@ def attention_backward(
     mask: Cells | None = None,
     bias: Cells | None = None,
     lengths: int = 0,
+    sinks: int = 0,
     dropout: float = 0.0,
     seed: int = 0,
 ) -> None:

@@ -201,6 +201,7 @@ def pull_back(
         problem.causal,
         _get_num_threads(),
         **options.arguments,
+        sinks=_address(options.sinks),
         **_dropout(dropout, seed),
     )
     return dq, dk, dv
