@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from racing import line, race
 
 import regard
 
@@ -39,23 +40,6 @@ def main() -> None:
     memory(tokens)
     far(long)
     minilm(8 if quick else 64, rounds)
-
-
-def line(what: str, value: str, aim: str = "") -> None:
-    print(f"{what:58}{value:>12}  {aim}", flush=True)
-
-
-def race(contestants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The best time of each, in turns."""
-    best = dict.fromkeys(contestants, float("inf"))
-    for call in contestants.values():
-        call()
-    for _ in range(rounds):
-        for name, call in contestants.items():
-            start = time.perf_counter()
-            call()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return best
 
 
 @torch.no_grad()

@@ -7,11 +7,11 @@ then they take turns, best of several.
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from racing import line, race
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -33,23 +33,6 @@ def main() -> None:
     training(max(rounds // 2, 2))
     if not arguments.no_models:
         generation(tokens, 2 if arguments.quick else 5)
-
-
-def line(what: str, value: str, aim: str = "") -> None:
-    print(f"{what:58}{value:>12}  {aim}", flush=True)
-
-
-def race(contestants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The best time of each, in turns."""
-    best = dict.fromkeys(contestants, float("inf"))
-    for call in contestants.values():
-        call()
-    for _ in range(rounds):
-        for name, call in contestants.items():
-            start = time.perf_counter()
-            call()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return best
 
 
 class Operators(TorchDispatchMode):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,12 +27,12 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(ABC):
     """The base. Fields that are texts name steps of the trace, or matrices; they save to JSON."""
 
+    @abstractmethod
     def explain(self, trace: ModelTrace, step: Step, cell: Cell) -> Explanation:
         """The calculation behind one cell of the step."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Names and values that JSON has words for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ class Sublayer:
     dropout: nn.Module
 
 
-class Residual(Described):
+class Residual(Described, ABC):
     """The base of all arrangements: PostNorm, PreNorm, NotesNorm.
 
     Sublayers are in order, and the feed-forward one is the last.
@@ -37,11 +38,11 @@ class Residual(Described):
         """How many norms a layer has."""
         return n_sublayers
 
+    @abstractmethod
     def join(
         self, layer: nn.Module, x: Tensor, sublayers: Sequence[Sublayer], norms: Iterable[nn.Module]
     ) -> Tensor:
         """What the layer makes of x (B, N, width)."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
