@@ -9,7 +9,17 @@ from typing import Literal
 
 from regard.reference import Array
 
-__all__ = ["NO_W_O", "STEPS", "TURNED", "Axis", "AxisName", "Step", "StepKind", "find_label"]
+__all__ = [
+    "NO_W_O",
+    "STEPS",
+    "TURNED",
+    "Axis",
+    "AxisName",
+    "Step",
+    "StepKind",
+    "find_label",
+    "is_other_step",
+]
 
 AxisName = Literal["head", "token", "key token", "dimension"]
 
@@ -120,6 +130,8 @@ class Step:
 
     @property
     def meaning(self) -> str:
+        if self.name == "input" and is_other_step(self.formula):
+            return "Each token is a row of numbers, as it comes into attention."
         if self.name == "input" and "positions" not in self.parts:
             return "Each token is a row of numbers: what the word means."
         if self.name == "output" and self.formula == NO_W_O:
@@ -129,6 +141,15 @@ class Step:
     @property
     def has_heads(self) -> bool:
         return self.axes[0].name == "head"
+
+
+def is_other_step(formula: str) -> bool:
+    """Does this formula of an input say that it is another step of a model, not embeddings?
+
+    >>> is_other_step("X = layers.0.norms.0.output"), is_other_step("X = embeddings + positions")
+    (True, False)
+    """
+    return formula.startswith("X = ") and not formula.startswith("X = embeddings")
 
 
 def find_label(label: str | int, axis: Axis) -> int:

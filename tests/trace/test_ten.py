@@ -15,7 +15,7 @@ from traced_models import MADE, traced
 
 from regard import Trace, trace
 from regard._steps import STEPS
-from regard.nn import SelfAttention
+from regard.nn import ALiBi, LanguageModel, LanguageModelConfig, SelfAttention
 from regard.view import render
 from regard.worked import example
 
@@ -137,3 +137,12 @@ def test_an_example_worked_through_a_module_reads_as_the_example_itself(name: st
         assert_allclose(ten.steps[step].array, by_hand.steps[step].array, rtol=1e-12, atol=1e-15)
         for i, j, h in numbers_of(ten, step):
             assert ten.explain(step, i, j, h) == by_hand.explain(step, i, j, h)
+
+
+def test_an_input_that_another_step_made_is_not_called_an_embedding() -> None:
+    torch.manual_seed(0)
+    config = LanguageModelConfig(vocabulary=11, width=6, heads=3, position=ALiBi())
+    ten = trace([1, 2, 3], model=LanguageModel(config), tokens=["I", "love", "it"]).attention(0)
+    said = ten.explain("input", "love", "x2")
+    assert said.endswith(" is given: decoder.layers.0.norms.0.output")
+    assert "as it comes into attention" in ten.steps["input"].meaning

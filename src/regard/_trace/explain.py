@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard._arithmetic import Explanation, added, dot, figure
-from regard._steps import STEPS, TURNED, find_label
+from regard._steps import STEPS, TURNED, find_label, is_other_step
 from regard._trace import cells
 
 if TYPE_CHECKING:
@@ -36,7 +36,11 @@ def explain_cell(
 def _input(trace: Trace, step: str, value: float, h: int, i: int, j: int) -> Explanation:
     parts = trace.steps[step].parts
     if "positions" not in parts:
-        return Explanation(f"{figure(value)} is given: the embedding, with no position", value)
+        formula = trace.steps[step].formula
+        whose = "the embedding, with no position"
+        if is_other_step(formula):
+            whose = formula.removeprefix("X = ")
+        return Explanation(f"{figure(value)} is given: {whose}", value)
     numbers = [float(parts[name][i, j]) for name in ("embeddings", "positions")]
     return added(value, numbers, "embedding + position")
 

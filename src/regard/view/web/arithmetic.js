@@ -304,7 +304,10 @@ function explainTurned(step, value, row, column, head) {
 
 /** @param {StepJson} step @param {number} value @param {number} row @param {number} column @returns {Piece[]} */
 function explainInput(step, value, row, column) {
-  if (step.parts.positions === undefined) return plainly(value, " is given: the embedding, with no position");
+  if (step.parts.positions === undefined) {
+    const isOther = step.formula.startsWith("X = ") && !step.formula.startsWith("X = embeddings");
+    return plainly(value, ` is given: ${isOther ? step.formula.slice(4) : "the embedding, with no position"}`);
+  }
   const [a, b] = [step.parts.embeddings, step.parts.positions].map((rows) => number(ofHead(rows, 0)[row][column]));
   return [
     ...plainly(value, ` ${equals(value, [[a], [b]])} `), piece("left", figure(a)), piece("", " + "),
