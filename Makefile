@@ -1,14 +1,16 @@
 # The door to everything: `make help` lists what there is. Each target sets up .venv when it has to.
 # `make test JOBS=8` runs more test processes, `make PYTHON=python3.12 test` sets up with another
-# interpreter, `make bench ROUNDS=1` is a short slice of the bench.
+# interpreter, `make bench ROUNDS=1` is a short slice of the bench, `make soak SOAK=500` a long one of
+# the fuzzers.
 PYTHON ?= python3
 JOBS ?= 2
 ROUNDS ?= 10
+SOAK ?= 50
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-native sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
+.PHONY: help demo test soak test-native sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
 
 comma := ,
 BIN := .venv/bin
@@ -35,6 +37,9 @@ demo: .venv/runtime.stamp ## set everything up, and explain a sentence step by s
 
 test: .venv/dev.stamp .venv/chromium.stamp test-native ## all tests: of the C++ core, of the package, and its doctests
 	@$(BIN)/python -m pytest -n $(JOBS)
+
+soak: .venv/dev.stamp ## the fuzzers of tests/fuzz, SOAK=50 times as long as in the tests
+	@REGARD_SOAK=$(SOAK) $(BIN)/python -m pytest -n $(JOBS) tests/fuzz
 
 test-native: .venv/build.stamp ## the tests of the C++ core alone, built without Python
 	$(call test_core,tests,,)
