@@ -24,8 +24,8 @@ void attention_backward(const Problem& problem, const Attended& attended,
     const Parts parts(problem.keys);
     const Index heads = problem.batch * problem.kv_heads;
     const auto pull = [&](Index head, Index n, const Gradient& dq, bool add) {
-        Scratch& scratch = thread_scratch();
-        scratch.reset();
+        Borrowed borrowed;
+        Scratch& scratch = borrowed.scratch;
         pull_part(back, head / problem.kv_heads, head % problem.kv_heads, n * parts.size,
                   smaller((n + 1) * parts.size, problem.keys), dq, add, scratch);
     };

@@ -73,8 +73,8 @@ void forward_by_head(const Call& call, const Plan& plan, int threads) {
     share_out(tasks, threads, [&](Index task) {
         const Index b = task / problem.kv_heads, kv_head = task % problem.kv_heads;
         const Index head = kv_head * call.group;
-        Scratch& scratch = thread_scratch();
-        scratch.reset();
+        Borrowed borrowed;
+        Scratch& scratch = borrowed.scratch;
         Packed packed = make_packed(call, b, kv_head, scratch);
         pack(call, b, kv_head, 0, problem.keys, packed, packed.bad_k, packed.bad_v);
         const Maps maps(call, plan, b * problem.heads + head, call.group, scratch);
@@ -135,8 +135,8 @@ void forward_by_span(const Call& call, const Plan& plan, int threads, Scratch& s
         // The last queries of a causal head have the most to do: they go first.
         const Index at = task / pieces, piece = pieces - 1 - task % pieces;
         const Index b = at / problem.kv_heads, head = at % problem.kv_heads * call.group;
-        Scratch& scratch = thread_scratch();
-        scratch.reset();
+        Borrowed borrowed;
+        Scratch& scratch = borrowed.scratch;
         Tile tile(call, smaller(kTile, call.group * problem.queries), scratch);
         run_piece(call, plan, packed[at], tile, b, head, piece,
                   call.seen.map ? maps.rows + (b * problem.heads + head) * maps.spans : nullptr);
@@ -150,8 +150,8 @@ void forward_by_span(const Call& call, const Plan& plan, int threads, Scratch& s
         const Index head = task / picture.tasks();
         const Index b = head / problem.heads, h = head % problem.heads;
         const Packed& keys = packed[b * problem.kv_heads + h / call.group];
-        Scratch& scratch = thread_scratch();
-        scratch.reset();
+        Borrowed borrowed;
+        Scratch& scratch = borrowed.scratch;
         run_picture(again, picture, {keys.k, 0, keys.bad_k}, b, h, task % picture.tasks(), scratch);
     });
 }
@@ -180,8 +180,8 @@ void run_pictures(const Call& call, const Picture& picture, int threads) {
     share_out(problem.batch * problem.heads * picture.tasks(), threads, [&](Index task) {
         const Index head = task / picture.tasks();
         const Index b = head / problem.heads, h = head % problem.heads;
-        Scratch& scratch = thread_scratch();
-        scratch.reset();
+        Borrowed borrowed;
+        Scratch& scratch = borrowed.scratch;
         run_picture(call, picture, packed[b * problem.kv_heads + h / call.group], b, h,
                     task % picture.tasks(), scratch);
     });
@@ -211,8 +211,8 @@ void forward_direct(const Call& call, const Plan& plan, int threads, Scratch& sh
     const Index capacity = smaller(plan.heads_in_tile, call.group) * problem.queries;
     if (parts == 1) {
         share_out(tiles, threads, [&](Index at) {
-            Scratch& scratch = thread_scratch();
-            scratch.reset();
+            Borrowed borrowed;
+            Scratch& scratch = borrowed.scratch;
             Tile tile(call, capacity, scratch);
             const Index kv_head = begin(tile, at);
             attend_part(call, tile, kv_head, 0, scratch);
@@ -225,8 +225,8 @@ void forward_direct(const Call& call, const Plan& plan, int threads, Scratch& sh
             all_parts[n] = Tile(call, capacity, shared, first);
         }
         share_out(tiles * parts, threads, [&](Index task) {
-            Scratch& scratch = thread_scratch();
-            scratch.reset();
+            Borrowed borrowed;
+            Scratch& scratch = borrowed.scratch;
             Tile& tile = all_parts[task];
             const Index kv_head = begin(tile, task / parts);
             attend_part(call, tile, kv_head, task % parts, scratch);
@@ -289,8 +289,8 @@ void weights(const Problem& problem, const float* lse, const Rectangle& box, flo
     share_out(problem.batch * problem.heads * tiles, threads, [&](Index task) {
         const Index b = task / tiles / problem.heads, h = task / tiles % problem.heads;
         const Index first = task % tiles * kTile;
-        Scratch& scratch = thread_scratch();
-        scratch.reset();
+        Borrowed borrowed;
+        Scratch& scratch = borrowed.scratch;
         run_weights(call, box, scales, packed[b * problem.kv_heads + h / call.group], b, h, first,
                     smaller(kTile, box.rows - first), out, scratch);
     });

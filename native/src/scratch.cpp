@@ -59,9 +59,18 @@ void Scratch::reset() noexcept {
     if (data != nullptr) chunks_.push_back({data, total});  // has room: it held at least one
 }
 
-Scratch& thread_scratch() {
-    thread_local Scratch scratch;
-    return scratch;
+namespace {
+
+thread_local Scratch kept;
+thread_local bool lent = false;
+
+}  // namespace
+
+Borrowed::Borrowed() noexcept : lent_(lent), nested_(lent), scratch(nested_ ? own_ : kept) {
+    lent_ = true;
+    scratch.reset();
 }
+
+Borrowed::~Borrowed() { lent_ = nested_; }
 
 }  // namespace regard

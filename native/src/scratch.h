@@ -40,7 +40,23 @@ class Scratch {
     std::size_t used_ = 0;       // of the last chunk
 };
 
-// The scratch memory of the thread that asks.
-Scratch& thread_scratch();
+// The scratch memory of the thread that asks, with nothing handed out, as long as this lives. Asked
+// for while it is lent already, it is other memory: in the middle of a call a signal handler may
+// make another, on the same thread.
+class Borrowed {
+  public:
+    Borrowed() noexcept;
+    ~Borrowed();
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+
+  private:
+    Scratch own_;
+    bool& lent_;
+    const bool nested_;
+
+  public:
+    Scratch& scratch;
+};
 
 }  // namespace regard

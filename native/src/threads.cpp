@@ -30,12 +30,14 @@ std::atomic<bool> forked{false};
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { forked = true; });
 #endif
 
-struct Loop;
 thread_local const Loop* current = nullptr;  // what this thread works for
 thread_local int calls = 0;                  // how many calls came from this thread, one in another
 thread_local unsigned pieces = 0;
 std::atomic<bool (*)()> interrupt_check{nullptr};
 
+}  // namespace
+
+// Tasks that threads take one after the other.
 struct Loop {
     std::int64_t tasks;
     void (*work)(void*, std::int64_t);
@@ -46,9 +48,10 @@ struct Loop {
     std::exception_ptr error;
 
     void run() noexcept {
+        const Loop* around = current;
         current = this;
         work_through();
-        current = nullptr;
+        current = around;
     }
 
     void work_through() noexcept {
@@ -65,12 +68,17 @@ struct Loop {
     }
 };
 
-}  // namespace
-
 void set_interrupt_check(bool (*check)()) noexcept { interrupt_check = check; }
 
-Calling::Calling() noexcept { ++calls; }
-Calling::~Calling() { --calls; }
+Calling::Calling() noexcept : around_(current) {
+    ++calls;
+    current = nullptr;
+}
+
+Calling::~Calling() {
+    --calls;
+    current = around_;
+}
 
 void check_interrupt() {
     if (current != nullptr && current->failed.load(std::memory_order_relaxed)) throw Interrupted{};

@@ -12,13 +12,19 @@ namespace regard {
 void parallel_for(std::int64_t tasks, int threads, void (*work)(void* context, std::int64_t task),
                   void* context);
 
-// Marks the thread that a call came from, as long as it lives.
+struct Loop;
+
+// Marks the thread that a call came from, as long as it lives. The call may come from inside
+// another, whose failure is not its own: a signal handler runs where a call checks for interrupts.
 class Calling {
   public:
     Calling() noexcept;
     ~Calling();
     Calling(const Calling&) = delete;
     Calling& operator=(const Calling&) = delete;
+
+  private:
+    const Loop* around_;
 };
 
 // To be called between pieces of work of some microseconds or more: throws Interrupted if the call

@@ -235,6 +235,39 @@ void an_interrupted_call_leaves_no_trace(const std::string& kernel) {
     }
 }
 
+// As a signal handler may do, which runs where a call checks for interrupts.
+void a_call_inside_a_call_does_not_mix_with_it(const std::string& kernel) {
+    static int inside, calls;
+    static bool same;
+    static const Case small = cases::plain(18, cases::sizes(1, 2, 1, 101, 211, 13, 11));
+    static All expected;
+    const Case c = cases::plain(19, cases::sizes(1, 2, 1, 4001, 67, 8, 8));
+    const All before = all_of(c, 2);
+    expected = all_of(small, 2);
+    for (const int threads : {1, 2, 4}) {
+        inside = calls = 0;
+        same = true;
+        regard::set_interrupt_check([] {
+            if (inside++ == 0) {
+                const All found = all_of(small, 1 + ++calls % 2);
+                same =
+                    same &&
+                    exact::same_bits(expected.result.output.flat(), found.result.output.flat()) &&
+                    exact::same_bits(expected.mean, found.mean);
+            }
+            --inside;
+            return false;
+        });
+        for (int attempt = 0; attempt < 400 && calls < 3; ++attempt) {
+            must_be_the_same(before, all_of(c, threads),
+                             c.name + ", " + kernel + ", around a call");
+        }
+        regard::set_interrupt_check(nullptr);
+        CHECK(calls >= 3);
+        CHECK(same);
+    }
+}
+
 // As data loaders do: the child of a process that has used threads has none of them.
 void a_forked_process_gets_the_same(const std::string& kernel) {
 #if !defined(__SANITIZE_THREAD__)
@@ -274,6 +307,7 @@ int main() {
         threads_make_no_difference_to_large_problems(kernel);
         calls_at_the_same_time_do_not_mix(kernel);
         an_interrupted_call_leaves_no_trace(kernel);
+        a_call_inside_a_call_does_not_mix_with_it(kernel);
         a_forked_process_gets_the_same(kernel);
     });
     return check::result();
