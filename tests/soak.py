@@ -1,4 +1,4 @@
-"""How long the fuzzers of `tests/fuzz` go on: a slice in `make test`, many times that in `make soak`.
+"""How long the fuzzers of `tests/fuzz` go on: a slice in `make test`, far more in `make soak`.
 
 `REGARD_SOAK=50` makes 50 times as many attacks, `REGARD_SEED=7` other ones.
 """
