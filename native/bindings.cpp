@@ -11,6 +11,7 @@
 #include "regard/attention.h"
 #include "regard/cpu.h"
 #include "regard/linear.h"
+#include "regard/multiply.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -237,6 +238,26 @@ void linear(Address x, Index x_step, Address weight, Index weight_step, Address 
     run([&] { regard::linear(map, threads); });
 }
 
+template <typename Number>
+void multiply(Address a, nb::handle a_shape, nb::handle a_steps, Address b, nb::handle b_shape,
+              nb::handle b_steps, Address c, int threads) {
+    const Integers<4> left(a_shape), right(b_shape), left_step(a_steps), right_step(b_steps);
+    regard::Product<Number> product;
+    product.batch = left.at[0];
+    product.heads = left.at[1];
+    product.rows = left.at[2];
+    product.inner = left.at[3];
+    product.columns = right.at[3];
+    product.a = pointer<const Number>(a);
+    product.b = pointer<const Number>(b);
+    product.c = pointer<Number>(c);
+    for (int axis = 0; axis < 4; ++axis) {
+        product.a_step[axis] = left_step.at[axis];
+        product.b_step[axis] = right_step.at[axis];
+    }
+    run([&] { regard::multiply(product, threads); });
+}
+
 void use_kernel(const std::optional<std::string>& name) {
     if (!regard::use_kernel(name ? name->c_str() : nullptr)) {
         throw nb::value_error(("use_kernel(): no kernel here is called " + *name).c_str());
@@ -305,4 +326,9 @@ NB_MODULE(_native, module) {
     module.def("linear", &linear, "x"_a, "x_step"_a, "weight"_a, "weight_step"_a, "bias"_a, "y"_a,
                "rows"_a, "inputs"_a, "outputs"_a, "threads"_a,
                "y (rows, outputs) = x (rows, inputs) · weightᵀ + bias, y contiguous.");
+    const char* product = "c = a · b for pairs of matrices, (B, H, rows, columns), c contiguous.";
+    module.def("multiply_floats", &multiply<float>, "a"_a, "a_shape"_a, "a_steps"_a, "b"_a,
+               "b_shape"_a, "b_steps"_a, "c"_a, "threads"_a, product);
+    module.def("multiply_doubles", &multiply<double>, "a"_a, "a_shape"_a, "a_steps"_a, "b"_a,
+               "b_shape"_a, "b_steps"_a, "c"_a, "threads"_a, product);
 }

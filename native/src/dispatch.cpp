@@ -90,6 +90,16 @@ void linear(const Linear& map, int threads) {
     kernel().linear(map, threads);
 }
 
+void multiply(const Product<float>& product, int threads) {
+    const Calling calling;
+    kernel().multiply_floats(product, threads);
+}
+
+void multiply(const Product<double>& product, int threads) {
+    const Calling calling;
+    kernel().multiply_doubles(product, threads);
+}
+
 double measure_peak(double seconds) { return kernel().measure_peak(seconds); }
 
 }  // namespace regard

@@ -7,6 +7,7 @@
 #include "backward_share.h"
 #include "direct.h"
 #include "linear.h"
+#include "multiply.h"
 #include "plan.h"
 #include "pool.h"
 #include "share.h"
@@ -369,6 +370,8 @@ const Kernel kernel{REGARD_TEXT(REGARD_KERNEL),
                     pooled,
                     kept,
                     measure_peak,
-                    linear};
+                    linear,
+                    multiply<float>,
+                    multiply<double>};
 
 }  // namespace regard::REGARD_KERNEL

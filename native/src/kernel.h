@@ -3,6 +3,7 @@
 
 #include "regard/attention.h"
 #include "regard/linear.h"
+#include "regard/multiply.h"
 
 namespace regard {
 
@@ -17,6 +18,8 @@ struct Kernel {
                  int threads);
     double (*measure_peak)(double seconds);
     void (*linear)(const Linear&, int threads);
+    void (*multiply_floats)(const Product<float>&, int threads);
+    void (*multiply_doubles)(const Product<double>&, int threads);
 };
 
 // Which of them there are depends on the processor that the core is built for.

@@ -36,8 +36,29 @@ using Vector = float __attribute__((vector_size(4 * kLanes)));
 using Integers = std::int32_t __attribute__((vector_size(4 * kLanes)));
 using Naturals = std::uint32_t __attribute__((vector_size(4 * kLanes)));
 
+// The vectors of a type of number, in as many bytes.
+template <typename Number>
+struct Vectors;
+template <>
+struct Vectors<float> {
+    using Vector = regard::REGARD_KERNEL::Vector;
+    static constexpr int kLanes = regard::REGARD_KERNEL::kLanes;
+};
+template <>
+struct Vectors<double> {
+    using Vector = double __attribute__((vector_size(4 * regard::REGARD_KERNEL::kLanes)));
+    static constexpr int kLanes = regard::REGARD_KERNEL::kLanes / 2;
+};
+using Doubles = Vectors<double>::Vector;
+
 inline Vector load(const float* from) {
     Vector vector;
+    __builtin_memcpy(&vector, from, sizeof vector);
+    return vector;
+}
+
+inline Doubles load(const double* from) {
+    Doubles vector;
     __builtin_memcpy(&vector, from, sizeof vector);
     return vector;
 }
@@ -55,12 +76,21 @@ inline Vector load_first(const float* from, Index count) {
 }
 
 inline void store(float* to, Vector vector) { __builtin_memcpy(to, &vector, sizeof vector); }
+inline void store(double* to, Doubles vector) { __builtin_memcpy(to, &vector, sizeof vector); }
 
 inline Vector all(float number) {
 #if defined(__AVX2__)
     return _mm256_set1_ps(number);
 #else
     return Vector{number, number, number, number};
+#endif
+}
+
+inline Doubles all(double number) {
+#if defined(__AVX2__)
+    return _mm256_set1_pd(number);
+#else
+    return Doubles{number, number};
 #endif
 }
 
@@ -71,6 +101,14 @@ inline Naturals all(std::uint32_t number) { return number - Naturals{}; }
 inline Vector multiply_add(Vector a, Vector b, Vector c) {
 #if defined(__AVX2__)
     return _mm256_fmadd_ps(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+inline Doubles multiply_add(Doubles a, Doubles b, Doubles c) {
+#if defined(__AVX2__)
+    return _mm256_fmadd_pd(a, b, c);
 #else
     return a * b + c;
 #endif

@@ -185,3 +185,27 @@ def linear(
     threads: int,
 ) -> None:
     """y (rows, outputs) = x (rows, inputs) · weightᵀ + bias, y contiguous."""
+
+def multiply_floats(
+    a: int,
+    a_shape: Sequence[int],  # (B, H, rows, inner)
+    a_steps: Steps,  # any, in elements
+    b: int,
+    b_shape: Sequence[int],  # (B, H, inner, columns)
+    b_steps: Steps,
+    c: int,
+    threads: int,
+) -> None:
+    """c = a · b in float32 for pairs of matrices, (B, H, rows, columns), c contiguous."""
+
+def multiply_doubles(
+    a: int,
+    a_shape: Sequence[int],  # (B, H, rows, inner)
+    a_steps: Steps,  # any, in elements
+    b: int,
+    b_shape: Sequence[int],  # (B, H, inner, columns)
+    b_steps: Steps,
+    c: int,
+    threads: int,
+) -> None:
+    """c = a · b in float64 for pairs of matrices, (B, H, rows, columns), c contiguous."""

@@ -6,12 +6,12 @@ dS = w · (dP − δ); from it dQ = scale · dS · K, dK = scale · dSᵀ · Q, 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from regard._attention import native
 from regard._attention.autocast import without_autocast
 from regard._attention.dropout import Dropper, dropper
 from regard._attention.problem import Problem, Tile
@@ -19,9 +19,6 @@ from regard._attention.results import new_gradient
 from regard._attention.scores import Scores, all_finite, grouped, score, soften
 
 __all__ = ["Gradients", "new_gradients", "pull_back"]
-
-# PyTorch's number of threads belongs to the process: two that set it at once could leave it at 1.
-_ALONE = threading.Lock()
 
 # Of q, k, v, bias and sinks; empty where none is wanted.
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
@@ -174,16 +171,8 @@ class _Pass:
 
 
 def _multiply(a: Tensor, b: Tensor) -> Tensor:
-    """a · b, by one thread on the CPU: shared among several, its bits depend on how many."""
-    if a.device.type != "cpu":
-        return a @ b
-    with _ALONE:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return a @ b
-        finally:
-            torch.set_num_threads(threads)
+    """a · b. PyTorch's own product has other bits on another number of threads, or in a batch."""
+    return a @ b if native.missing or a.device.type != "cpu" else native.multiply(a, b)
 
 
 def _finite(x: Tensor) -> Tensor:

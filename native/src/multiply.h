@@ -1,0 +1,118 @@
+// The matrix product in register tiles of kStrip rows by kPanelVectors vectors.
+//
+// A cell is a sum over blocks of the inner axis, in their order, each block one chain of
+// multiply-adds. So its bits depend on neither tiles nor threads.
+#pragma once
+
+#include "regard/multiply.h"
+#include "scratch.h"
+#include "share.h"
+#include "simd.h"
+
+namespace regard::REGARD_KERNEL {
+namespace {
+
+// A tile of c with its blocks of a and b: what fits in the second-level cache in float64.
+constexpr Index kInner = 128;
+constexpr Index kTileRows = 96;  // a multiple of kStrip
+constexpr Index kTileColumns = 128;
+
+// cells[r][…] += Σ_i a[i][r] · b[i][…] for kStrip rows and the columns of one panel.
+template <typename Number>
+inline void multiply_strip(const Number* a, const Number* b, Index inner, Number* cells) {
+    using Wide = typename Vectors<Number>::Vector;
+    constexpr int kWide = Vectors<Number>::kLanes;
+    Wide sums[kStrip][kPanelVectors];
+#pragma GCC unroll 8
+    for (int r = 0; r < kStrip; ++r) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kPanelVectors; ++v) sums[r][v] = Wide{};
+    }
+    for (Index i = 0; i < inner; ++i, a += kStrip, b += kPanelVectors * kWide) {
+        Wide columns[kPanelVectors];
+#pragma GCC unroll 8
+        for (int v = 0; v < kPanelVectors; ++v) columns[v] = load(b + v * kWide);
+#pragma GCC unroll 8
+        for (int r = 0; r < kStrip; ++r) {
+            const Wide factor = all(a[r]);
+#pragma GCC unroll 8
+            for (int v = 0; v < kPanelVectors; ++v) {
+                sums[r][v] = multiply_add(factor, columns[v], sums[r][v]);
+            }
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kStrip; ++r) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kPanelVectors; ++v) {
+            Number* cell = cells + r * kTileColumns + v * kWide;
+            store(cell, load(cell) + sums[r][v]);
+        }
+    }
+}
+
+// Lines [first, last) of a matrix, `size` side by side, [inner][size] after [inner][size]. What is
+// missing of the last is 0.
+template <typename Number>
+inline void lay_side_by_side(const Number* from, Index line_step, Index inner_step, Index first,
+                             Index last, Index inner, Index size, Number* to) {
+    for (Index line = first; line < last; line += size, to += inner * size) {
+        const Index count = smaller(size, last - line);
+        for (Index i = 0; i < inner; ++i) {
+            const Number* source = from + line * line_step + i * inner_step;
+            for (Index n = 0; n < count; ++n) to[i * size + n] = source[n * line_step];
+            for (Index n = count; n < size; ++n) to[i * size + n] = 0;
+        }
+    }
+}
+
+// Rows [row, …) by columns [column, …) of one pair of matrices.
+template <typename Number>
+void multiply_tile(const Product<Number>& product, const Number* a, const Number* b, Number* c,
+                   Index row, Index column) {
+    constexpr Index kWidth = kPanelVectors * Vectors<Number>::kLanes;
+    const Index row_end = smaller(row + kTileRows, product.rows);
+    const Index column_end = smaller(column + kTileColumns, product.columns);
+    Borrowed borrowed;
+    auto* cells = borrowed.scratch.take<Number>(kTileRows * kTileColumns);
+    auto* strips = borrowed.scratch.take<Number>(kTileRows * kInner);
+    auto* panels = borrowed.scratch.take<Number>(kTileColumns * kInner);
+    for (Index n = 0; n < kTileRows * kTileColumns; ++n) cells[n] = 0;
+    for (Index first = 0; first < product.inner; first += kInner) {
+        check_interrupt();
+        const Index inner = smaller(kInner, product.inner - first);
+        lay_side_by_side(a + first * product.a_step[3], product.a_step[2], product.a_step[3], row,
+                         row_end, inner, kStrip, strips);
+        lay_side_by_side(b + first * product.b_step[2], product.b_step[3], product.b_step[2],
+                         column, column_end, inner, kWidth, panels);
+        for (Index n = 0; n < column_end - column; n += kWidth) {
+            for (Index r = 0; r < row_end - row; r += kStrip) {
+                multiply_strip(strips + r * inner, panels + n * inner, inner,
+                               cells + r * kTileColumns + n);
+            }
+        }
+    }
+    for (Index r = row; r < row_end; ++r) {
+        for (Index n = column; n < column_end; ++n) {
+            c[r * product.columns + n] = cells[(r - row) * kTileColumns + n - column];
+        }
+    }
+}
+
+template <typename Number>
+void multiply(const Product<Number>& product, int threads) {
+    static_assert(kTileRows % kStrip == 0);
+    const Index tiles_down = (product.rows + kTileRows - 1) / kTileRows;
+    const Index tiles = tiles_down * ((product.columns + kTileColumns - 1) / kTileColumns);
+    share_out(product.batch * product.heads * tiles, threads, [&](Index task) {
+        const Index n = task / tiles, b = n / product.heads, h = n % product.heads;
+        multiply_tile(product, product.a + b * product.a_step[0] + h * product.a_step[1],
+                      product.b + b * product.b_step[0] + h * product.b_step[1],
+                      product.c + n * product.rows * product.columns,
+                      task % tiles % tiles_down * kTileRows,
+                      task % tiles / tiles_down * kTileColumns);
+    });
+}
+
+}  // namespace
+}  // namespace regard::REGARD_KERNEL
