@@ -256,3 +256,23 @@ def test_a_negative_scale_that_is_causal_is_right() -> None:
     found = regard.scaled_dot_product_attention(q, k, v, scale=-1.0, is_causal=True)
     expected = functional.scaled_dot_product_attention(q, k, v, mask, scale=-1.0)
     torch.testing.assert_close(found, expected)
+
+
+def test_what_is_refused_raises_what_callers_of_pytorch_expect_too() -> None:
+    x = torch.randn(1, 2, 5, 7)
+    wrong: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((x, x[..., :3], x), {}),
+        ((x, x.double(), x.double()), {}),
+        ((x, torch.randn(1, 3, 5, 7), torch.randn(1, 3, 5, 7)), {}),
+        ((x, x, x), {"attn_mask": torch.zeros(3, 5)}),
+        ((x, x, x), {"attn_mask": torch.zeros(5, 5, dtype=torch.int64)}),
+        ((x[0, 0, 0], x, x), {}),
+        ((x.long(), x.long(), x.long()), {}),
+        ((x, torch.randn(3, 2, 5, 7), torch.randn(5, 2, 5, 7)), {}),
+    ]
+    for args, options in wrong:
+        with pytest.raises(RuntimeError):
+            functional.scaled_dot_product_attention(*args, **options)
+        with pytest.raises(RuntimeError) as caught:
+            regard.scaled_dot_product_attention(*args, **options)
+        assert isinstance(caught.value, ValueError | TypeError)

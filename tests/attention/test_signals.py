@@ -133,6 +133,7 @@ def test_a_handler_that_fails_in_a_call_of_its_own_ends_both(
         attended(20011)
 
     expected = attended(300)
+
     def many() -> None:
         end = time.monotonic() + 20.0
         while time.monotonic() < end:

@@ -3,6 +3,7 @@ lowest float, zeros that were never written down."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -254,3 +255,27 @@ def test_windows_are_as_wide_as_they_are_said_to_be(
     torch.testing.assert_close(found, expected)
     tile = regard.weights(q, k, position=position, window=window, backend=backend)
     assert torch.equal(tile[0, 0] > 0, torch.from_numpy(allowed))
+
+
+def test_a_backward_pass_changes_nothing_for_threads_that_start_meanwhile() -> None:
+    q, k, v = (torch.randn(1, 2, 211, 16, requires_grad=True) for _ in range(3))
+    over = threading.Event()
+
+    def pull() -> None:
+        while not over.is_set():
+            out = regard.attention(q, k, v, softcap=5.0)  # its gradient is made of PyTorch's parts
+            torch.autograd.grad(out.sum(), (q, k, v))
+
+    found: list[int] = []
+    expected = torch.get_num_threads()
+    pulling = threading.Thread(target=pull)
+    pulling.start()
+    try:
+        for _ in range(200):
+            new = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+            new.start()
+            new.join()
+    finally:
+        over.set()
+        pulling.join()
+    assert found == [expected] * 200

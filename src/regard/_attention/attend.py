@@ -12,7 +12,12 @@ from torch.overrides import handle_torch_function
 from regard._attention import native, operator
 from regard._attention.checks import Window, check, check_dropout, check_see
 from regard._attention.dispatch import choose, run
-from regard._attention.eager import has_function_mode, has_tangent, may_go_direct
+from regard._attention.eager import (
+    has_function_mode,
+    has_tangent,
+    may_go_direct,
+    with_function_of_their_own,
+)
 from regard.observation import Observation, See
 
 __all__ = ["attend", "attention"]
@@ -93,7 +98,8 @@ def attention(
 
     - `scale`: 1/√D unless given
     - `softcap` c: a score s becomes c · tanh(s / c), before bias and masks
-    - `bias`: added to the scores, broadcasts as `mask` does; −inf is a mask
+    - `bias`: added to the scores, broadcasts as `mask` does; −inf is a mask. PyTorch's CausalBias,
+      here or as `mask`, is `causal=True`, with `position=0` where it starts in the upper left.
     - `sinks` (H,): one more logit a head, which takes weight and gives no value
     - `dropout`: each weight is dropped with this chance, the others grow; always on if not 0.
       torch.manual_seed repeats it, on the same backend.
@@ -145,8 +151,9 @@ def attention(
         "backend": backend,
         "position": position,
     }
-    if has_function_mode():
-        return handle_torch_function(attention, (), q, k, v, **arguments)
+    others = with_function_of_their_own(q, k, v, mask, bias, lengths, sinks)
+    if others or has_function_mode():
+        return handle_torch_function(attention, others, q, k, v, **arguments)
     return attend("attention()", q, k, v, **arguments)
 
 
@@ -175,9 +182,6 @@ def attend(
         out, seen = run(backend, problem, see, dropout, seed)
     else:
         if has_tangent(tensors):
-            raise RuntimeError(
-                f"{call}: forward-mode derivatives are not implemented. "
-                "Backward-mode ones are: tensor.requires_grad_()."
-            )
+            raise RuntimeError(operator.NO_TANGENTS.format(call=call))
         out, seen = operator.attend(backend, problem, see, dropout, seed)
     return out if seen is None else (out, seen)

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
+from regard._attention.causal_bias import is_causal_bias
+
 __all__ = ["cast", "is_any_enabled", "without_autocast"]
 
 is_any_enabled = torch._C._is_any_autocast_enabled  # on any device; quick
@@ -34,7 +36,7 @@ def cast(
         may = x.is_floating_point() and x.dtype != torch.float64 and x.device.type == kind
         return x.to(dtype) if may else x
 
-    if isinstance(mask, Tensor):  # else it is refused later
+    if isinstance(mask, Tensor) and not is_causal_bias(mask):  # what is no tensor is refused later
         mask = lower(mask)
     return lower(query), lower(key), lower(value), mask
 

@@ -11,8 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard._attention.causal_bias import is_causal_bias, position_of
+from regard._attention.errors import WrongType, WrongValue
 from regard._attention.problem import Problem
-from regard._attention.tensors import FLOATS, check_dense, check_device, check_shapes, check_types
+from regard._attention.tensors import (
+    FLOATS,
+    check_dense,
+    check_device,
+    check_shapes,
+    check_types,
+)
 from regard.observation import NOT_A_NUMBER, See, shown
 
 __all__ = ["Window", "check", "check_dropout", "check_lse", "check_see"]
@@ -36,30 +44,40 @@ def check(
     softcap: float | None = None,
     sinks: Tensor | None = None,
     position: int | None = None,
+    layout: str = "joined",
 ) -> Problem:
     """The problem that the arguments of `call` pose; TypeError or ValueError if they pose none.
 
-    `tensors` are q, k and v. Without v, the values have no columns.
+    `tensors` are q, k and v. Without v, the values have no columns. `layout` is the problem's.
     """
     q, k, v = tensors["q"], tensors["k"], tensors.get("v")
     check_types(call, tensors)
     check_shapes(call, q, k, v)
     left, right = _check_window(call, window)
     shape = (*q.shape[:3], k.shape[2])
+    causal = _check_causal(call, causal)
+    position = _check_position(call, position)
+    if is_causal_bias(mask):
+        causal, position = _stand_for(call, "mask", mask, causal, position, shape)
+        mask = None
+    if is_causal_bias(bias):
+        causal, position = _stand_for(call, "bias", bias, causal, position, shape)
+        bias = None
     return Problem(
         q,
         k,
         k[..., :0] if v is None else v,
-        causal=_check_causal(call, causal),
+        causal=causal,
         left=left,
         right=right,
-        position=_check_position(call, position),
+        position=position,
         mask=None if mask is None else _check_mask(call, mask, q, shape),
         bias=None if bias is None else _check_bias(call, bias, q, shape),
         lengths=None if lengths is None else _check_lengths(call, lengths, q),
         scale=None if scale is None else _check_scale(call, scale),
         softcap=None if softcap is None else _check_softcap(call, softcap),
         sinks=None if sinks is None else _check_sinks(call, sinks, q),
+        layout=layout,
     )
 
 
@@ -68,18 +86,40 @@ def check(
 
 def _check_causal(call: str, causal: object) -> bool:
     if not isinstance(causal, bool):
-        raise TypeError(
+        raise WrongType(
             f"{call}: causal must be True or False; got {shown(causal)}. "
             "bool(…) makes it one of them."
         )
     return causal
 
 
+def _stand_for(
+    call: str,
+    name: str,
+    given: object,
+    causal: bool,
+    position: int | None,
+    shape: tuple[int, ...],
+) -> tuple[bool, int | None]:
+    """`causal` and `position` as PyTorch's CausalBias says them, which must not contradict."""
+    n_queries, n_keys = shape[2:]
+    found = position_of(call, name, given, n_queries, n_keys)
+    end = n_keys - n_queries
+    said = end if position is None else position
+    if (causal or position is not None) and said != (end if found is None else found):
+        raise WrongValue(
+            f"{call}: {name} puts query 0 at {end if found is None else found}; got "
+            f"{'causal=True and ' if causal else ''}position={position}, which puts it at {said}. "
+            f"Leave out one of them."
+        )
+    return True, found
+
+
 def _check_window(call: str, window: object) -> Window:
     if window is None:
         return None, None
     if not isinstance(window, tuple | list) or len(window) != 2:
-        raise ValueError(
+        raise WrongValue(
             f"{call}: window must be (left, right); got {shown(window)}. "
             "Each is a number of keys, or None for all on that side."
         )
@@ -88,7 +128,7 @@ def _check_window(call: str, window: object) -> Window:
         for name, side in zip(("left", "right"), window, strict=True)
     )
     if (left is not None and left < 0) or (right is not None and right < 0):
-        raise ValueError(
+        raise WrongValue(
             f"{call}: window must be (left, right), each 0 or more; got {shown(tuple(window))}. "
             "(0, 0) is the query's own position alone; None is unbounded."
         )
@@ -103,7 +143,7 @@ def _check_position(call: str, position: object) -> int | None:
         return None
     position = _whole(call, "position", position)
     if abs(position) > _FURTHEST:
-        raise ValueError(
+        raise WrongValue(
             f"{call}: position must be within ±2**40; got {shown(position)}. "
             "Query i stands at i + position, key j at j."
         )
@@ -118,7 +158,7 @@ def _whole(call: str, name: str, value: object) -> int:
             return operator.index(value)  # pyright: ignore[reportArgumentType]
     except NOT_A_NUMBER:
         pass
-    raise TypeError(
+    raise WrongType(
         f"{call}: {name} must be a whole number; got {shown(value)}. int(…) makes it one."
     )
 
@@ -127,7 +167,7 @@ def _check_mask(call: str, mask: object, q: Tensor, shape: tuple[int, ...]) -> T
     check_dense(call, "mask", mask)
     assert isinstance(mask, Tensor)
     if mask.dtype != torch.bool:
-        raise TypeError(
+        raise WrongType(
             f"{call}: mask must be boolean, True = may attend; got {mask.dtype}. "
             "What is to be added to the scores is a bias; mask.bool() makes 0 and 1 a mask."
         )
@@ -139,7 +179,7 @@ def _check_bias(call: str, bias: object, q: Tensor, shape: tuple[int, ...]) -> T
     check_dense(call, "bias", bias)
     assert isinstance(bias, Tensor)
     if bias.dtype not in FLOATS:
-        raise TypeError(
+        raise WrongType(
             f"{call}: bias must be float16, bfloat16, float32 or float64; got {bias.dtype}. "
             "Which keys may be attended to is said by a mask."
         )
@@ -153,7 +193,7 @@ def _four_axes(call: str, name: str, x: Tensor, shape: tuple[int, ...]) -> Tenso
     full = (1,) * (4 - len(found)) + found
     # Not `n in (1, size)`: torch.compile says no where one of two equal sizes became a constant.
     if len(full) > 4 or any(n != 1 and n != size for n, size in zip(full, shape, strict=True)):
-        raise ValueError(
+        raise WrongValue(
             f"{call}: {name} must broadcast to (B, H, Nq, Nk) = {tuple(shape)}; got {found}. "
             "Each axis, from the last, must be of that length or 1."
         )
@@ -164,30 +204,33 @@ def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
     batch = q.shape[0]
     if not isinstance(lengths, Tensor):
         if not isinstance(lengths, Sequence):
-            raise TypeError(
+            raise WrongType(
                 f"{call}: lengths must be a tensor or a sequence of whole numbers; "
                 f"got {type(lengths).__name__}. Give one for each sequence of the batch."
             )
         whole = [_whole(call, "each of lengths", length) for length in lengths]
         if any(abs(length) > _LONGEST for length in whole):
-            raise ValueError(
+            raise WrongValue(
                 f"{call}: each of lengths must be within ±2**62; got {shown(lengths)}. "
                 "None leaves all keys in place."
             )
         lengths = torch.tensor(whole, dtype=torch.int64, device=q.device)
     check_dense(call, "lengths", lengths)
     if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
-        raise TypeError(
+        raise WrongType(
             f"{call}: lengths must be whole numbers; got {lengths.dtype}. "
             "lengths.long() makes them so; which keys are real is said by a mask."
         )
     check_device(call, "lengths", lengths, q)
     if tuple(lengths.shape) != (batch,):
-        raise ValueError(
+        raise WrongValue(
             f"{call}: lengths must be (B,) = ({batch},); got {tuple(lengths.shape)}. "
             "It is the number of real keys of each sequence, from the left."
         )
-    return lengths.to(torch.int64)
+    whole = lengths.to(torch.int64)
+    if lengths.dtype == torch.uint64:  # what is too large for int64 came out as less than 0
+        whole = torch.where(whole < 0, _LONGEST, whole)
+    return whole
 
 
 # ── how much ──────────────────────────────────────────────────────────────────────────────────
@@ -201,19 +244,19 @@ def _number(call: str, name: str, value: object) -> float:
         if isinstance(value, SupportsFloat) and not isinstance(value, bool | str) and not is_list:
             return float(value)
     except OverflowError:
-        raise ValueError(
+        raise WrongValue(
             f"{call}: {name} must be a number that a float can hold; got {shown(value)}. "
             "float(…) must make it one."
         ) from None
     except NOT_A_NUMBER:
         pass
-    raise TypeError(f"{call}: {name} must be a number; got {shown(value)}. float(…) makes it one.")
+    raise WrongType(f"{call}: {name} must be a number; got {shown(value)}. float(…) makes it one.")
 
 
 def _check_scale(call: str, scale: object) -> float:
     number = _number(call, "scale", scale)
     if not -math.inf < number < math.inf:
-        raise ValueError(
+        raise WrongValue(
             f"{call}: scale must be a finite number; got {shown(scale)}. None is 1/√D."
         )
     return number
@@ -222,7 +265,7 @@ def _check_scale(call: str, scale: object) -> float:
 def _check_softcap(call: str, softcap: object) -> float:
     number = _number(call, "softcap", softcap)
     if not 1e-30 <= number <= 1e30:  # what a float32 can be divided by, and holds
-        raise ValueError(
+        raise WrongValue(
             f"{call}: softcap must be a number greater than 0, from 1e-30 to 1e30; "
             f"got {shown(softcap)}. "
             "None leaves the scores as they are."
@@ -234,13 +277,13 @@ def _check_sinks(call: str, sinks: object, q: Tensor) -> Tensor:
     check_dense(call, "sinks", sinks)
     assert isinstance(sinks, Tensor)
     if sinks.dtype not in FLOATS:
-        raise TypeError(
+        raise WrongType(
             f"{call}: sinks must be floating-point numbers; got {sinks.dtype}. "
             "sinks.to(q.dtype) makes them so."
         )
     check_device(call, "sinks", sinks, q)
     if tuple(sinks.shape) != (q.shape[1],):
-        raise ValueError(
+        raise WrongValue(
             f"{call}: sinks must be (H,) = ({q.shape[1]},); got {tuple(sinks.shape)}. "
             "It is one logit for each head of q."
         )
@@ -250,7 +293,7 @@ def _check_sinks(call: str, sinks: object, q: Tensor) -> Tensor:
 def check_dropout(call: str, dropout: object) -> float:
     number = _number(call, "dropout", dropout)
     if not 0.0 <= number < 1.0:
-        raise ValueError(
+        raise WrongValue(
             f"{call}: dropout must be in [0, 1); got {shown(dropout)}. 0 drops nothing."
         )
     return number
@@ -258,14 +301,15 @@ def check_dropout(call: str, dropout: object) -> float:
 
 def check_see(call: str, see: object, q: Tensor) -> None:
     if not isinstance(see, See):
-        raise TypeError(
+        raise WrongType(
             f"{call}: see must be a regard.See, or None; got {shown(see)}. "
             "regard.See(entropy=True, top=8) is one."
         )
     if see.queries is not None:
+        check_dense(call, "see.queries", see.queries)
         expected = (q.shape[0], q.shape[2])
         if tuple(see.queries.shape) != expected:
-            raise ValueError(
+            raise WrongValue(
                 f"{call}: see.queries must be (B, Nq) = {expected}; got "
                 f"{tuple(see.queries.shape)}. It says which queries count, True = counts."
             )
@@ -278,14 +322,14 @@ def check_lse(call: str, lse: object, problem: Problem) -> Tensor:
     check_dense(call, "lse", lse)
     assert isinstance(lse, Tensor)
     if lse.dtype not in FLOATS:
-        raise TypeError(
+        raise WrongType(
             f"{call}: lse must be floating-point numbers; got {lse.dtype}. "
             "It is what regard.attention(…, see=regard.See()) reports."
         )
     check_device(call, "lse", lse, problem.q)
     if tuple(lse.shape) != expected:
-        raise ValueError(
+        raise WrongValue(
             f"{call}: lse must be (B, H, Nq) = {expected}; got {tuple(lse.shape)}. "
             "It is that of all queries, as regard.attention(…, see=regard.See()) reports it."
         )
-    return lse.detach().to(problem.dtype).contiguous()
+    return lse.detach().to(problem.dtype).resolve_neg().contiguous()

@@ -19,7 +19,7 @@ def attend(
     problem: Problem, see: See | None = None, dropper: Dropper | None = None
 ) -> tuple[Tensor, Observation | None]:
     """The output (B, H, Nq, Dv), and what was asked for in `see`."""
-    out = new_output(problem.q, problem.v).zero_()
+    out = new_output(problem).zero_()
     recorder = None if see is None else Recorder(problem, see)
     if problem.has_keys:
         _fill(problem.promoted(), out, recorder, dropper)

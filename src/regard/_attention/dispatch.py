@@ -11,6 +11,7 @@ from torch import Tensor
 from regard._attention import chunks, native
 from regard._attention.autocast import without_autocast
 from regard._attention.dropout import dropper
+from regard._attention.errors import WrongValue
 from regard._attention.problem import Problem
 from regard.observation import Observation, See
 
@@ -60,7 +61,7 @@ def backends() -> list[Backend]:
 def choose(call: str, backend: str | None, problem: Problem) -> str:
     """The backend that takes the problem: the one named, or the first that can."""
     if backend not in (None, *NAMES):
-        raise ValueError(
+        raise WrongValue(
             f"{call}: backend must be 'native', 'torch' or None; got {backend!r}. "
             "None takes the first that can; regard.backends() lists them."
         )
@@ -71,7 +72,7 @@ def choose(call: str, backend: str | None, problem: Problem) -> str:
         return "native"
     if backend is None:
         return "torch"
-    raise ValueError(f"{call}: backend 'native' needs {reason}. backend=None takes 'torch' for it.")
+    raise WrongValue(f"{call}: backend 'native' needs {reason}. backend=None takes 'torch' for it.")
 
 
 def _why_not_native(problem: Problem) -> str:

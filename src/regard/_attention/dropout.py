@@ -10,6 +10,8 @@ from regard._attention.problem import Tile
 
 __all__ = ["Dropper", "dropper"]
 
+_VMAP = torch._C.DispatchKeySet(torch._C._parse_dispatch_key("VmapMode"))  # pyright: ignore[reportArgumentType]
+
 
 class Dropper:
     """By PyTorch's generator: the same weights for the same seed and chunks."""
@@ -20,9 +22,11 @@ class Dropper:
 
     def next(self, like: Tensor, tile: Tile) -> Tensor:
         """For each weight of the tile, which comes after the last one: 0, or 1 / (1 − dropout)."""
-        chance = torch.rand(
-            like.shape, generator=self.generator, dtype=torch.float32, device=like.device
-        )
+        # Drawn once more for a gradient, also one of many at once, where vmap allows no new draws.
+        with torch._C._ExcludeDispatchKeyGuard(_VMAP):
+            chance = torch.rand(
+                like.shape, generator=self.generator, dtype=torch.float32, device=like.device
+            )
         return (chance >= self.dropout).to(like.dtype).div_(1.0 - self.dropout)
 
 

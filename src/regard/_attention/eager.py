@@ -7,6 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.overrides import has_torch_function
+
+from regard._attention.causal_bias import is_causal_bias
 
 __all__ = [
     "PLAIN",
@@ -15,11 +18,16 @@ __all__ = [
     "is_eager",
     "is_plain",
     "is_transformed",
+    "lost_its_memory",
     "may_go_direct",
+    "may_have_tangents",
+    "with_function_of_their_own",
 ]
 
 # The types whose values are at their address, and nothing else is.
 PLAIN = frozenset((Tensor, torch.nn.Parameter))
+
+_NO_DISPATCH = getattr(Tensor, "__torch_dispatch__", None)
 
 # Looked up once: the smallest call is measured in microseconds.
 _is_compiling = torch.compiler.is_compiling
@@ -27,6 +35,7 @@ _is_tracing = torch._C._is_tracing
 _function_modes = torch._C._len_torch_function_stack
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _transform_level = torch._C._functorch.maybe_current_level  # pyright: ignore[reportAttributeAccessIssue]
+_is_batched = torch._C._functorch.is_legacy_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def is_eager() -> bool:
@@ -46,14 +55,42 @@ def has_function_mode() -> bool:
     return not _is_compiling() and _function_modes() > 0
 
 
+def with_function_of_their_own(*arguments: object) -> tuple[Tensor, ...]:
+    """The tensors whose type is to be handed calls of attention, like PyTorch's.
+
+    A CausalBias knows of PyTorch's alone; what it means is read off it.
+    """
+    if all(x is None or type(x) in PLAIN for x in arguments):
+        return ()
+    tensors = tuple(x for x in arguments if isinstance(x, Tensor) and not is_causal_bias(x))
+    return tensors if has_torch_function(tensors) else ()
+
+
 def is_transformed() -> bool:
     """Is this inside torch.func.grad or a relative of it?"""
     return _transform_level() is not None
 
 
 def is_plain(tensors: Sequence[Tensor]) -> bool:
-    """Are these real tensors, and is nobody watching?"""
-    return is_eager() and all(type(x) in PLAIN and not x.is_meta for x in tensors)
+    """Are these real tensors, and is nobody watching?
+
+    A gradient that is_grads_batched=True brings is of type Tensor, too, and many in one.
+    """
+    return is_eager() and all(
+        type(x) in PLAIN and not x.is_meta and not _is_batched(x) for x in tensors
+    )
+
+
+def lost_its_memory(x: Tensor) -> bool:
+    """Was its storage resized to 0, though it has numbers to show?"""
+    return (
+        getattr(type(x), "__torch_dispatch__", None)
+        is _NO_DISPATCH  # else its numbers are elsewhere
+        and not (_is_compiling() or is_transformed() or _is_batched(x))
+        and x.numel() > 0
+        and x.untyped_storage().nbytes() == 0
+        and not x._is_zerotensor()
+    )
 
 
 def may_go_direct(tensors: Sequence[Tensor]) -> bool:
@@ -61,6 +98,14 @@ def may_go_direct(tensors: Sequence[Tensor]) -> bool:
     return is_plain(tensors) and not (
         torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     )
+
+
+def may_have_tangents() -> bool:
+    """Can a tensor be part of a forward-mode derivative here?
+
+    Inside torch.compile and transforms, levels are entered that are not counted in Python.
+    """
+    return forward_ad._current_level >= 0 or is_transformed() or _is_compiling()
 
 
 def has_tangent(tensors: Sequence[Tensor]) -> bool:

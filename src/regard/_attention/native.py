@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch  # before regard._native, which shares its OpenMP runtime
@@ -30,6 +31,7 @@ __all__ = [
     "kept",
     "kernel",
     "missing",
+    "multiply",
     "pooled",
     "pull_back",
     "short_attention",
@@ -41,6 +43,7 @@ MOST = 2**31 - 1  # queries, and keys: the kernel counts them in 32 bits
 # Looked up once: the smallest call is measured in microseconds.
 _float32 = torch.float32
 _strided = torch.strided
+_empty_like = torch.empty_like
 _empty_strided = torch.empty_strided
 _get_num_threads = torch.get_num_threads
 _is_grad_enabled = torch.is_grad_enabled
@@ -52,7 +55,13 @@ def kernel() -> str | None:
 
 
 def short_attention(
-    q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, see: See | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool,
+    scale: float | None,
+    see: See | None = None,
+    layout: str = "joined",
 ) -> tuple[Tensor, Observation | None] | None:
     """Attention without options, the short way; None if these arguments need the long one.
 
@@ -104,12 +113,22 @@ def short_attention(
         or (v_steps[3] != 1 and value_width > 1)
     ):
         return None
-    row = heads * value_width
-    out_steps = (rows * row, value_width, row, 1)
     q_data, k_data, v_data = q.data_ptr(), k.data_ptr(), v.data_ptr()
     if not (q_data and k_data and v_data) or n_keys > MOST or rows > MOST:
         return None
-    out = _empty_strided((batch, heads, rows, value_width), out_steps, dtype=_float32, device="cpu")
+    if layout == "query" and value_width == width and q_steps[3] == k_steps[3] == v_steps[3] == 1:
+        out = _empty_like(q, requires_grad=False)
+        out_steps = out.stride()
+        if out_steps[3] != 1:
+            return None
+    else:
+        row = heads * value_width
+        if layout == "joined":
+            out_steps = (rows * row, value_width, row, 1)
+        else:
+            out_steps = (rows * row, rows * value_width, value_width, 1)
+        shape = (batch, heads, rows, value_width)
+        out = _empty_strided(shape, out_steps, dtype=_float32, device="cpu")
     arguments = (
         q_data,
         q_shape,
@@ -139,10 +158,14 @@ def attend(
     problem: Problem, see: See | None, dropout: float = 0.0, seed: Tensor | None = None
 ) -> tuple[Tensor, Observation | None]:
     """The output (B, H, Nq, Dv), and what was asked for in `see`. No size may be 0 but Dv."""
-    out = new_output(problem.q, problem.v)
+    out = new_output(problem)
+    if out.stride(3) != 1 and out.shape[3] > 1:
+        joined, seen = attend(replace(problem, layout="joined"), see, dropout, seed)
+        return out.copy_(joined), seen
     q, k, v = _rows(problem.q), _rows(problem.k), _rows(problem.v)
     seen = None if see is None else new_observation(problem, see)
     options = _Options(problem)
+    counted = None if see is None or see.queries is None else _in_memory(see.queries)
     _native.attention_with(
         *_tensor(q),
         *_tensor(k),
@@ -156,6 +179,7 @@ def attend(
         sinks=_address(options.sinks),
         **_dropout(dropout, seed),
         **({} if seen is None or see is None else _wanted(seen, see)),
+        counted=None if counted is None else (counted.data_ptr(), counted.stride()),
     )
     return out, seen
 
@@ -222,6 +246,17 @@ def kept(
     return out
 
 
+def multiply(a: Tensor, b: Tensor) -> Tensor:
+    """a · b for pairs of matrices, (B, H, rows, inner) by (B, H, inner, columns).
+
+    Of type float32 or float64, any strides. The bits of a cell depend on its row and column alone.
+    """
+    out = torch.empty((*a.shape[:3], b.shape[3]), dtype=a.dtype, device="cpu")
+    run = _native.multiply_floats if a.dtype == _float32 else _native.multiply_doubles
+    run(*_tensor(a), *_tensor(b), out.data_ptr(), _get_num_threads())
+    return out
+
+
 def _dropout(dropout: float, seed: Tensor | None) -> dict[str, Any]:
     return {} if seed is None else {"dropout": dropout, "seed": int(seed)}
 
@@ -238,8 +273,6 @@ def _wanted(seen: Observation, see: See) -> dict[str, Any]:
         wanted["top"] = (see.top, _address(seen.top_keys), _address(seen.top_weights))
     if see.map is not None:
         wanted["map"] = (*see.map, _address(seen.map))
-    if see.queries is not None:
-        wanted["counted"] = (see.queries.data_ptr(), see.queries.stride())
     return wanted
 
 
@@ -291,17 +324,18 @@ class _Options:
 
     def __init__(self, problem: Problem) -> None:
         shape, n_keys = problem.scores_shape, problem.scores_shape[3]
-        self.bias = None if problem.bias is None else problem.bias.to(_float32).resolve_neg()
+        self.mask = None if problem.mask is None else _in_memory(problem.mask)
+        self.bias = None if problem.bias is None else _in_memory(problem.bias.to(_float32))
         self.lengths = None
         if problem.lengths is not None:
-            self.lengths = problem.lengths.clamp(0, n_keys).contiguous()
+            self.lengths = _in_memory(problem.lengths).clamp(0, n_keys).contiguous()
         self.sinks = None
         if problem.sinks is not None:
-            self.sinks = problem.sinks.to(_float32).resolve_neg().contiguous()
+            self.sinks = _in_memory(problem.sinks.to(_float32)).contiguous()
         self.arguments: dict[str, Any] = {
             "position": problem.offset,
             "window": tuple(-1 if side is None else side for side in (problem.left, problem.right)),
-            "mask": _cells(problem.mask, shape),
+            "mask": _cells(self.mask, shape),
             "bias": _cells(self.bias, shape),
             "lengths": _address(self.lengths),
             "softcap": problem.softcap or 0.0,
@@ -325,9 +359,14 @@ def _rectangle(tile: Tile) -> tuple[int, int, int, int]:
     return tile.row, tile.row_end - tile.row, tile.key, tile.key_end - tile.key
 
 
+def _in_memory(x: Tensor) -> Tensor:
+    """x with the numbers that it shows at its address: not their negatives, nor none at all."""
+    if x._is_zerotensor():
+        return x.clone()  # zeros that were never written down
+    return x.resolve_neg()
+
+
 def _rows(x: Tensor) -> Tensor:
     """x with a contiguous last axis, and the numbers that it shows in memory."""
-    x = x.resolve_neg()
-    if not x.data_ptr() and x.numel():
-        x = x.clone()  # numbers without memory: zeros that were never written down
+    x = _in_memory(x)
     return x if x.stride(3) == 1 or x.shape[3] <= 1 else x.contiguous()

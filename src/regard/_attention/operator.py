@@ -10,19 +10,25 @@ from torch import Tensor
 from regard._attention import native
 from regard._attention.backward import Gradients, new_gradients, pull_back
 from regard._attention.dispatch import pulls_back_natively, run
-from regard._attention.eager import is_plain, is_transformed
+from regard._attention.eager import is_plain, is_transformed, lost_its_memory, may_have_tangents
+from regard._attention.errors import WrongValue
 from regard._attention.problem import Problem
 from regard._attention.results import new_observation, new_output
 from regard.observation import Observation, See
 
-__all__ = ["attend"]
+__all__ = ["NO_TANGENTS", "attend"]
+
+NO_TANGENTS = (
+    "{call}: forward-mode derivatives are not implemented. "
+    "Backward-mode ones are: tensor.requires_grad_()."
+)
 
 _INPUTS = (
     "Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? bias, Tensor? lengths, Tensor? sinks, "
     "Tensor? seed, bool causal, SymInt? left, SymInt? right, SymInt? position, float? scale, "
-    "float? softcap, float dropout"
+    "float? softcap, float dropout, str layout"
 )
-_N_TENSORS, _N_INPUTS = 8, 15
+_N_TENSORS, _N_INPUTS = 8, 16
 _WITH_GRADIENT = (0, 1, 2, 4, 6)  # q, k, v, bias and sinks among the inputs
 
 # An operator returns a fixed number of tensors: what is not asked for is an empty one.
@@ -62,6 +68,7 @@ def attend(
         problem.scale,
         problem.softcap,
         dropout,
+        problem.layout,
     )
     asked = See() if see is None else see
     queries = () if asked.queries is None else (asked.queries,)
@@ -99,13 +106,12 @@ def attend(
 
 def _problem(inputs: tuple[Any, ...]) -> tuple[Problem, float, Tensor | None]:
     """The problem, dropout and its seed, from an operator's inputs."""
-    q, k, v, mask, bias, lengths, sinks, seed, causal, left, right, position, scale, softcap, p = (
-        inputs
-    )
+    q, k, v, mask, bias, lengths, sinks, seed, *rest = inputs
+    causal, left, right, position, scale, softcap, dropout, layout = rest
     problem = Problem(
-        q, k, v, causal, left, right, position, mask, bias, lengths, scale, softcap, sinks
+        q, k, v, causal, left, right, position, mask, bias, lengths, scale, softcap, sinks, layout
     )
-    return problem, p, seed
+    return problem, dropout, seed
 
 
 def _see(
@@ -141,7 +147,7 @@ def _attention_fake(*arguments: Any) -> tuple[Tensor, ...]:
     problem, _, _ = _problem(arguments[:_N_INPUTS])
     see = _see(*arguments[_N_INPUTS:-1])
     seen = None if see is None else new_observation(problem, see)
-    return _flat(new_output(problem.q, problem.v), seen)
+    return _flat(new_output(problem), seen)
 
 
 def _attention_backward(
@@ -188,6 +194,11 @@ class _Attention(torch.autograd.Function):
         gradients: list[Tensor | None] = [None] * ctx.n_arguments
         if grads[0] is not None:
             tensors = (grads[0], *ctx.saved_tensors)
+            if any(x is not None and lost_its_memory(x) for x in tensors):
+                raise WrongValue(
+                    "attention(): what its gradient is made of must have its numbers in memory; "
+                    "got a tensor whose storage was resized to 0. Keep q, k and v until then."
+                )
             # With create_graph=True the operator is asked, as it may be for its own gradient.
             plain = not torch.is_grad_enabled() and is_plain([x for x in tensors if x is not None])
             pull = _attention_backward if plain else torch.ops.regard.attention_backward
@@ -243,6 +254,10 @@ class _AttentionBackward(torch.autograd.Function):
         )
 
 
+def _tangent_of(x: Tensor) -> Tensor | None:
+    return torch._VF._unpack_dual(x, level=0)[1]
+
+
 def _register_gradient(name: str, function: type[torch.autograd.Function]) -> None:
     operator = getattr(torch.ops.regard, name).default
 
@@ -254,6 +269,10 @@ def _register_gradient(name: str, function: type[torch.autograd.Function]) -> No
                     "tensor.requires_grad_() and torch.autograd.grad are."
                 )
             return function.apply(*arguments)
+        if may_have_tangents() and any(
+            isinstance(x, Tensor) and _tangent_of(x) is not None for x in arguments
+        ):
+            raise RuntimeError(NO_TANGENTS.format(call="attention()"))
         with torch._C._AutoDispatchBelowAutograd():
             return operator(*arguments)
 

@@ -29,7 +29,9 @@ class Tile:
 class Problem:
     """The arguments of `regard.attention`, checked.
 
-    `mask` and `bias` have four axes, each of full length or of 1; `lengths` is int64.
+    `mask` and `bias` have four axes, each of full length or of 1; `lengths` is int64. `layout` is
+    how the output is to lie in memory: "joined" is (B, Nq, H, Dv), so that joining the heads
+    copies nothing, "query" as q does, "contiguous" as its axes are.
     """
 
     q: Tensor  # (B, H, Nq, D)
@@ -45,6 +47,7 @@ class Problem:
     scale: float | None = None
     softcap: float | None = None
     sinks: Tensor | None = None  # (H,)
+    layout: str = "joined"
 
     @property
     def factor(self) -> float:

@@ -13,10 +13,15 @@ __all__ = ["new_gradient", "new_observation", "new_output", "observation_of"]
 _empty = torch.empty  # looked up once: small calls are measured in microseconds
 
 
-def new_output(q: Tensor, v: Tensor) -> Tensor:
-    """(B, H, Nq, Dv), which lies in memory as (B, Nq, H, Dv): joining the heads copies nothing."""
+def new_output(problem: Problem) -> Tensor:
+    """(B, H, Nq, Dv), which lies in memory as the problem wants it."""
+    q = problem.q
     batch, heads, rows, _ = q.shape
-    width = v.shape[3]
+    width = problem.v.shape[3]
+    if problem.layout == "query":
+        return torch.empty_like(q, requires_grad=False)
+    if problem.layout == "contiguous":
+        return _empty((batch, heads, rows, width), dtype=q.dtype, device=q.device)
     return torch.empty_strided(
         (batch, heads, rows, width),
         (rows * heads * width, width, heads * width, 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import cast as cast_to
 
 import torch
 from torch import Tensor
@@ -11,11 +12,17 @@ from torch.overrides import handle_torch_function
 from regard._attention import native
 from regard._attention.attend import attend
 from regard._attention.autocast import cast, is_any_enabled
-from regard._attention.eager import has_function_mode
+from regard._attention.causal_bias import is_causal_bias
+from regard._attention.eager import has_function_mode, with_function_of_their_own
+from regard._attention.errors import WrongType, WrongValue
 from regard._attention.tensors import check_dense
 from regard.observation import shown
 
-__all__ = ["scaled_dot_product_attention"]
+__all__ = ["scaled_dot_product_attention", "sdpa_layout"]
+
+# Looked up once: the smallest call is measured in microseconds.
+_flash_enabled = torch._C._get_flash_sdp_enabled
+_is_compiling = torch.compiler.is_compiling
 
 
 def scaled_dot_product_attention(
@@ -34,7 +41,8 @@ def scaled_dot_product_attention(
     broadcast, or none; with `enable_gqa`, key and value may have fewer heads, which divide H.
     `is_causal` is aligned to the **start**: query i attends to keys up to i. `attn_mask` is
     boolean, True = attend, or a float that is added to the scores. A query that is masked from
-    every key gets 0. Under torch.autocast, query, key, value and a float mask are cast to its type,
+    every key gets 0. It may be PyTorch's CausalBias, too. The output lies in memory as PyTorch's
+    does. Under torch.autocast, query, key, value and a float mask are cast to its type,
     unless they are float64. All this is as in PyTorch.
 
     Unlike PyTorch's:
@@ -59,38 +67,41 @@ def scaled_dot_product_attention(
         and dropout_p == 0.0
         and (enable_gqa is False or enable_gqa is True)
         and not is_any_enabled()
+        and not _is_compiling()  # which would keep what it learns of the sizes here
         and _are_alike(query, key, is_causal)
     ):
-        done = native.short_attention(query, key, value, is_causal, scale)
+        layout = "query" if _flash_enabled() else "contiguous"
+        done = native.short_attention(query, key, value, is_causal, scale, layout=layout)
         if done is not None:
             return done[0]
-    if has_function_mode():
+    others = with_function_of_their_own(query, key, value, attn_mask)
+    if others or has_function_mode():
         given = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-        return handle_torch_function(scaled_dot_product_attention, (), *given)
+        return handle_torch_function(scaled_dot_product_attention, others, *given)
     call = "scaled_dot_product_attention()"
     named: dict[str, object] = {"query": query, "key": key, "value": value}
     for name, tensor in named.items():
         check_dense(call, name, tensor)
         assert isinstance(tensor, Tensor)
         if tensor.dim() < 2:
-            raise ValueError(
+            raise WrongValue(
                 f"{call}: {name} must be (…, N, D), two axes or more; got {tuple(tensor.shape)}. "
                 f"{name}[None] adds an axis in front."
             )
     flags: dict[str, object] = {"is_causal": is_causal, "enable_gqa": enable_gqa}
     for name, flag in flags.items():
         if not isinstance(flag, bool):
-            raise TypeError(
+            raise WrongType(
                 f"{call}: {name} must be True or False; got {shown(flag)}. "
                 "bool(…) makes it one of them."
             )
     if attn_mask is not None and is_causal:
-        raise ValueError(
+        raise WrongValue(
             f"{call}: attn_mask must be None with is_causal=True; got both. "
             "regard.attention takes both: mask=… and causal=True."
         )
     query, key, value, attn_mask = cast(query, key, value, attn_mask)
-    position = 0 if is_causal and query.shape[-2] != key.shape[-2] else None
+    layout = sdpa_layout(query, key, value, attn_mask, dropout_p, enable_gqa)
     heads, key, value = _heads(call, query, key, value, enable_gqa)
     batch = _batch(call, query, key, value)
     has_heads = max(query.dim(), key.dim(), value.dim()) > 2
@@ -108,9 +119,13 @@ def scaled_dot_product_attention(
         causal=is_causal,
         scale=scale,
         dropout=dropout_p,
-        position=position,
+        # Also where it makes no difference: what is traced may be called with other lengths.
+        position=0 if is_causal else None,
+        layout=layout,
     )
     assert isinstance(out, Tensor)
+    if len(batch) == 1 and has_heads:
+        return out
     return out.reshape(*batch, *([heads] if has_heads else []), *out.shape[2:])
 
 
@@ -128,6 +143,38 @@ def _are_alike(query: object, key: object, is_causal: bool) -> bool:
     )
 
 
+def sdpa_layout(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: object,
+    enable_gqa: bool,
+) -> str:
+    """How PyTorch's output lies in memory: as `query` does, where its fused kernel serves."""
+    tensors = (query, key, value)
+    if query.device.type != "cpu":
+        return "joined"
+    if any(x.dim() != 4 for x in tensors) or isinstance(dropout_p, Tensor) or dropout_p != 0:
+        return "contiguous"
+    batch, heads, n_queries, width = query.shape
+    kv_heads, n_keys = key.shape[1:3]
+    shared = kv_heads > 0 and heads % kv_heads == 0 if enable_gqa else heads == kv_heads
+    fused = (
+        _flash_enabled()
+        and shared
+        and key.shape == value.shape == (batch, kv_heads, n_keys, width)
+        and n_queries > 0
+        and n_keys > 0
+        and all(x.stride(3) == 1 for x in tensors)
+    )
+    if fused and attn_mask is not None and not is_causal_bias(attn_mask):
+        # Not one of three axes, and not one that wants a gradient.
+        axes = attn_mask.dim()
+        fused = not attn_mask.requires_grad and (axes == 2 or axes == 4)
+    return "query" if fused else "contiguous"
+
+
 def _heads(
     call: str, query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool
 ) -> tuple[int, Tensor, Tensor]:
@@ -137,12 +184,12 @@ def _heads(
     got = f"got query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}. "
     if enable_gqa:
         if min(query.dim(), key.dim(), value.dim()) < 3:
-            raise ValueError(
+            raise WrongValue(
                 f"{call}: query, key and value must have heads with enable_gqa=True; {got}"
                 "They need three axes or more."
             )
         if any(heads % size if size else heads for size in (of_key, of_value)):
-            raise ValueError(
+            raise WrongValue(
                 f"{call}: the heads of key and value must divide query's; {got}"
                 "Consecutive query heads share a key head, in groups of equal size."
             )
@@ -151,7 +198,7 @@ def _heads(
         return heads, key, value
     heads = next((size for size in sizes if size != 1), 1)
     if any(size != 1 and size != heads for size in sizes):
-        raise ValueError(
+        raise WrongValue(
             f"{call}: query, key and value must have the same number of heads, or 1; {got}"
             "enable_gqa=True allows fewer for key and value."
         )
@@ -165,7 +212,7 @@ def _batch(call: str, *tensors: Tensor) -> tuple[int, ...]:
         return tuple(torch.broadcast_shapes(*(x.shape[:-3] for x in tensors)))
     except RuntimeError:
         shapes = ", ".join(str(tuple(x.shape)) for x in tensors)
-        raise ValueError(
+        raise WrongValue(
             f"{call}: the leading axes of query, key and value must broadcast; got {shapes}. "
             "Each of them must be of equal length, or 1."
         ) from None
@@ -186,10 +233,12 @@ def _mask_or_bias(
     scores: tuple[int, ...],
 ) -> tuple[Tensor | None, Tensor | None]:
     """attn_mask as mask or as bias, if it broadcasts to the shape of the scores."""
+    if is_causal_bias(attn_mask):
+        return None, cast_to(Tensor, attn_mask)
     check_dense(call, "attn_mask", attn_mask)
     assert isinstance(attn_mask, Tensor)
     if attn_mask.dtype not in (torch.bool, torch.float32, dtype):
-        raise TypeError(
+        raise WrongType(
             f"{call}: attn_mask must be boolean, float32 or of query's type {dtype}; "
             f"got {attn_mask.dtype}. attn_mask.bool() or .to(query.dtype) makes it so."
         )
@@ -197,7 +246,7 @@ def _mask_or_bias(
     if len(found) > len(scores) or any(
         n != 1 and n != size for n, size in zip(reversed(found), reversed(scores), strict=False)
     ):
-        raise ValueError(
+        raise WrongValue(
             f"{call}: attn_mask must broadcast to (…, H, Nq, Nk) = {scores}; got {found}. "
             "Each axis, from the last, must be of that length or 1."
         )

@@ -16,6 +16,7 @@ from regard._attention.bins import bin_of, new_picture, pour
 from regard._attention.checks import Window, check, check_lse
 from regard._attention.dispatch import choose, run
 from regard._attention.eager import may_go_direct
+from regard._attention.errors import WrongValue
 from regard._attention.problem import Problem, Tile
 from regard._attention.scores import score, weigh
 from regard.observation import MOST_CELLS, NOT_A_NUMBER, See, shown
@@ -110,7 +111,7 @@ def pooled(
     """
     call = "pooled()"
     if reduce not in ("mean", "max"):
-        raise ValueError(
+        raise WrongValue(
             f"{call}: reduce must be 'mean' or 'max'; got {shown(reduce)}. "
             "Each pixel is that of the weights in it."
         )
@@ -119,7 +120,7 @@ def pooled(
     except NOT_A_NUMBER:
         height = width = 0
     if height < 1 or width < 1 or height * width > MOST_CELLS:
-        raise ValueError(
+        raise WrongValue(
             f"{call}: shape must be (rows, columns), whole numbers of 1 or more, with at most "
             f"2**31 pixels; got {shown(shape)}. It is the size of the picture."
         )
@@ -155,7 +156,7 @@ def _prepare(
     chosen = choose(call, backend, problem)
     if chosen == "native" and not may_go_direct(problem.tensors):
         if backend == "native":
-            raise ValueError(
+            raise WrongValue(
                 f"{call}: backend 'native' needs plain tensors that want no gradient, outside of "
                 "torch.compile; got others. backend=None takes 'torch' for them."
             )
@@ -182,7 +183,7 @@ def _prepare(
 
 def _span(call: str, name: str, span: object, size: int) -> tuple[int, int]:
     """Start and stop of a slice, a range or a pair."""
-    refused = ValueError(
+    refused = WrongValue(
         f"{call}: {name} must be a slice, a range or (start, stop), of step 1, within 0 … {size}; "
         f"got {shown(span)}. All that are wanted must be next to one another."
     )

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard._attention.causal_bias import is_causal_bias, position_of
 from regard._attention.checks import check, check_dropout, check_see
+from regard._attention.eager import PLAIN
 from regard._watch.call import Call, as_autocast
 from regard._watch.masks import meaning_of
 from regard.observation import See
@@ -30,6 +32,12 @@ def sdpa_call(
     """SDPA's arguments as a call; None for what only PyTorch can do, or refuse."""
     query, key, value = tensors = as_autocast(query, key, value)
     if type(is_causal) is not bool or type(enable_gqa) is not bool:
+        return None
+    position = 0  # PyTorch's flag is aligned to the first key
+    if is_causal_bias(attn_mask) and not is_causal:
+        position = position_of("sdpa", "attn_mask", attn_mask, query.shape[-2], key.shape[-2])
+        is_causal, attn_mask = True, None
+    if any(type(x) not in PLAIN for x in (*tensors, attn_mask) if x is not None):
         return None
     if any(x.is_nested or x.dim() < 2 or not x.is_floating_point() for x in tensors):
         return None
@@ -56,7 +64,7 @@ def sdpa_call(
         mask=mask,
         bias=bias,
         scale=scale,
-        position=0 if is_causal else None,  # PyTorch's flag is aligned to the first key
+        position=position if is_causal else None,
     )
     return _call(q, k, v, options, dropout)
 

@@ -21,6 +21,7 @@ from torch.overrides import (
 )
 
 from regard._attention import attention, scaled_dot_product_attention
+from regard._attention.sdpa import sdpa_layout
 from regard._watch.arguments import (
     is_same,
     merged_mask,
@@ -141,7 +142,13 @@ class Functions(TorchFunctionMode):
         out, call = self._attend(call)
         if seen is not None:
             seen.append(call)
-        return out.view(*query.shape[:-1], value.shape[-1]) if query.dim() != 4 else out
+        if query.dim() != 4:
+            return out.view(*query.shape[:-1], value.shape[-1]).contiguous()
+        layout = sdpa_layout(query, key, value, attn_mask, dropout_p, enable_gqa)
+        if layout == "query":
+            as_query = torch.empty_like(query, dtype=out.dtype, requires_grad=False)
+            return out if out.stride() == as_query.stride() else as_query.copy_(out)
+        return out.contiguous() if layout == "contiguous" else out
 
     # ── regard.attention ──────────────────────────────────────────────────────────────────────
 

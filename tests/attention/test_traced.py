@@ -1,0 +1,70 @@
+"""Traced or exported once, called with other lengths: what was decided from sizes is not kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import regard
+
+
+def inputs(n_queries: int, n_keys: int, batch: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+    q = torch.randn(batch, 3, n_queries, 7)
+    return q, torch.randn(batch, 3, n_keys, 7), torch.randn(batch, 3, n_keys, 7)
+
+
+class Sdpa(torch.nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return regard.scaled_dot_product_attention(q, k, v, **self.options)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("first", [(5, 5), (5, 11)])
+def test_what_was_traced_is_right_for_other_lengths(
+    is_causal: bool, first: tuple[int, int]
+) -> None:
+    traced: Any = torch.jit.trace(Sdpa(is_causal=is_causal), inputs(*first), check_trace=False)
+    for lengths in ((5, 5), (7, 7), (3, 13), (13, 3), (1, 4)):
+        given = inputs(*lengths, batch=3)
+        expected = F.scaled_dot_product_attention(*given, is_causal=is_causal)
+        found = traced(*given)
+        assert found.stride() == expected.stride()
+        assert torch.allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_what_was_exported_takes_lengths_that_are_independent(is_causal: bool) -> None:
+    n_queries, n_keys = torch.export.Dim("queries", min=2), torch.export.Dim("keys", min=2)
+    exported = torch.export.export(
+        Sdpa(is_causal=is_causal),
+        inputs(5, 11),
+        dynamic_shapes=({2: n_queries}, {2: n_keys}, {2: n_keys}),
+    ).module()
+    for lengths in ((5, 5), (7, 7), (3, 13), (13, 3)):
+        given = inputs(*lengths)
+        expected = F.scaled_dot_product_attention(*given, is_causal=is_causal)
+        assert torch.allclose(exported(*given), expected, atol=1e-5)
+
+
+def test_attention_that_was_exported_takes_lengths_that_are_independent() -> None:
+    class Attention(torch.nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return regard.attention(q, k, v, causal=True, window=(4, None))
+
+    n_queries, n_keys = torch.export.Dim("queries", min=2), torch.export.Dim("keys", min=2)
+    exported = torch.export.export(
+        Attention(), inputs(5, 11), dynamic_shapes=({2: n_queries}, {2: n_keys}, {2: n_keys})
+    ).module()
+    for lengths in ((5, 5), (3, 13), (13, 3)):
+        given = inputs(*lengths)
+        expected = regard.attention(*given, causal=True, window=(4, None))
+        assert torch.allclose(exported(*given), expected, atol=1e-6)
