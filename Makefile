@@ -47,7 +47,7 @@ test-native: .venv/build.stamp ## the tests of the C++ core alone, built without
 # gcc's thread sanitizer does not know OpenMP: for it the core starts threads of its own.
 sanitize: .venv/build.stamp ## the tests of the C++ core under the sanitizers; SLICE=1: fewer of them
 	$(call test_core,asan,-DREGARD_SANITIZE='address$(comma)undefined',)
-	$(call test_core,tsan,-DREGARD_SANITIZE=thread -DREGARD_OPENMP=OFF,-R 'threads|attention_bits|attention_backward')
+	$(call test_core,tsan,-DREGARD_SANITIZE=thread -DREGARD_OPENMP=OFF,-R 'threads|multiply|attention_bits|attention_backward')
 
 lint: .venv/dev.stamp .venv/typescript.stamp ## style, types and the order of imports; changes nothing
 	@$(BIN)/ruff check

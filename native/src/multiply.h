@@ -14,8 +14,8 @@ namespace {
 
 // A tile of c with its blocks of a and b: what fits in the second-level cache in float64.
 constexpr Index kInner = 128;
-constexpr Index kTileRows = 96;  // a multiple of kStrip
-constexpr Index kTileColumns = 128;
+constexpr Index kTileRows = 144;  // a multiple of kStrip
+constexpr Index kTileColumns = 192;
 
 // cells[r][…] += Σ_i a[i][r] · b[i][…] for kStrip rows and the columns of one panel.
 template <typename Number>
@@ -28,6 +28,7 @@ inline void multiply_strip(const Number* a, const Number* b, Index inner, Number
 #pragma GCC unroll 8
         for (int v = 0; v < kPanelVectors; ++v) sums[r][v] = Wide{};
     }
+#pragma GCC unroll 4
     for (Index i = 0; i < inner; ++i, a += kStrip, b += kPanelVectors * kWide) {
         Wide columns[kPanelVectors];
 #pragma GCC unroll 8
@@ -51,17 +52,27 @@ inline void multiply_strip(const Number* a, const Number* b, Index inner, Number
     }
 }
 
-// Lines [first, last) of a matrix, `size` side by side, [inner][size] after [inner][size]. What is
+// Lines [first, last) of a matrix, kSize side by side, [inner][kSize] after [inner][kSize]. What is
 // missing of the last is 0.
-template <typename Number>
+template <int kSize, typename Number>
 inline void lay_side_by_side(const Number* from, Index line_step, Index inner_step, Index first,
-                             Index last, Index inner, Index size, Number* to) {
-    for (Index line = first; line < last; line += size, to += inner * size) {
-        const Index count = smaller(size, last - line);
-        for (Index i = 0; i < inner; ++i) {
-            const Number* source = from + line * line_step + i * inner_step;
-            for (Index n = 0; n < count; ++n) to[i * size + n] = source[n * line_step];
-            for (Index n = count; n < size; ++n) to[i * size + n] = 0;
+                             Index last, Index inner, Number* to) {
+    for (Index line = first; line < last; line += kSize) {
+        const Number* source = from + line * line_step;
+        const Index count = smaller(kSize, last - line);
+        if (count == kSize && line_step == 1) {
+            for (Index i = 0; i < inner; ++i, source += inner_step, to += kSize) {
+                __builtin_memcpy(to, source, kSize * sizeof(Number));
+            }
+            continue;
+        }
+        for (Index i = 0; i < inner; ++i, source += inner_step, to += kSize) {
+            if (count == kSize) {
+#pragma GCC unroll 16
+                for (int n = 0; n < kSize; ++n) to[n] = source[n * line_step];
+            } else {
+                for (Index n = 0; n < kSize; ++n) to[n] = n < count ? source[n * line_step] : 0;
+            }
         }
     }
 }
@@ -81,10 +92,10 @@ void multiply_tile(const Product<Number>& product, const Number* a, const Number
     for (Index first = 0; first < product.inner; first += kInner) {
         check_interrupt();
         const Index inner = smaller(kInner, product.inner - first);
-        lay_side_by_side(a + first * product.a_step[3], product.a_step[2], product.a_step[3], row,
-                         row_end, inner, kStrip, strips);
-        lay_side_by_side(b + first * product.b_step[2], product.b_step[3], product.b_step[2],
-                         column, column_end, inner, kWidth, panels);
+        lay_side_by_side<kStrip>(a + first * product.a_step[3], product.a_step[2],
+                                 product.a_step[3], row, row_end, inner, strips);
+        lay_side_by_side<kWidth>(b + first * product.b_step[2], product.b_step[3],
+                                 product.b_step[2], column, column_end, inner, panels);
         for (Index n = 0; n < column_end - column; n += kWidth) {
             for (Index r = 0; r < row_end - row; r += kStrip) {
                 multiply_strip(strips + r * inner, panels + n * inner, inner,
