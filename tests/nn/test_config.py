@@ -86,7 +86,7 @@ WRONG: dict[str, list[Any]] = {
         ("kv_heads head_width value_width hidden", NO_COUNTS),
         ("segments target_vocabulary decoder_layers", NO_COUNTS),
         ("value_rank window", [0, *(value for value in NO_COUNTS if value is not None)]),
-        ("bias tied head_bias embedding_norm embedding_scale pooler", [*NO_FLAGS, None]),
+        ("bias tied head_bias causal embedding_norm embedding_scale pooler", [*NO_FLAGS, None]),
         ("attention_bias final_norm", NO_FLAGS),
         ("split activation norm pooling", NO_NAMES),
         ("norm_eps", [-1e-5, float("nan"), float("inf"), "1e-5", True, None, 10**400]),
@@ -221,7 +221,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     **dict.fromkeys(("value_rank", "window"), st.none() | st.integers(1, 10**6)),
     **dict.fromkeys(
-        ("bias", "tied", "head_bias", "embedding_norm", "embedding_scale", "pooler"), st.booleans()
+        ("bias", "tied", "head_bias", "causal", "embedding_norm", "embedding_scale", "pooler"),
+        st.booleans(),
     ),
     **dict.fromkeys(("attention_bias", "final_norm"), st.none() | st.booleans()),
     "split": st.sampled_from(["whole", "slices"]),

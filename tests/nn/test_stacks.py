@@ -80,6 +80,18 @@ def test_padding_of_the_memory_is_as_if_it_were_not_there(padded: str) -> None:
     close(stack(X, memory=spoilt, **{padded: how[padded]})[1], alone[0], 1e-10)
 
 
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("position", POSITIONS, ids=str)
+def test_a_decoder_that_is_not_causal_is_an_encoder(position: Position, window: int | None) -> None:
+    options = config(position=position, window=window)
+    whole = scrambled(Encoder(options))
+    found = Decoder(options, cross=False, causal=False).double()
+    found.load_state_dict(whole.state_dict())
+    assert torch.equal(found(X, lengths=LENGTHS), whole(X, lengths=LENGTHS))
+    with pytest.raises(ValueError, match="causal must be True for a cache"):
+        found.new_cache(2)
+
+
 def test_positions_count_real_tokens() -> None:
     mask = torch.tensor([[False, False, True, True], [True, False, True, True]])
     assert positions_in(4, mask, mask.device).tolist() == [[0, 0, 0, 1], [0, 0, 1, 2]]

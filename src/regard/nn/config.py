@@ -158,7 +158,8 @@ class _TokenConfig(StackConfig):
 class LanguageModelConfig(_TokenConfig):
     """A `LanguageModel`: a decoder over `vocabulary` tokens, and a head.
 
-    `tied`: the head's matrix is the embeddings' table. `head_bias`: has the head a bias.
+    `tied`: the head's matrix is the embeddings' table. `head_bias`: has the head a bias. `causal`:
+    a token sees none that comes later; without, it sees all of them, and nothing can be generated.
 
     >>> LanguageModelConfig(vocabulary=11, width=6, heads=3).tied
     True
@@ -166,10 +167,11 @@ class LanguageModelConfig(_TokenConfig):
 
     tied: bool = True
     head_bias: bool = False
+    causal: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_flag("tied", "head_bias")
+        self._check_flag("tied", "head_bias", "causal")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,7 +74,8 @@ class DecoderLayer(nn.Module):
 
     Masked self-attention, then attention to the encoder's output, then feed-forward.
     X (B, N, width) gives (B, N, width). With `cross`, `memory` (B, M, width) is what the encoder
-    made; without, there is no such attention, as in a language model.
+    made; without, there is no such attention, as in a language model. Without `causal` a token
+    sees those after it, too.
 
     >>> import torch
     >>> layer = DecoderLayer(StackConfig(width=6, heads=3))
@@ -82,9 +83,10 @@ class DecoderLayer(nn.Module):
     torch.Size([2, 5, 6])
     """
 
-    def __init__(self, config: StackConfig, *, cross: bool = True) -> None:
+    def __init__(self, config: StackConfig, *, cross: bool = True, causal: bool = True) -> None:
         super().__init__()
         self.config = config
+        self.causal = causal
         self.attention = attention_of(config)
         self.cross = attention_of(config) if cross else None
         self.feed_forward = feed_forward_of(config)
@@ -104,7 +106,7 @@ class DecoderLayer(nn.Module):
         place: Place | None = None,
         cache: KeyValues | None = None,
     ) -> Tensor:
-        """X (B, N, width): each token sees itself and those before it.
+        """X (B, N, width): each token sees itself and those before it, or all if not `causal`.
 
         `mask` and `memory_mask` (True = may attend) broadcast to (B, H, N, keys); `lengths` and
         `memory_lengths` (B,) count real keys.
@@ -121,10 +123,11 @@ class DecoderLayer(nn.Module):
         window = self.config.window
         if cache is not None and cache.window is not None:
             window = cache.window if window is None else min(window, cache.window)
+        after = None if window is None or self.causal else window - 1
         attend = partial(
             self.attention,
-            causal=True,
-            window=None if window is None else (window - 1, None),
+            causal=self.causal,
+            window=None if window is None else (window - 1, after),
             mask=mask,
             lengths=lengths,
             place=place,

@@ -32,7 +32,7 @@ __all__ = ["EncoderModel", "LanguageModel", "MaskedLanguageModel", "SequenceClas
 class LanguageModel(Model, config=LanguageModelConfig):
     """The next token: logits = Decoder(Embedding(ids)) W_head, each token from those before it.
 
-    ids (B, N) give (B, N, vocabulary).
+    ids (B, N) give (B, N, vocabulary). With `causal=False` in its config each token sees all.
 
     >>> from regard.nn import Rotary
     >>> config = LanguageModelConfig(vocabulary=11, width=6, heads=3, layers=2, position=Rotary())
@@ -50,7 +50,7 @@ class LanguageModel(Model, config=LanguageModelConfig):
             norm=config.embedding_norm,
             scale=config.embedding_scale,
         )
-        self.decoder = Decoder(config, cross=False, adds_position=False)
+        self.decoder = Decoder(config, cross=False, causal=config.causal, adds_position=False)
         self.head = Linear(config.width, config.vocabulary, config.head_bias)
         if config.tied:
             self.head.weight = self.embedding.tokens.weight

@@ -124,7 +124,8 @@ class Decoder(_Stack):
     """Y = Layer_L(… Layer_1(X + positions)): every token sees itself and those before it.
 
     X (B, N, width) gives (B, N, width). With `cross` each layer also looks at `memory`
-    (B, M, width), what an encoder made.
+    (B, M, width), what an encoder made. Without `causal` a token sees those after it, too, and
+    there is no cache.
 
     >>> decoder = Decoder(StackConfig(width=6, heads=3, layers=2))
     >>> decoder(torch.randn(2, 5, 6), memory=torch.randn(2, 7, 6)).shape
@@ -132,11 +133,18 @@ class Decoder(_Stack):
     """
 
     def __init__(
-        self, config: StackConfig, *, cross: bool = True, adds_position: bool = True
+        self,
+        config: StackConfig,
+        *,
+        cross: bool = True,
+        causal: bool = True,
+        adds_position: bool = True,
     ) -> None:
-        layers = nn.ModuleList(DecoderLayer(config, cross=cross) for _ in range(config.layers))
+        layers = nn.ModuleList(
+            DecoderLayer(config, cross=cross, causal=causal) for _ in range(config.layers)
+        )
         super().__init__(config, layers, adds_position)
-        self.cross = cross
+        self.cross, self.causal = cross, causal
 
     def forward(
         self,
@@ -159,6 +167,7 @@ class Decoder(_Stack):
         _check_input(self, x, mask, lengths)
         self._check_memory(x, memory, memory_mask, memory_lengths)
         if cache is not None:
+            self._check_causal()
             cache.check(x.shape[0], len(self.layers))
             if lengths is not None:
                 raise ValueError("Decoder: with a cache, give mask (B, N) in place of lengths.")
@@ -177,7 +186,7 @@ class Decoder(_Stack):
         else:
             x, positions = self._begin(x, mask, lengths, positions)
         spots = self._spots(positions, mask)
-        place = self.positions.place(spots, n_keys, True, x.dtype)
+        place = self.positions.place(spots, n_keys, self.causal, x.dtype)
         keys = None if keys is None else keys[:, None, None, :]
         seen = None if memory_mask is None else memory_mask[:, None, None, :]
         for n, layer in enumerate(self.layers):
@@ -215,8 +224,16 @@ class Decoder(_Stack):
             )
         check_padding("Decoder: of the memory", (batch, memory.shape[1]), mask, lengths)
 
+    def _check_causal(self) -> None:
+        if not self.causal:
+            raise ValueError(
+                "Decoder: causal must be True for a cache; got False. Where a token sees those "
+                "after it, each new one changes what came before: give all tokens at once."
+            )
+
     def new_cache(self, batch: int, window: int | None = None) -> Cache:
         """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""
+        self._check_causal()
         return Cache(batch, len(self.layers), self.config.window if window is None else window)
 
 

@@ -75,7 +75,20 @@ BERT = Architecture(
         "position_embedding_type": ("absolute",),
         "is_decoder": (False,),
         "add_cross_attention": (False,),
+        "is_encoder_decoder": (False,),
+        "is_causal": (False,),
     },
+    # Heads that these have not, some of them of the first BERT alone.
+    harmless=(
+        "classifier_dropout",
+        "tie_word_embeddings",
+        "directionality",
+        "pooler_fc_size",
+        "pooler_num_attention_heads",
+        "pooler_num_fc_layers",
+        "pooler_size_per_head",
+        "pooler_type",
+    ),
     # The pooler is a head of its own, of no use for the vectors.
     unused=("pooler.dense.{part}", "embeddings.position_ids"),
 )

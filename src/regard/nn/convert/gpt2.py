@@ -48,14 +48,32 @@ GPT2 = Architecture(
         "dropout": option("resid_pdrop", 0.1),
         "attention_dropout": option("attn_pdrop", 0.1),
         "tied": option("tie_word_embeddings", True),
+        "causal": option("is_causal", True),
     },
     fixed={"residual": PreNorm(), "hidden_dropout": 0.0},
     must={
         "scale_attn_weights": (True,),
         "scale_attn_by_inverse_layer_idx": (False,),
         "add_cross_attention": (False,),
+        "is_encoder_decoder": (False,),
     },
-    alike=(("resid_pdrop", "embd_pdrop"),),
+    alike=(
+        ("resid_pdrop", "embd_pdrop"),
+        ("n_embd", "hidden_size"),
+        ("n_head", "num_attention_heads"),
+        ("n_layer", "num_hidden_layers"),
+        ("n_positions", "max_position_embeddings"),
+    ),
+    # A head that GPT2LMHeadModel has not; how the product is rounded; the length of a mask.
+    harmless=(
+        "summary_activation",
+        "summary_first_dropout",
+        "summary_proj_to_labels",
+        "summary_type",
+        "summary_use_proj",
+        "reorder_and_upcast_attn",
+        "n_ctx",
+    ),
     # Masks that older files hold.
     unused=("transformer.h.{layer}.attn.bias", "transformer.h.{layer}.attn.masked_bias"),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from regard.nn.config import LanguageModelConfig
 from regard.nn.convert.architecture import Architecture, Options, Refused, chosen, option
 from regard.nn.convert.rows import Row, under
@@ -26,14 +28,21 @@ _LAYER = (
 
 def _rotary(options: Options) -> Rotary:
     """The base of the angles: in `rope_parameters`, or in older files beside `rope_scaling`."""
-    found = options.get("rope_parameters") or options.get("rope_scaling") or {}
+    older, newer = options.get("rope_scaling"), options.get("rope_parameters")
+    found = older or newer or {}
+    if not isinstance(found, Mapping):
+        raise Refused(f"rope_parameters must be a mapping; got {found!r}")
     kind = found.get("rope_type", found.get("type", "default"))
     if kind != "default":
         raise Refused(f"rope_type must be 'default'; got {kind!r}")
-    part = found.get("partial_rotary_factor", options.get("partial_rotary_factor"))
+    beside, base = options.get("partial_rotary_factor"), options.get("rope_theta")
+    part = found.get("partial_rotary_factor", beside)
     if part not in (None, 1.0):
         raise Refused(f"partial_rotary_factor must be 1.0; got {part!r}")
-    base = found.get("rope_theta", options.get("rope_theta"))
+    for name in found:
+        if name not in ("rope_type", "type", "rope_theta", "partial_rotary_factor"):
+            raise Refused(f"{name} of the angles must be absent, as it is not known here")
+    base = found.get("rope_theta", base)
     return Rotary(base=10_000.0 if base is None else float(base), pairing="halves")
 
 
@@ -63,9 +72,15 @@ LLAMA = Architecture(
         "attention_bias": option("attention_bias", False),
         "attention_dropout": option("attention_dropout", 0.0),
         "tied": option("tie_word_embeddings", False),
+        "causal": option("is_causal", True),
     },
     fixed={"residual": PreNorm(), "norm": "rms"},
-    must={"pretraining_tp": (1,), "rope_interleaved": (False,)},
+    must={
+        "pretraining_tp": (1,),
+        "rope_interleaved": (False,),
+        "is_encoder_decoder": (False,),
+    },
+    harmless=("max_position_embeddings", "max_sequence_length", "is_llama_config"),
     # Angles that older files hold.
     unused=("model.layers.{layer}.self_attn.rotary_emb.inv_freq",),
 )

@@ -43,8 +43,9 @@ _DECODER_LAYER = (
 def _target_vocabulary(options: Options) -> int:
     """0 if source and target share one table."""
     own = options.get("decoder_vocab_size") or options.get("vocab_size") or 0
-    names = ("share_encoder_decoder_embeddings", "tie_word_embeddings")
-    return own if any(options.get(name) is False for name in names) else 0
+    shared = options.get("share_encoder_decoder_embeddings")
+    tied = options.get("tie_word_embeddings")
+    return own if shared is False or tied is False else 0
 
 
 def _waves(model: Transformer, length: int) -> Tensor:
@@ -97,11 +98,20 @@ MARIAN = Architecture(
         "static_position_embeddings": (True,),
         "encoder_layerdrop": (0.0,),
         "decoder_layerdrop": (0.0,),
+        "is_encoder_decoder": (True,),
+        "is_decoder": (False,),
+        "is_causal": (),
+        "add_bias_logits": (False,),
     },
     alike=(
         ("encoder_attention_heads", "decoder_attention_heads"),
         ("encoder_ffn_dim", "decoder_ffn_dim"),
+        ("d_model", "hidden_size"),
+        ("encoder_attention_heads", "num_attention_heads"),
+        ("encoder_layers", "num_hidden_layers"),
     ),
+    # The sines go on as far as there are tokens; heads that MarianMTModel has not.
+    harmless=("max_position_embeddings", "classif_dropout", "classifier_dropout"),
     tied_only=("model.shared.weight",),
     computed={
         "model.encoder.embed_positions.weight": _waves,

@@ -232,6 +232,11 @@ def _ask(
                 f"{call}: start must be left out, as a LanguageModel has no source; got "
                 f"{start!r}. The prompts are what its tokens follow."
             )
+        if not model.config.causal:
+            raise ValueError(
+                f"{call}: the model's config must have causal=True; got False. Its tokens see "
+                "those after them, so it guesses no next one: call it for its logits or vectors."
+            )
         vocabulary = model.config.vocabulary
         prompts, is_one = token_rows(call, "prompts", tokens, vocabulary)
         source = None
