@@ -71,6 +71,7 @@ class Architecture:
     - `unused`: patterns of their names that nothing here needs
     - `tied_only`: names of theirs that nothing needs if `tie_word_embeddings` is False
     - `computed`: patterns of tensors of theirs that are computed here, and how; they must agree
+    - `buffers`: the same of buffers that no file holds, by their last name
     """
 
     name: str
@@ -86,6 +87,7 @@ class Architecture:
     unused: tuple[str, ...] = ()
     tied_only: tuple[str, ...] = ()
     computed: Mapping[str, Callable[[Any, int], Tensor]] = field(default_factory=dict)
+    buffers: Mapping[str, Callable[[Any, int], Tensor]] = field(default_factory=dict)
 
     def table(self, options: Options) -> tuple[tuple[Row, ...], tuple[str, ...]]:
         """The rows for a model of these options, and the patterns of names that nothing needs."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from regard.nn.config import (
     EncoderModelConfig,
     MaskedLanguageModelConfig,
@@ -91,6 +93,10 @@ BERT = Architecture(
     ),
     # The pooler is a head of its own, of no use for the vectors.
     unused=("pooler.dense.{part}", "embeddings.position_ids"),
+    buffers={
+        "position_ids": lambda _, count: torch.arange(count),
+        "token_type_ids": lambda _, count: torch.zeros(count),
+    },
 )
 
 BERT_MASKED = replace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from regard.nn.convert.engine import fill, to_ours
 from regard.nn.convert.gpt2 import GPT2
 from regard.nn.convert.llama import LLAMA
 from regard.nn.convert.marian import MARIAN
+from regard.nn.convert.unchanged import check_unchanged
 from regard.nn.models import EncoderModel, LanguageModel, MaskedLanguageModel, SequenceClassifier
 from regard.nn.transformer import Transformer
 
@@ -22,6 +24,9 @@ __all__ = ["ARCHITECTURES", "from_hugging_face"]
 ARCHITECTURES = {
     each.name: each for each in (BERT, BERT_MASKED, BERT_CLASSIFIER, GPT2, LLAMA, MARIAN)
 }
+
+# Ways to compute the same.
+_ATTENTIONS = ("eager", "sdpa", "flash_attention", "flex_attention")
 
 Model = EncoderModel | MaskedLanguageModel | SequenceClassifier | LanguageModel | Transformer
 
@@ -41,8 +46,8 @@ def from_hugging_face(source: Any) -> Model:
     which names its class under "architectures", and a dict of its tensors by name. The weights are
     copies, bit for bit, of the same dtype, on the same device, frozen if theirs are; dropout and
     training or evaluation are as there (of two dicts: nothing frozen, evaluation). Raises
-    ValueError or TypeError, and names all options that we have no counterpart of, or all tensors
-    that do not fit.
+    ValueError or TypeError, and names all options that we have no counterpart of, all tensors that
+    do not fit, or what was changed on the model since its class made it: hooks, other parts.
 
     >>> from transformers import GPT2Config, GPT2LMHeadModel
     >>> small = GPT2Config(vocab_size=11, n_embd=6, n_layer=1, n_head=3, n_positions=7,
@@ -57,7 +62,7 @@ def from_hugging_face(source: Any) -> Model:
     ValueError: from_hugging_face(): the architecture must be one of BertModel, BertForMaskedLM,
     BertForSequenceClassification, GPT2LMHeadModel, LlamaForCausalLM, MarianMTModel; got T5Model.
     """
-    name, options, tensors, training = _taken_apart(source)
+    name, options, tensors, whole = _taken_apart(source)
     architecture = ARCHITECTURES.get(name)
     if architecture is None:
         raise ValueError(
@@ -72,21 +77,26 @@ def from_hugging_face(source: Any) -> Model:
         )
     with torch.device("meta"):
         model = architecture.model(architecture.config(**values))
+    if whole is not None:
+        _check_whole(whole)
+        _check_buffers(architecture, model, whole)
     _check_computed(architecture, model, tensors)
     rows, unused = architecture.table(options)
     whose = f"a {name} of {values['layers']} layers"
     fill(model, to_ours("from_hugging_face", whose, rows, tensors, model, unused=unused))
-    return model.train(training)  # pyright: ignore[reportReturnType]
+    return model.train(whole is not None and whole.training)  # pyright: ignore[reportReturnType]
 
 
-def _taken_apart(source: Any) -> tuple[str, Mapping[str, Any], Mapping[str, Tensor], bool]:
-    """The name of the architecture, its options, its tensors, and is it in training."""
+def _taken_apart(
+    source: Any,
+) -> tuple[str, Mapping[str, Any], Mapping[str, Tensor], nn.Module | None]:
+    """The name of the architecture, its options, its tensors, and the model if there is one."""
     if not isinstance(source, nn.Module) and isinstance(getattr(source, "model", None), nn.Module):
         source = source.model  # what regard.models.load gives
     if isinstance(source, nn.Module) and hasattr(getattr(source, "config", None), "to_dict"):
         config: Any = source.config
         state = source.state_dict(keep_vars=True)
-        return type(source).__name__, config.to_dict(), state, source.training
+        return type(source).__name__, config.to_dict(), state, source
     if (
         not isinstance(source, tuple)
         or len(source) != 2
@@ -112,7 +122,44 @@ def _taken_apart(source: Any) -> tuple[str, Mapping[str, Any], Mapping[str, Tens
         name: tensor.detach().requires_grad_(tensor.is_floating_point())
         for name, tensor in tensors.items()
     }
-    return str(names[0]), options, trained, False
+    return str(names[0]), options, trained, None
+
+
+def _check_whole(whole: nn.Module) -> None:
+    """Raise ValueError or TypeError for what was changed on a model since its class made it."""
+    config: Any = whole.config
+    if type(whole).__module__.partition(".")[0] != "transformers":
+        raise TypeError(
+            f"from_hugging_face(): {type(whole).__name__} must be the class of transformers; got "
+            f"one of {type(whole).__module__}, which may compute something else."
+        )
+    found = getattr(config, "_attn_implementation", None)
+    if found is not None and not found.startswith(_ATTENTIONS):
+        raise ValueError(
+            f"from_hugging_face(): attn_implementation must be one of {', '.join(_ATTENTIONS)}; "
+            f"got {found!r}, which may compute something else."
+        )
+    with torch.device("meta"):
+        twin = type(whole)(deepcopy(config))
+    check_unchanged("from_hugging_face", whole, twin)
+
+
+def _check_buffers(architecture: Architecture, model: nn.Module, whole: nn.Module) -> None:
+    """Raise ValueError if a buffer that no file holds has other numbers than it began with."""
+    saved = whole.state_dict()
+    for path, buffer in whole.named_buffers():
+        if path in saved:
+            continue
+        compute = architecture.buffers.get(path.rpartition(".")[2])
+        expected = None if compute is None else compute(model, buffer.shape[-1])
+        near = 1e-5 if not buffer.is_floating_point() else max(1e-5, torch.finfo(buffer.dtype).eps)
+        if expected is None or not torch.allclose(
+            buffer.detach().to("cpu", torch.float64), expected.double(), rtol=near, atol=0.0
+        ):
+            raise ValueError(
+                f"from_hugging_face(): {path} must be what {architecture.name} makes it; got other "
+                "numbers. regard.nn computes them, and has no such buffer."
+            )
 
 
 def _check_computed(

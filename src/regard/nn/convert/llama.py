@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
+from torch import Tensor
+
 from regard.nn.config import LanguageModelConfig
 from regard.nn.convert.architecture import Architecture, Options, Refused, chosen, option
 from regard.nn.convert.rows import Row, under
@@ -46,6 +49,14 @@ def _rotary(options: Options) -> Rotary:
     return Rotary(base=10_000.0 if base is None else float(base), pairing="halves")
 
 
+def _turns(model: LanguageModel, count: int) -> Tensor:
+    """base^(−2i/width), the angle of each pair from one position to the next."""
+    position = model.config.position
+    assert isinstance(position, Rotary)
+    steps = torch.arange(count, dtype=torch.float64, device="cpu")
+    return position.base ** (-steps / count)
+
+
 LLAMA = Architecture(
     name="LlamaForCausalLM",
     model_type="llama",
@@ -83,4 +94,5 @@ LLAMA = Architecture(
     harmless=("max_position_embeddings", "max_sequence_length", "is_llama_config"),
     # Angles that older files hold.
     unused=("model.layers.{layer}.self_attn.rotary_emb.inv_freq",),
+    buffers={"inv_freq": _turns, "original_inv_freq": _turns},
 )

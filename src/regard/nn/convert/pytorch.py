@@ -14,7 +14,9 @@ from regard.nn.convert import pytorch_make as make
 from regard.nn.convert import pytorch_names as names
 from regard.nn.convert.engine import fill, to_ours, to_theirs
 from regard.nn.convert.pytorch_options import attention_options, layer_config, stack_config
+from regard.nn.convert.pytorch_twin import twin_of_ours, twin_of_theirs
 from regard.nn.convert.rows import Row
+from regard.nn.convert.unchanged import check_unchanged
 from regard.nn.layers import DecoderLayer, EncoderLayer
 from regard.nn.stacks import Decoder, Encoder
 
@@ -107,7 +109,8 @@ def from_torch(module: nn.Module) -> nn.Module | tuple[nn.Module, nn.Module]:
     The weights are copies, bit for bit, of the same dtype, on the same device, frozen if theirs
     are; dropout and training or evaluation are as there. Ours takes (B, N, width) whatever
     `batch_first` was, and a decoder of ours is always causal. Raises ValueError or TypeError for an
-    option that has no counterpart here.
+    option that has no counterpart here, and for what was changed on the module since its class made
+    it: hooks, other parts.
 
     >>> theirs = nn.MultiheadAttention(6, 3, batch_first=True).eval()
     >>> ours = from_torch(theirs)
@@ -119,17 +122,25 @@ def from_torch(module: nn.Module) -> nn.Module | tuple[nn.Module, nn.Module]:
     ValueError: from_torch(): add_zero_attn must be False; got True. regard.nn has no counterpart.
     """
     if type(module) is nn.Transformer:
-        encoder, decoder = from_torch(module.encoder), from_torch(module.decoder)
+        encoder, decoder = _like(module.encoder, "encoder"), _like(module.decoder, "decoder")
+        with torch.device("meta"):
+            check_unchanged("from_torch", module, twin_of_theirs(module))
         return encoder.train(module.training), decoder.train(module.training)
+    return _like(module, "")
+
+
+def _like(module: nn.Module, path: str) -> nn.Module:
+    """The module of ours like one of theirs, which is at `path` in another."""
     found = _OF_THEIRS.get(type(module))
     if found is None:
         known = ", ".join(each.__name__ for each in (*_OF_THEIRS, nn.Transformer))
         raise TypeError(
-            f"from_torch(): module must be one of torch.nn's {known}; got "
+            f"from_torch(): {path or 'module'} must be one of torch.nn's {known}; got "
             f"{type(module).__name__}. A subclass may compute something else: convert its parts."
         )
     with torch.device("meta"):
         ours = found.make_ours(module)
+        check_unchanged("from_torch", module, twin_of_theirs(module), path)
     state = module.state_dict(keep_vars=True)
     whose = f"nn.{found.theirs.__name__}"
     fill(ours, to_ours("from_torch", whose, rows_of(ours), state, ours, zeros=_ZEROS))
@@ -153,7 +164,8 @@ def to_torch(module: nn.Module, decoder: Decoder | None = None) -> nn.Module:
 
     The way back of `from_torch`: an encoder and a `decoder` together give `nn.Transformer`. Theirs
     has `batch_first=True`. Give a decoder of theirs the causal mask that ours always has. Raises
-    ValueError or TypeError for what PyTorch has no counterpart of, such as shared key heads.
+    ValueError or TypeError for what PyTorch has no counterpart of, such as shared key heads, and
+    for what was changed on the module since its class made it.
 
     >>> from regard.nn import PostNorm, StackConfig
     >>> ours = EncoderLayer(StackConfig(width=6, heads=3, residual=PostNorm())).eval()
@@ -177,6 +189,7 @@ def to_torch(module: nn.Module, decoder: Decoder | None = None) -> nn.Module:
         )
     with torch.device("meta"):
         theirs = found.make_theirs(module)
+        check_unchanged("to_torch", module, twin_of_ours(module))
     state = module.state_dict(keep_vars=True)
     whose = f"nn.{found.theirs.__name__}"
     fill(theirs, to_theirs("to_torch", whose, rows_of(module), state, theirs, zeros=_ZEROS))
