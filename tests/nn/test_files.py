@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from regard.nn import (
     LanguageModel,
     LanguageModelConfig,
     Model,
+    RelativeBias,
     SequenceClassifier,
     load,
 )
@@ -48,6 +50,50 @@ def test_what_was_saved_computes_the_same_to_the_bit(
     assert all(parameter.requires_grad for parameter in again.parameters())
     assert list(again.state_dict()) == list(model.state_dict())
     assert torch.equal(output(again), output(model))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_that_are_not_finite_are_saved_and_come_back_if_asked_for(
+    name: str, value: float, tmp_path: Path
+) -> None:
+    model = models()[name]
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.view(-1)[-1:] = value
+    model.save(tmp_path / "model")
+    with pytest.raises(CheckpointError, match="allow_not_finite=True"):
+        load(tmp_path / "model")
+    for again in (
+        load(tmp_path / "model", allow_not_finite=True),
+        type(model).load(tmp_path / "model", allow_not_finite=True),
+    ):
+        for key, tensor in model.state_dict().items():
+            assert torch.equal(again.state_dict()[key].nan_to_num(7.0), tensor.nan_to_num(7.0))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"window": 2**31}, {"window": 2**70}, {"position": RelativeBias(8, 2**40)}],
+    ids=str,
+)
+def test_windows_and_distances_of_any_length_come_back(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    model = LanguageModel(LanguageModelConfig(vocabulary=11, width=6, heads=3, **options)).eval()
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.config == model.config
+    assert torch.equal(output(again), output(model))
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    model = LanguageModel(LanguageModelConfig(vocabulary=11, width=6, heads=3, window=2**1001))
+    with pytest.raises(CheckpointError, match=r"save\(\): .* as window; got "):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    with pytest.raises(ValueError, match=r"distance must be at most 2\*\*1000"):
+        RelativeBias(8, 2**1001)
 
 
 def test_tied_weights_are_stored_once_and_stay_tied(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_config_file_of_another_kind_is_refused(folder: Path, text: str, words
         ({"position": {"type": "Rotary", "base": {"type": "Rotary"}}}, "nothing described inside"),
         ({"position": {"type": "PreNorm"}}, "position must be a Position"),
         ({"position": {"type": "LanguageModelConfig"}}, "a value for width"),
-        ({"window": 2**31}, "at most 2,147,483,647 as window"),
+        ({"hidden": 2**31}, "at most 2,147,483,647 as hidden"),
         ({"position": {"type": "Learned", "length": 10**30}}, "at most 2,147,483,647 as length"),
         ({"heads": 10**9, "head_width": 4}, "at most 65,536 as heads"),
         ({"layers": 10**6}, "at most 65,536 as layers"),

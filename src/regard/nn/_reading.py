@@ -33,6 +33,7 @@ __all__ = [
     "fill",
     "outlined",
     "read_config",
+    "refuse_absurd",
 ]
 
 FORMAT, VERSION = "regard.nn", 1
@@ -47,7 +48,10 @@ DTYPES = {
 }
 _AGAIN = "Copy the folder again, whole, and see that its config.json belongs to it."
 _LARGEST = 2**31 - 1  # of any whole number in a config
-_MOST: dict[str, int] = dict.fromkeys(("heads", "kv_heads", "layers", "decoder_layers"), 2**16)
+_MOST: dict[str, int] = {
+    **dict.fromkeys(("heads", "kv_heads", "layers", "decoder_layers"), 2**16),
+    **dict.fromkeys(("window", "distance"), 2**1000),  # which cost no memory
+}
 # What a model may have beside its weights while it is built: tied tables count several times, and
 # a config that is a little wrong is better told which tensors are missing.
 _TENSORS, _ROOM = 512, 2**26
@@ -102,14 +106,14 @@ def read_config(target: Path) -> tuple[StackConfig, Path]:
             path, "have format, version and config alone", listed(unknown), "Remove the others."
         )
     described = content.get("config")
-    _refuse_absurd(described, path)
+    refuse_absurd(described, path)
     try:
         return StackConfig.from_dict(described), file
     except (ValueError, TypeError) as error:
         raise CheckpointError(path, "describe a model", _in_words(error), _AGAIN) from None
 
 
-def _refuse_absurd(described: object, path: Path) -> None:
+def refuse_absurd(described: object, path: Path | str, call: str = "load()") -> None:
     """Raise CheckpointError for whole numbers that no model has."""
     waiting: list[tuple[str, Any]] = [("config", described)]
     while waiting:
@@ -119,7 +123,7 @@ def _refuse_absurd(described: object, path: Path) -> None:
             waiting += value.items()
         elif isinstance(value, int) and abs(value) > most:
             expected = f"have whole numbers of at most {most:,} as {plain(key)}"
-            raise CheckpointError(path, expected, plain(value), _AGAIN)
+            raise CheckpointError(path, expected, plain(value), _AGAIN, call=call)
 
 
 def outlined(

@@ -32,6 +32,7 @@ from regard.nn._reading import (
     fill,
     outlined,
     read_config,
+    refuse_absurd,
 )
 from regard.nn.config import StackConfig
 
@@ -62,12 +63,15 @@ class Model(nn.Module):
         """Write the model to a folder: `config.json`, and its weights in `model.safetensors`.
 
         The weights keep their dtype; those that are tied are stored once. A model that is already
-        there is replaced when the new one is complete, and not before. Raises CheckpointError, a
-        ValueError, if anything else is there, or if the model is not what its config describes.
+        there is replaced when the new one is complete, and not before. Weights that are NaN or
+        infinite are written, too; `load` takes them with `allow_not_finite`. Raises
+        CheckpointError, a ValueError, if anything else is there, or if the model is not what its
+        config describes.
         """
         target = Path(folder)
         _check_target(target)
         config, tensors = _check_model(self)
+        refuse_absurd(config.to_dict(), f"the config of {type(self).__name__}", "save()")
         library = need("save()", "safetensors.torch", "models")
         content = {"format": FORMAT, "version": VERSION, "config": config.to_dict()}
         with replacing(target) as new:

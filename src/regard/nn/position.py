@@ -134,6 +134,8 @@ class RelativeBias(Position):
         self._check_count("distance", least=2)
         if self.buckets % 4:
             raise self._refuse("buckets", "a multiple of 4", "Each side has near and far ones.")
+        if self.distance > 2**1000:  # more than a float can be divided by
+            raise self._refuse("distance", "at most 2**1000")
         if self.distance <= self.buckets // 2:
             raise self._refuse(
                 "distance", f"more than half of the {self.buckets} buckets", "Nearer is exact."
