@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -192,7 +195,9 @@ def test_rows_that_are_selected_go_on_as_themselves() -> None:
         assert_same(model(ids[rows, 5:], cache=chosen), expected)
 
 
-def test_the_source_of_a_transformer_is_looked_at_once_and_selected_with_the_rows() -> None:
+def test_the_source_of_a_transformer_is_looked_at_once_and_selected_with_the_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     torch.manual_seed(11)
     model = Transformer(TransformerConfig(vocabulary=VOCABULARY, width=6, heads=3)).double().eval()
     source, target, rows = some_ids(3, 7), some_ids(3, 5), torch.tensor([2, 0])
@@ -201,10 +206,109 @@ def test_the_source_of_a_transformer_is_looked_at_once_and_selected_with_the_row
         memory = model.encode(source)
         model.decode(target[:, :2], memory, cache=cache)
         cache.select(rows)
-        nothing = torch.zeros_like(memory[rows])
-        found = model.decode(target[rows, 2:], nothing, cache=cache)
+        with monkeypatch.context() as patch:  # keys and values are not computed again
+            patch.setattr(model.decoder.get_submodule("layers.0.cross.w_k"), "forward", None)
+            found = model.decode(target[rows, 2:], memory[rows], cache=cache)
         expected = model(source, target)[rows, 2:]
     assert_same(found, expected)
+
+
+def of_two(seed: int = 11, **options: Any) -> Transformer:
+    torch.manual_seed(seed)
+    config = TransformerConfig(vocabulary=VOCABULARY, width=6, heads=3, layers=2, **options)
+    return Transformer(config).eval()
+
+
+both_modes = pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+
+
+@both_modes
+def test_another_memory_of_the_same_length_is_refused_and_leaves_the_cache_as_it_was(
+    mode: Callable[[], Any],
+) -> None:
+    model, target = of_two(), some_ids(3, 5)
+    cache = model.new_cache(3)
+    with mode():
+        memory, other = model.encode(some_ids(3, 7)), model.encode(some_ids(3, 7).flip(0))
+        expected = model.decode(target, memory)[:, 2:]
+        model.decode(target[:, :2], memory, cache=cache)
+        for another in (other, other[:, :5], memory.clone().index_fill_(1, torch.tensor(6), 0.5)):
+            with pytest.raises(ValueError, match="Decoder: memory must be the one that the cache"):
+                model.decode(target[:, 2:], another, cache=cache)
+        found = model.decode(target[:, 2:4], memory.clone(), cache=cache)
+        last = model.decode(target[:, 4:], memory, cache=cache)
+    torch.testing.assert_close(torch.cat([found, last], 1), expected)
+
+
+@both_modes
+def test_a_memory_that_was_written_over_is_refused(mode: Callable[[], Any]) -> None:
+    model, target = of_two(), some_ids(3, 5)
+    cache = model.new_cache(3)
+    with mode():
+        memory = model.encode(some_ids(3, 7))
+        model.decode(target[:, :2], memory, cache=cache)
+        first = memory.clone()
+        memory.copy_(model.encode(some_ids(3, 7).flip(0)))
+        for given in (memory, first):
+            with pytest.raises(ValueError, match="or the same with other numbers written to it"):
+                model.decode(target[:, 2:], given, cache=cache)
+
+
+@both_modes
+def test_another_context_of_a_cached_attention_is_refused(mode: Callable[[], Any]) -> None:
+    torch.manual_seed(3)
+    layer, cache = MultiHeadAttention(6, heads=3, context_width=5).eval(), KeyValues()
+    x, context = torch.randn(2, 3, 6), torch.randn(2, 7, 5)
+    with mode():
+        expected = layer(x, context, cache=cache)
+        assert torch.equal(layer(x, context, cache=cache), expected)
+        assert torch.equal(layer(x, context.clone(), cache=cache), expected)
+        with pytest.raises(ValueError, match="MultiHeadAttention: context must be the one that"):
+            layer(x, context + 1, cache=cache)
+        context[:, :, 2] = 0.5
+        with pytest.raises(ValueError, match="MultiHeadAttention: context must be the one that"):
+            layer(x, context, cache=cache)
+
+
+def test_a_context_with_nan_behind_its_end_is_known_again() -> None:
+    torch.manual_seed(3)
+    layer, cache = MultiHeadAttention(6, heads=3).eval(), KeyValues()
+    x, context, lengths = torch.randn(2, 3, 6), torch.randn(2, 7, 6), torch.tensor([7, 5])
+    context[1, 5:] = torch.nan
+    with torch.no_grad():
+        expected = layer(x, context, lengths=lengths, cache=cache)
+        assert torch.equal(layer(x, context.clone(), lengths=lengths, cache=cache), expected)
+
+
+@both_modes
+def test_a_source_that_was_written_over_is_refused(mode: Callable[[], Any]) -> None:
+    model, target, source = of_two(), some_ids(3, 5), some_ids(3, 7)
+    cache, lengths = model.new_cache(3), torch.tensor([7, 5, 6])
+    with mode():
+        model(source, target[:, :2], source_lengths=lengths, cache=cache)
+        lengths[0] = 3
+        with pytest.raises(ValueError, match="source must be the one that the cache"):
+            model(source, target[:, 2:], source_lengths=lengths, cache=cache)
+        lengths[0] = 7
+        model(source, target[:, 2:3], source_lengths=lengths, cache=cache)
+        source.copy_(source.flip(0))
+        with pytest.raises(ValueError, match="source must be the one that the cache"):
+            model(source, target[:, 3:], source_lengths=lengths, cache=cache)
+
+
+def test_an_encoded_source_and_a_memory_are_not_mixed_in_one_cache() -> None:
+    model, target, source = of_two(), some_ids(3, 5), some_ids(3, 7)
+    with torch.no_grad():
+        cache = model.new_cache(3)
+        model(source, target[:, :2], cache=cache)
+        model.decode(target[:, 2:3], model.encode(source), cache=cache)
+        with pytest.raises(ValueError, match="memory must be the one"):
+            model.decode(target[:, 3:], model.encode(source.flip(0)), cache=cache)
+        cache = model.new_cache(3)
+        model.decode(target[:, :2], model.encode(source), cache=cache)
+        with pytest.raises(ValueError, match="memory must be the one"):
+            model(source.flip(0), target[:, 2:], cache=cache)
+        model(source, target[:, 2:], cache=cache)
 
 
 def test_a_cache_of_another_batch_is_refused() -> None:

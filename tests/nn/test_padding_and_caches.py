@@ -201,7 +201,7 @@ def test_a_cache_whose_pass_was_broken_off_is_refused(part: str) -> None:
 def test_a_cache_refuses_another_context() -> None:
     layer, cache = MultiHeadAttention(6, heads=3), KeyValues()
     layer(torch.zeros(1, 5, 6), torch.zeros(1, 7, 6), cache=cache)
-    with pytest.raises(ValueError, match="of 7 tokens; got one of 3"):
+    with pytest.raises(ValueError, match="of 7 tokens; got another, of 3"):
         layer(torch.zeros(1, 5, 6), torch.zeros(1, 3, 6), cache=cache)
 
 

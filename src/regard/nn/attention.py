@@ -11,7 +11,7 @@ from regard._attention import attention
 from regard.nn._masks import Window, allowed_keys
 from regard.nn._places import Place, positions_of
 from regard.nn._tell import is_heard, tell
-from regard.nn.cache import KeyValues
+from regard.nn.cache import Context, KeyValues
 from regard.nn.config import Split
 from regard.nn.linear import HeadLinear, Linear
 from regard.nn.position import Learned, NoPosition, Position, Sinusoidal
@@ -178,7 +178,8 @@ class MultiHeadAttention(nn.Module):
         `causal`, `window`, `mask` (True = may attend, broadcasts to (B, H, Nq, Nk)), `bias`,
         `lengths` (B,) and `see` mean what they mean for `regard.attention`. `place` is where the
         tokens stand, by the stack around; `cache` the keys and values so far, to which the new ones
-        are added. With a `context` the cache holds its keys and values, computed once.
+        are added. With a `context` the cache holds its keys and values, computed once, and refuses
+        another.
         """
         self._check(x, context)
         tell(self, "input", x)
@@ -236,12 +237,12 @@ class MultiHeadAttention(nn.Module):
 
     def _of_context(self, context: Tensor, cache: KeyValues | None) -> tuple[Tensor, Tensor]:
         """Keys and values of a context; with a cache they are computed once."""
-        if cache is not None and cache.memory is not None:
-            if context.shape[1] != cache.memory[0].shape[2]:
+        if cache is not None and cache.memory is not None and cache.context is not None:
+            if not cache.context.is_same(context):
                 raise ValueError(
                     "MultiHeadAttention: context must be the one that the cache has been given, "
-                    f"of {cache.memory[0].shape[2]} tokens; got one of {context.shape[1]}. Make a "
-                    "new cache for it."
+                    f"of {cache.memory[0].shape[2]} tokens; got another, of {context.shape[1]}, or "
+                    "the same with other numbers written to it. Make a new cache for it."
                 )
             return cache.memory
         k = self._heads(self.w_k(context), self.kv_heads)
@@ -249,7 +250,7 @@ class MultiHeadAttention(nn.Module):
         v = self._heads(self.w_v(context), self.kv_heads)
         tell(self, "value", v)
         if cache is not None:
-            cache.memory = k, v
+            cache.memory, cache.context = (k, v), Context(context)
         return k, v
 
     def _heads(self, x: Tensor, heads: int) -> Tensor:

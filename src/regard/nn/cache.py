@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["Cache", "KeyValues", "Memory"]
+__all__ = ["Cache", "Context", "KeyValues", "Memory"]
 
 
 class KeyValues:
@@ -30,6 +30,7 @@ class KeyValues:
         self.length = 0
         self.n_kept = 0
         self.memory: tuple[Tensor, Tensor] | None = None  # of cross-attention, computed once
+        self.context: Context | None = None  # what they were computed from
         self._first = 0  # where in the room those that are kept begin
         self._keys: Tensor | None = None  # with room to grow
         self._values: Tensor | None = None
@@ -64,15 +65,74 @@ class KeyValues:
         values.narrow(2, first + old, new).copy_(v)
         return keys.narrow(2, first, upto), values.narrow(2, first, upto)
 
-    def select(self, rows: Tensor, memory: bool = True) -> None:
+    def select(
+        self, rows: Tensor, memory: bool = True, moved: dict[int, Tensor] | None = None
+    ) -> None:
         """Keep these rows of the batch, in this order; a row may be kept more than once.
 
-        Without `memory` what cross-attention looks at stays as it is.
+        Without `memory` what cross-attention looks at stays as it is. `moved` holds these rows of
+        contexts, by the id of the whole ones, so that several layers share them.
         """
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._keys[rows], self._values[rows]
         if memory and self.memory is not None:
             self.memory = self.memory[0][rows], self.memory[1][rows]
+        if memory and self.context is not None:
+            self.context = self.context.select(rows, {} if moved is None else moved)
+
+
+class Context:
+    """A tensor (B, M, width) whose keys and values were computed, to be known when it comes again.
+
+    PyTorch counts how often a tensor was written to, but for those of `torch.inference_mode`: of
+    these the first row of each sequence is kept.
+
+    >>> x = torch.zeros(1, 2, 3)
+    >>> context = Context(x)
+    >>> context.is_same(x), context.is_same(x.clone()), context.is_same(x + 1)
+    (True, True, False)
+    >>> _ = x.add_(1)
+    >>> context.is_same(x)
+    False
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._keep(tensor)
+
+    def _keep(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+        self._first = tensor[:, :1].clone() if tensor.is_inference() else None
+        self._version = tensor._version if self._first is None else 0
+
+    def is_same(self, tensor: Tensor) -> bool:
+        """Has it the numbers of the first one?"""
+        if not self._is_untouched():
+            return False
+        if tensor is self._tensor:
+            return True
+        if not _is_equal(tensor, self._tensor):
+            return False
+        self._keep(tensor)  # it will come again, and is then known at once
+        return True
+
+    def _is_untouched(self) -> bool:
+        if self._first is None:
+            return torch.compiler.is_compiling() or self._tensor._version == self._version
+        return _is_equal(self._tensor[:, :1], self._first)
+
+    def select(self, rows: Tensor, moved: dict[int, Tensor]) -> Context:
+        """These rows of the batch, in this order."""
+        if not self._is_untouched():
+            return self
+        if id(self._tensor) not in moved:
+            moved[id(self._tensor)] = self._tensor[rows]
+        return Context(moved[id(self._tensor)])
+
+
+def _is_equal(one: Tensor, other: Tensor) -> bool:
+    if one.shape != other.shape or one.dtype != other.dtype or one.device != other.device:
+        return False
+    return torch.equal(one, other) or torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
 
 
 def _check_fits(name: str, kept: Tensor, new: Tensor) -> None:
@@ -226,9 +286,11 @@ class Cache:
         that look at the same.
         """
         self.batch = len(rows)
-        for layer in self.layers:
-            layer.select(rows, memory)
+        moved: dict[int, Tensor] = {}
         if memory and self.memory is not None:
-            self.memory = self.memory.select(rows)
+            old, self.memory = self.memory, self.memory.select(rows)
+            moved[id(old.vectors)] = self.memory.vectors
+        for layer in self.layers:
+            layer.select(rows, memory, moved)
         if self._real is not None and self._count is not None:
             self._real, self._count = self._real[rows], self._count[rows]

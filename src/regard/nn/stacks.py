@@ -165,7 +165,7 @@ class Decoder(_Stack):
         """
         keys, n_keys = mask, x.shape[1]
         _check_input(self, x, mask, lengths)
-        self._check_memory(x, memory, memory_mask, memory_lengths)
+        self._check_memory(x, memory, memory_mask, memory_lengths, cache)
         if cache is not None:
             self._check_causal()
             cache.check(x.shape[0], len(self.layers))
@@ -205,7 +205,12 @@ class Decoder(_Stack):
         return x if self.norm is None else self.norm(x)
 
     def _check_memory(
-        self, x: Tensor, memory: Tensor | None, mask: Tensor | None, lengths: Tensor | None
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        mask: Tensor | None,
+        lengths: Tensor | None,
+        cache: Cache | None,
     ) -> None:
         if (memory is not None) != self.cross:
             found = "none" if memory is None else "one"
@@ -223,6 +228,13 @@ class Decoder(_Stack):
                 f"{tuple(memory.shape)}."
             )
         check_padding("Decoder: of the memory", (batch, memory.shape[1]), mask, lengths)
+        known = None if cache is None else cache.layers[0].context
+        if known is not None and not known.is_same(memory):
+            raise ValueError(
+                "Decoder: memory must be the one that the cache has been given, unchanged; got "
+                "another, or the same with other numbers written to it. Make a new cache for it "
+                "with new_cache()."
+            )
 
     def _check_causal(self) -> None:
         if not self.causal:

@@ -85,7 +85,7 @@ class Transformer(Model, config=TransformerConfig):
         if cache is not None:
             cache.check(target.shape[0], self.config.decoder_layers)
         memory = self._remembered(source, source_mask, source_lengths, cache)
-        return self.decode(
+        logits = self.decode(
             target,
             memory.vectors,
             mask=target_mask,
@@ -95,6 +95,9 @@ class Transformer(Model, config=TransformerConfig):
             cache=cache,
             last=last,
         )
+        if cache is not None:
+            cache.memory = memory
+        return logits
 
     def _remembered(
         self, source: Tensor, mask: Tensor | None, lengths: Tensor | None, cache: Cache | None
@@ -109,10 +112,12 @@ class Transformer(Model, config=TransformerConfig):
                     "it was; got another. Make a new cache for it with model.new_cache()."
                 )
             return known
-        found = Memory(self.encode(source, mask=mask, lengths=lengths), source, mask, lengths)
-        if cache is not None:
-            cache.memory = found
-        return found
+        vectors = self.encode(source, mask=mask, lengths=lengths)
+        if cache is None:
+            return Memory(vectors, source, mask, lengths)
+        # Copies: the caller may write the next source into the same tensors.
+        kept = (None if given is None else given.clone() for given in (mask, lengths))
+        return Memory(vectors, source.clone(), *kept)
 
     def encode(
         self, source: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
@@ -138,7 +143,8 @@ class Transformer(Model, config=TransformerConfig):
     ) -> Tensor:
         """The logits (B, N, vocabulary) of the target; with `last` of its last token alone.
 
-        With a `cache` target holds the new tokens alone, and the memory is looked at once.
+        With a `cache` target holds the new tokens alone, and the memory is looked at once: it must
+        stay the one that the cache was given first.
         """
         self.target_embedding.check(target)
         check_padding("Transformer", (target.shape[0], target.shape[1]), mask, lengths)
