@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
@@ -47,7 +45,7 @@ def test_parts_of_the_text_are_the_first_unless_given() -> None:
         ({"segments": IDS * 0 + 3}, ValueError, "segments must be from 0 to 2, .*; got 3"),
         ({"segments": IDS * 0 - 1}, ValueError, "segments must be from 0 to 2, .*; got -1"),
         ({"segments": IDS * 0.0}, TypeError, "segments must be int64 or int32; got torch.float32"),
-        ({"positions": IDS * 0 - 1}, ValueError, "positions must be at least 0, .*; got -1"),
+        ({"positions": IDS * 0 - 1}, ValueError, "positions must be from 0 to 2147483647; got -1"),
         ({"positions": IDS * 0.0}, TypeError, "positions must be int64 or int32; got torch.float"),
         ({"positions": IDS[0]}, ValueError, r"positions must be .* \(1 or 2, 5\); got \(5,\)"),
         ({"positions": IDS[:, :1] * 0}, ValueError, r"\(1 or 2, 5\); got \(2, 1\)"),
@@ -76,7 +74,12 @@ def test_parts_of_the_text_are_refused_where_there_are_none() -> None:
         layer(IDS, None, IDS * 0)
 
 
-@pytest.mark.parametrize("position", [Sinusoidal(), Rotary()], ids=repr)
-def test_without_a_table_any_position_will_do(position: Position) -> None:
-    options: dict[str, Any] = {"positions": IDS - 7}
-    assert embedding(position)(IDS, **options).shape == (BATCH, TOKENS, 6)
+@pytest.mark.parametrize("position", [Sinusoidal(), Learned(7)], ids=repr)
+def test_positions_that_are_added_are_counted_from_0(position: Position) -> None:
+    for where in (IDS - 7, IDS + 2**31):
+        with pytest.raises(ValueError, match=r"Embedding: positions must be from 0 to 2147483647"):
+            embedding(position)(IDS, where)
+
+
+def test_positions_that_nobody_adds_may_be_any() -> None:
+    assert embedding(Rotary())(IDS, IDS - 7).shape == (BATCH, TOKENS, 6)

@@ -107,6 +107,49 @@ def test_positions_may_be_given(position: Position) -> None:
         assert not torch.allclose(stack(X, positions=torch.arange(6, -1, -1)[None]), given)
 
 
+WRONG_POSITIONS: list[tuple[Any, type[Exception], str]] = [
+    (torch.arange(7)[None] - 1, ValueError, "from 0 to 2147483647; got -1"),
+    (torch.arange(7)[None] + 2**31 - 6, ValueError, "from 0 to 2147483647; got 2147483648"),
+    (torch.full((1, 7), 2**63 - 1), ValueError, "from 0 to 2147483647; got 9223372036854775807"),
+    (torch.arange(7)[None] + 0.5, TypeError, "int64 or int32; got torch.float32"),
+    (torch.arange(7)[None].double(), TypeError, "int64 or int32; got torch.float64"),
+    (torch.ones(1, 7, dtype=torch.bool), TypeError, "int64 or int32; got torch.bool"),
+    (torch.arange(7)[None].to(torch.uint8), TypeError, "int64 or int32; got torch.uint8"),
+    (torch.arange(7)[None] * 1j, TypeError, "int64 or int32; got torch.complex64"),
+    (torch.arange(7), ValueError, r"\(1 or 2, 7\); got \(7,\)"),
+    (torch.arange(5)[None], ValueError, r"\(1 or 2, 7\); got \(1, 5\)"),
+    (torch.zeros(3, 7).long(), ValueError, r"\(1 or 2, 7\); got \(3, 7\)"),
+    ([[0, 1, 2, 3, 4, 5, 6]], TypeError, "a tensor; got list"),
+]
+
+
+@pytest.mark.parametrize("position", POSITIONS[1:], ids=str)
+@pytest.mark.parametrize("make", [encoder, decoder])
+def test_positions_that_are_no_places_are_refused(make: Any, position: Position) -> None:
+    stack = make(position)
+    for given, error, said in WRONG_POSITIONS:
+        with pytest.raises(error, match=rf"^{type(stack).__name__}: positions must be .*{said}"):
+            stack(X, positions=given)
+    assert torch.equal(stack(X, positions=torch.arange(7, dtype=torch.int32)[None]), stack(X))
+
+
+def test_positions_that_are_no_places_leave_the_cache_as_it_was() -> None:
+    stack = decoder(Rotary())
+    cache = stack.new_cache(2)
+    with torch.no_grad():
+        with pytest.raises(ValueError, match="positions must be from 0"):
+            stack(X, positions=torch.arange(7)[None] - 1, cache=cache)
+        assert torch.equal(stack(X, cache=cache), stack(X))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+def test_lengths_that_are_no_counts_are_refused_before_any_layer_runs(dtype: torch.dtype) -> None:
+    stack = encoder(Rotary())
+    stack.layers[0].register_forward_pre_hook(lambda *_: pytest.fail("a layer ran"))
+    with pytest.raises(TypeError, match=f"Encoder: lengths must be whole numbers; got {dtype}"):
+        stack(X, lengths=LENGTHS.to(dtype))
+
+
 def test_positions_that_are_added_come_first_and_once() -> None:
     stack = encoder(Sinusoidal())
     added = stack.positions.embed(torch.arange(7)[None], torch.float64)

@@ -18,7 +18,17 @@ from regard.nn.position import (
     Sinusoidal,
 )
 
-__all__ = ["AlibiBiases", "Place", "Positions", "RelativeBiases", "Rotations", "positions_of"]
+__all__ = [
+    "AlibiBiases",
+    "Place",
+    "Positions",
+    "RelativeBiases",
+    "Rotations",
+    "check_positions",
+    "positions_of",
+]
+
+_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +199,37 @@ def positions_of(position: Position, *, width: int, heads: int, head_width: int)
                 "position must be a regard.nn.Position, such as Rotary(); got "
                 f"{type(position).__name__}."
             )
+
+
+def check_positions(name: str, positions: object, batch: int, n: int, *, used: bool = True) -> None:
+    """Raise TypeError or ValueError if these are no `positions` (1 or B, N) that a caller may give.
+
+    What nobody uses may have any numbers. The greatest is 2³¹ − 1: angles are products in float64,
+    and beyond it these are less exact than numbers of float32.
+
+    >>> check_positions("Decoder", torch.tensor([[0, -1]]), 1, 2)
+    Traceback (most recent call last):
+    ValueError: Decoder: positions must be from 0 to 2147483647; got -1. Count tokens from 0.
+    """
+    if not isinstance(positions, Tensor):
+        raise TypeError(f"{name}: positions must be a tensor; got {type(positions).__name__}.")
+    if positions.dim() != 2 or positions.shape[0] not in (1, batch) or positions.shape[1] != n:
+        raise ValueError(
+            f"{name}: positions must be (1 or B, N) = (1 or {batch}, {n}); got "
+            f"{tuple(positions.shape)}. Give one for each token."
+        )
+    if positions.dtype not in (torch.int64, torch.int32):
+        raise TypeError(
+            f"{name}: positions must be int64 or int32; got {positions.dtype}. Tokens are counted."
+        )
+    if not used or torch.compiler.is_compiling() or positions.is_meta or not positions.numel():
+        return
+    low, high = (int(x) for x in positions.aminmax())
+    if low < 0 or high > _LARGEST:
+        raise ValueError(
+            f"{name}: positions must be from 0 to {_LARGEST}; got {low if low < 0 else high}. "
+            "Count tokens from 0."
+        )
 
 
 def slopes(heads: int) -> list[float]:

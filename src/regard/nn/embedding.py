@@ -7,11 +7,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-from regard.nn._places import positions_of
+from regard.nn._places import Positions, check_positions, positions_of
 from regard.nn._tell import tell
 from regard.nn.config import StackConfig
 from regard.nn.norm import norm_of
-from regard.nn.position import Learned, NoPosition
+from regard.nn.position import NoPosition
 
 __all__ = ["Embedding"]
 
@@ -40,7 +40,6 @@ class Embedding(nn.Module):
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self.has_table = isinstance(config.position, Learned)  # of positions
         self.scale = math.sqrt(config.width) if scale else 1.0
         self.tokens = nn.Embedding(vocabulary, config.width)
         self.segments = nn.Embedding(segments, config.width) if segments else None
@@ -69,7 +68,8 @@ class Embedding(nn.Module):
         if positions is None:
             positions = torch.arange(ids.shape[1], device=ids.device)[None]
         else:
-            self._check_positions(ids, positions)
+            used = type(self.positions) is not Positions
+            check_positions("Embedding", positions, *ids.shape, used=used)
         tell(self, "ids", ids)
         x = self.tokens(ids)
         if self.scale != 1.0:
@@ -103,24 +103,6 @@ class Embedding(nn.Module):
                 f"{tuple(segments.shape)}. Give one for each token."
             )
         _check_ids("segments", segments, self.segments.num_embeddings, "kinds of parts")
-
-    def _check_positions(self, ids: Tensor, positions: Tensor) -> None:
-        batch, n = ids.shape
-        if positions.dim() != 2 or positions.shape[0] not in (1, batch) or positions.shape[1] != n:
-            raise ValueError(
-                f"Embedding: positions must be (1 or B, N) = (1 or {batch}, {n}); got "
-                f"{tuple(positions.shape)}. Give one for each token."
-            )
-        if not self.has_table:
-            return
-        if positions.dtype not in (torch.int64, torch.int32):
-            raise TypeError(f"Embedding: positions must be int64 or int32; got {positions.dtype}.")
-        if torch.compiler.is_compiling() or positions.is_meta or not positions.numel():
-            return
-        if (low := int(positions.min())) < 0:
-            raise ValueError(
-                f"Embedding: positions must be at least 0, as each has a row in a table; got {low}."
-            )
 
 
 def _check_ids(name: str, ids: Tensor, count: int, what: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.nn._places import positions_of
+from regard.nn._places import Positions, check_positions, positions_of
 from regard.nn._tell import tell
 from regard.nn.cache import Cache
 from regard.nn.config import StackConfig
@@ -34,10 +34,9 @@ class _Stack(nn.Module):
         self.norm = ends
 
     def _begin(
-        self, x: Tensor, mask: Tensor | None, lengths: Tensor | None, positions: Tensor | None
+        self, x: Tensor, mask: Tensor | None, positions: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """x with positions added, if that is asked for, and the positions (1 or B, N)."""
-        _check_input(self, x, mask, lengths)
         if positions is None:
             positions = positions_in(x.shape[1], mask, x.device)
         added = self.positions.embed(positions, x.dtype)
@@ -110,8 +109,9 @@ class Encoder(_Stack):
 
         `positions` (1 or B, N) are counted from 0 over the real tokens unless given.
         """
-        x, positions = self._begin(x, mask, lengths, positions)
+        _check_input(self, x, mask, lengths, positions)
         self._check_whole(x.shape[1], mask, None)
+        x, positions = self._begin(x, mask, positions)
         spots = self._spots(positions, mask)
         place = self.positions.place(spots, x.shape[1], False, x.dtype)
         keys = None if mask is None else mask[:, None, None, :]
@@ -164,7 +164,7 @@ class Decoder(_Stack):
         holds the new tokens alone, and the cache takes them in.
         """
         keys, n_keys = mask, x.shape[1]
-        _check_input(self, x, mask, lengths)
+        _check_input(self, x, mask, lengths, positions)
         self._check_memory(x, memory, memory_mask, memory_lengths, cache)
         if cache is not None:
             self._check_causal()
@@ -182,9 +182,7 @@ class Decoder(_Stack):
             n_keys = cache.length
             if cache.window is not None:
                 n_keys = min(first, cache.window - 1) + x.shape[1]
-            x, positions = self._begin(x, mask, None, positions)
-        else:
-            x, positions = self._begin(x, mask, lengths, positions)
+        x, positions = self._begin(x, mask, positions)
         spots = self._spots(positions, mask)
         place = self.positions.place(spots, n_keys, self.causal, x.dtype)
         keys = None if keys is None else keys[:, None, None, :]
@@ -268,13 +266,22 @@ def _has_holes(mask: Tensor | None) -> bool:
     return int(begins.max()) > 1
 
 
-def _check_input(stack: _Stack, x: Tensor, mask: Tensor | None, lengths: Tensor | None) -> None:
+def _check_input(
+    stack: _Stack,
+    x: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    positions: Tensor | None,
+) -> None:
     name = type(stack).__name__
     if x.dim() != 3 or x.shape[2] != stack.config.width:
         raise ValueError(
             f"{name}: x must be (B, N, width) = (B, N, {stack.config.width}); got {tuple(x.shape)}."
         )
     check_padding(name, (x.shape[0], x.shape[1]), mask, lengths)
+    if positions is not None:
+        used = type(stack.positions) is not Positions
+        check_positions(name, positions, x.shape[0], x.shape[1], used=used)
 
 
 def check_padding(
@@ -291,6 +298,11 @@ def check_padding(
         )
     if mask is not None and tuple(mask.shape) != shape:
         raise ValueError(f"{name}: mask must be (B, N) = {shape}; got {tuple(mask.shape)}.")
+    if lengths is not None and (lengths.is_floating_point() or lengths.dtype == torch.bool):
+        raise TypeError(
+            f"{name}: lengths must be whole numbers; got {lengths.dtype}. Which tokens are real is "
+            "said by a mask; lengths.long() makes counts of numbers."
+        )
     if lengths is not None and tuple(lengths.shape) != shape[:1]:
         raise ValueError(
             f"{name}: lengths must be (B,) = ({shape[0]},); got {tuple(lengths.shape)}."
