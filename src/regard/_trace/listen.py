@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -33,6 +32,7 @@ from regard.nn import (
     SequenceClassifier,
     Transformer,
 )
+from regard.nn._evaluation import evaluating
 from regard.nn._tell import listening
 
 __all__ = ["trace_model"]
@@ -98,7 +98,7 @@ def trace_model(
         options[name] = arguments.pop()
     book = Book(model, sequences, _outcomes(model, tokenizer))
     reader = AttentionReader(book)
-    with _evaluating(model), torch.no_grad(), listening(model) as told:
+    with evaluating(model), torch.no_grad(), listening(model) as told:
         model(*arguments, **options)
     for step in told:
         if isinstance(step.module, MultiHeadAttention | LowRankValue):
@@ -181,15 +181,3 @@ def _note(kind: str, book: Book, largest: float, is_random: bool, seed: int) -> 
             f"{where} weights · V is what it computed, within {within}."
         )
     return " ".join(parts)
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Generator[None]:
-    """Without dropout, whatever each module was set to."""
-    training: dict[nn.Module, bool] = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, was in training.items():
-            module.training = was

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 __all__ = ["Told", "is_heard", "listening", "tell"]
 
 _lock = threading.Lock()
-# Replaced, never changed: who goes through it in one thread is not disturbed by another.
-_listeners: tuple[Callable[[nn.Module, str, Tensor], None], ...] = ()
+# Who listens, and in which thread. Replaced, never changed: who goes through it in one thread is
+# not disturbed by another.
+_listeners: tuple[tuple[int, Callable[[nn.Module, str, Tensor], None]], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +30,14 @@ class Told:
 def tell(module: nn.Module, name: str, tensor: Tensor) -> None:
     """Say that `module` has computed `tensor`, its step `name`. Costs nothing if nobody listens."""
     if _listeners:
-        for listener in _listeners:
-            listener(module, name, tensor)
+        for thread, listener in _listeners:
+            if thread == threading.get_ident():
+                listener(module, name, tensor)
 
 
 def is_heard() -> bool:
-    """Does anybody listen? For what is worth computing only then."""
-    return bool(_listeners)
+    """Does anybody listen in this thread? For what is worth computing only then."""
+    return any(thread == threading.get_ident() for thread, _ in _listeners)
 
 
 @contextmanager
@@ -53,19 +55,18 @@ def listening(model: nn.Module) -> Generator[list[Told]]:
     ['input', 'hidden', 'activated', 'output']
     """
     names = {id(module): name for name, module in model.named_modules()}
-    thread = threading.get_ident()
     told: list[Told] = []
 
     def listen(module: nn.Module, name: str, tensor: Tensor) -> None:
         path = names.get(id(module))
-        if path is not None and threading.get_ident() == thread:
+        if path is not None:
             told.append(Told(path, module, name, tensor.detach().clone()))
 
     global _listeners
     with _lock:
-        _listeners = (*_listeners, listen)
+        _listeners = (*_listeners, (threading.get_ident(), listen))
     try:
         yield told
     finally:
         with _lock:
-            _listeners = tuple(x for x in _listeners if x is not listen)
+            _listeners = tuple(each for each in _listeners if each[1] is not listen)

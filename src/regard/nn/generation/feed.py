@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from regard.nn._evaluation import evaluating
 from regard.nn.generation.prompts import padded_left, padded_right
 from regard.nn.models import LanguageModel
 from regard.nn.transformer import Transformer
@@ -48,15 +49,8 @@ class Feed:
     @contextmanager
     def quiet(self) -> Generator[None]:
         """Inside the `with` there are no gradients and no dropout; then all is as before."""
-        training = [module for module in self._model.modules() if module.training]
-        for module in training:
-            module.training = False
-        try:
-            with torch.inference_mode():
-                yield
-        finally:
-            for module in training:
-                module.training = True
+        with evaluating(self._model), torch.inference_mode():
+            yield
 
     def begin(self) -> tuple[Tensor, Tensor]:
         """The logits (B, vocabulary) of the first new tokens, and their logsumexp (B,)."""
