@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,17 +14,19 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from traced_models import IDS, made, settle
+from traced_models import IDS, MADE, made, settle
 
 from regard import Projections, trace
 from regard.nn import (
     EncoderLayer,
     LanguageModel,
     LanguageModelConfig,
+    LayerNorm,
     MultiHeadAttention,
     PostNorm,
     PreNorm,
     Residual,
+    RMSNorm,
     SelfAttention,
     StackConfig,
 )
@@ -189,3 +192,36 @@ def test_a_trace_without_a_model_does_not_import_torch() -> None:
         "t.explain('weights', 0, 0); t.to_json(); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Wrapped(nn.Module):
+    """What somebody puts round a part."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        return self.inner(*args, **options)
+
+
+MAY_BE_NOTHING = (LayerNorm, RMSNorm, nn.Dropout)
+
+
+@pytest.mark.parametrize("name", list(MADE))
+def test_a_part_that_was_replaced_is_refused_by_name_or_traced(name: str) -> None:
+    paths = [path for path, _ in MADE[name]()[0].named_modules() if path]
+    for path in paths:
+        for put in (nn.Identity, Wrapped):
+            model, given, options = MADE[name]()
+            settle(model)
+            owner, _, leaf = path.rpartition(".")
+            old = model.get_submodule(path)
+            parent = model.get_submodule(owner)
+            setattr(parent, leaf, put() if put is nn.Identity else put(old))
+            may_be = MAY_BE_NOTHING if put is nn.Identity else ()
+            if isinstance(old, may_be):
+                assert trace(given, model=model, **options).steps
+                continue
+            with pytest.raises(TypeError, match=rf"trace\(\): {re.escape(path)} must be a .*; got"):
+                trace(given, model=model, **options)

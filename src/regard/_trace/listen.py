@@ -23,6 +23,7 @@ from regard.nn import (
     EncoderLayer,
     EncoderModel,
     FeedForward,
+    HeadLinear,
     LanguageModel,
     LayerNorm,
     LowRankValue,
@@ -33,6 +34,7 @@ from regard.nn import (
     Transformer,
 )
 from regard.nn._evaluation import evaluating
+from regard.nn._places import Positions
 from regard.nn._tell import listening
 
 __all__ = ["trace_model"]
@@ -43,6 +45,25 @@ _OF_VECTORS = (
     *(MultiHeadAttention, EncoderLayer, DecoderLayer, Encoder, Decoder),
     *(FeedForward, LayerNorm, RMSNorm),
 )
+_LINEAR, _NORM = (nn.Linear, HeadLinear), (LayerNorm, RMSNorm, nn.Identity)
+# What must stand under each name, so that it is known how its steps came about. What a list holds
+# goes by the name of the list.
+_PARTS: dict[str, tuple[type[nn.Module], ...]] = {
+    **dict.fromkeys(("attention", "cross"), (MultiHeadAttention,)),
+    **dict.fromkeys(("w_q", "w_k", "w_o", "w_in", "w_gate", "w_out", "down", "up"), _LINEAR),
+    **dict.fromkeys(("transform", "pooler", "head"), _LINEAR),
+    **dict.fromkeys(("norm", "norms"), _NORM),
+    **dict.fromkeys(("embedding", "target_embedding"), (Embedding,)),
+    **dict.fromkeys(("tokens", "segments"), (nn.Embedding,)),
+    "w_v": (*_LINEAR, LowRankValue),
+    "feed_forward": (FeedForward,),
+    "positions": (Positions,),
+    "dropout": (nn.Dropout, nn.Identity),
+    "layers": (EncoderLayer, DecoderLayer),
+    "encoder": (Encoder,),
+    "decoder": (Decoder,),
+    "body": (EncoderModel,),
+}
 
 
 def trace_model(
@@ -65,6 +86,7 @@ def trace_model(
             f"trace(): model must be a module of regard.nn, or Projections; got {kind}. "
             "regard.watch sees into any PyTorch model."
         )
+    _refuse_parts(model)
     _refuse(kind, "target", target, isinstance(model, Transformer))
     _refuse(kind, "context", context, _takes_context(model))
     options: dict[str, Any] = {}
@@ -124,6 +146,22 @@ def _refuse(kind: str, name: str, value: Any, wanted: bool | None) -> None:
         raise ValueError(f"trace(): a {kind} needs a second sequence; got none. Say {name}=…")
     if wanted is False and value is not None:
         raise ValueError(f"trace(): a {kind} takes no {name}; got one. Leave it out.")
+
+
+def _refuse_parts(model: nn.Module) -> None:
+    """Raise TypeError if a part was replaced by one whose steps nobody tells."""
+    for path, part in model.named_modules():
+        owner, _, name = path.rpartition(".")
+        if name.isdecimal():
+            wanted = _PARTS.get(owner.rpartition(".")[2])
+        else:
+            wanted = (nn.ModuleList,) if name in ("layers", "norms") else _PARTS.get(name)
+        if wanted is not None and not isinstance(part, wanted):
+            kinds = " or ".join(each.__name__ for each in wanted)
+            raise TypeError(
+                f"trace(): {path} must be a {kinds}, whose steps are known; got a "
+                f"{type(part).__name__}. regard.watch sees into any PyTorch model."
+            )
 
 
 def _refuse_large(model: nn.Module, longest: int) -> None:
