@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
+import pytest
 import torch
 from hugging_face_models import bert, gpt2, llama, made, marian
 from soak import attacks
@@ -176,6 +177,15 @@ def outputs(compared: Callable[..., Any], theirs: Any, ours: Any) -> tuple[Tenso
     except BROKEN:
         return None
     return compared(theirs, ours)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Generator[None]:
+    """The models here are tiny: threads that wait for each other would take most of the time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @torch.no_grad()
