@@ -223,6 +223,20 @@ def test_a_document_of_any_length_is_not_read(folder: Path) -> None:
     refused(folder, "run.json", "at most 268,435,456 bytes")
 
 
+def test_edges_that_unpack_to_far_more_than_they_are_are_not_read(folder: Path) -> None:
+    """A token of 70 megabytes that is one letter again and again is packed into little."""
+
+    def change(table: pa.Table) -> pa.Table:
+        codes = pa.array([0] * len(table), pa.int32())
+        long = pa.DictionaryArray.from_arrays(codes, ["a" * 7 * 10**7])
+        return table.set_column(table.schema.get_field_index("key_token"), "key_token", long)
+
+    edit_edges(folder, change)
+    assert (folder / "edges.parquet").stat().st_size < 10**7
+    with pytest.raises(RunError, match=r"sql\(\): .* must unpack to at most [\d,]+ bytes; got"):
+        load(folder).sql(QUERY)
+
+
 # ── documents and tensors that lie ────────────────────────────────────────────────────────────
 
 
@@ -275,6 +289,51 @@ def test_a_value_that_no_run_has_is_refused(
 
     edit_document(folder, change)
     refused(folder, "run.json", word)
+
+
+def expanded(folder: Path, n_keys: int, lse: float) -> None:
+    """A folder with one key in it, which stands for `n_keys` of 7 heads by being expanded."""
+    folder.mkdir()
+    tensors = {
+        "layers.0.seen.lse": torch.full((1, 7, 1), lse),
+        "layers.0.q": torch.zeros(1, 7, 1, 1),
+        "layers.0.k": torch.zeros(1, 1, 1, 1),
+    }
+    save_file(tensors, folder / "tensors.safetensors")
+    shapes: dict[str, Any] = {
+        name: {"dtype": "float32", "shape": [*x.shape]} for name, x in tensors.items()
+    }
+    shapes["layers.0.k"] |= {"shape": [1, 1, n_keys, 1], "stored": [1, 1, 1, 1]}
+    layer = {
+        "key": "a", "name": "a", "cross": False, "kv_heads": 1, "n_keys": n_keys, "position": None,
+        "options": {}, "shares": [], "notes": [],
+    }  # fmt: skip
+    size = (folder / "tensors.safetensors").stat().st_size
+    document = {
+        "format": 1, "model": "m", "text": None, "tokens": None, "see": None, "notes": [],
+        "unseen": [], "vectors": [], "between": [], "layers": [layer], "tensors": shapes,
+        "files": {"tensors.safetensors": size, "edges.parquet": 0},
+    }  # fmt: skip
+    (folder / "run.json").write_text(json.dumps(document))
+
+
+def test_one_key_that_was_expanded_is_no_trace_of_millions(tmp_path: Path) -> None:
+    expanded(tmp_path / "run", 2**24, 0.0)
+    refused(tmp_path / "run", "16,777,216 keys", "no trace")
+
+
+def test_weights_that_add_up_to_far_more_than_1_make_no_table(tmp_path: Path) -> None:
+    """By an lse of 0, where it is 14.6, each of the keys has a weight of 1."""
+    n_keys = 2**21 + 3
+    expanded(tmp_path / "run", n_keys, 0.0)
+    run = load(tmp_path / "run")
+    for door in (lambda: run.sql(QUERY), lambda: run.save(tmp_path / "again"), run.edges):
+        with within(10), pytest.raises(RunError, match=r"edges\(\): .*'a' must add up to 1; "):
+            door()
+    assert not (tmp_path / "again").exists()
+    expanded(tmp_path / "honest", n_keys, math.log(n_keys))
+    with within(10):
+        assert load(tmp_path / "honest").sql(QUERY)["n"].to_pylist() == [0]
 
 
 BAD_TENSORS: dict[str, Tensor] = {

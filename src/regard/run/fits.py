@@ -18,7 +18,7 @@ _SEEN = (torch.float32, torch.float64)
 _FLOATS = (*_SEEN, torch.float16, torch.bfloat16)
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _BOOL = (torch.bool,)
-_KEYS = 2**24  # of all sequences, where no tensor has as many
+_KEYS = 2**22  # of all sequences, where no tensor holds as many
 _FURTHEST = 2**40  # positions, as in attention
 _WIDEST = 2**62  # windows, so that a position can be added
 _MOST_HEADS = 2**31 - 1
@@ -65,9 +65,9 @@ def _faults(layer: Layer) -> Iterator[str]:
                 f"does not broadcast to {_described(kinds[0], layer.shape)}"
             )
     yield from _faults_of_sharing(layer, name)
-    if batch * n_keys > _KEYS and all(
-        x is None for x in (layer.k, layer.v, layer.keys, layer.received)
-    ):
+    # One key that was expanded is no trace of the others: its step is 0.
+    by_key = ((layer.k, 2), (layer.v, 2), (layer.keys, 1), (layer.received, 2))
+    if batch * n_keys > _KEYS and all(x is None or not x.stride(axis) for x, axis in by_key):
         yield f"says that {name} has {n_keys:,} keys, of which there is no trace"
     top = layer.top_keys
     if top is not None and top.numel():

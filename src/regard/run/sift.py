@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.observation import shown
+from regard.run.errors import RunError
 from regard.run.layer import Layer
 from regard.run.rows import weights_of_rows
 
@@ -17,6 +19,7 @@ __all__ = ["Sifted", "sift"]
 
 # How much the listed weights of a row, added up, may be wrong by rounding.
 _ROUNDING = 1e-3
+_MOST = 2  # that the weights of a row may add up to, of which the rounding of no type makes 1
 
 Ints = NDArray[np.int64]
 
@@ -157,11 +160,25 @@ def _exact(
                 keys = None
                 if top is not None and top < tile.shape[1]:
                     tile, keys = tile.topk(top, dim=1)
-                row, place = torch.nonzero((tile > 0) & (tile >= min_weight), as_tuple=True)
+                strong = (tile > 0) & (tile >= min_weight)
+                _check_sums(layer, int(strong.sum()), len(rows), min_weight)
+                row, place = torch.nonzero(strong, as_tuple=True)
                 weight = tile[row, place].cpu().numpy()
                 key = place if keys is None else keys[row, place]
                 found.append((first + rows[row.cpu().numpy()], key.cpu().numpy(), weight))
     return found
+
+
+def _check_sums(layer: Layer, strong: int, rows: int, min_weight: float) -> None:
+    """A file may say any lse. With one that is not of q and k every weight may be strong, and their
+    table larger than the memory.
+    """
+    if strong * min_weight > _MOST * rows:
+        raise RunError(
+            f"edges(): the weights of a query of {shown(layer.name)} must add up to 1; they add up "
+            f"to {strong * min_weight / rows:,.0f} or more. Its lse is not that of its q and k: "
+            "make the run anew."
+        )
 
 
 def _rank(row: Ints) -> Ints:

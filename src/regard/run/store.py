@@ -22,6 +22,7 @@ __all__ = ["ID", "LEAST", "Edges", "stored_edges"]
 
 LEAST = 0.05  # the weight from which on an edge is in the tables of `sql` and in edges.parquet
 ID = "regard.run"  # in the metadata of a file: the folder that it was written for
+_ROOM, _ROW = 2**26, 64  # bytes of edges.parquet unpacked: in all, and for each edge
 _AGAIN = "Delete it, and load the run again: its edges are then made anew."
 _NUMBERS = ("sequence", "layer", "head", "query", "key")
 _TOKENS = ("query_token", "key_token")
@@ -95,6 +96,7 @@ def _read(kept: Edges, most: int, call: str) -> pa.Table | None:
                     f"{call}: {file} must have at most {most:,} edges, as the run has no more; "
                     f"got {opened.metadata.num_rows:,}. {_AGAIN}"
                 )
+            _check_room(opened.metadata, file, call)
             return opened.read()
     except RunError:
         raise
@@ -102,6 +104,17 @@ def _read(kept: Edges, most: int, call: str) -> pa.Table | None:
         raise RunError(
             f"{call}: {file} must be a whole Parquet file; {' '.join(str(error).split())}. {_AGAIN}"
         ) from None
+
+
+def _check_room(told: Any, file: Path, call: str) -> None:
+    """A text of a gigabyte that is one letter again and again is packed into a few bytes."""
+    most = _ROOM + _ROW * told.num_rows
+    parts = [told.row_group(n) for n in range(told.num_row_groups)]
+    room = sum(part.column(n).total_uncompressed_size for part in parts for n in range(8))
+    if not 0 <= room <= most:
+        raise RunError(
+            f"{call}: {file} must unpack to at most {most:,} bytes; got {room:,}. {_AGAIN}"
+        )
 
 
 def _check_schema(arrow: Any, schema: pa.Schema, found: object, kept: Edges, call: str) -> None:
