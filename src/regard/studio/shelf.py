@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
+import stat
 import threading
 from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.studio.places import Places
+from regard.studio.places import Forbidden, Places
 
 if TYPE_CHECKING:
     from regard.run import Run
@@ -58,30 +60,39 @@ class Shelf:
         found: dict[str, Path] = {}
         for place in self._places.folders:
             candidates = [place]
-            if place.is_dir() and not (place / _DOCUMENT).exists():
-                candidates = [each for each in place.iterdir() if not each.name.startswith(".")]
+            if not os.path.lexists(place / _DOCUMENT):
+                try:
+                    candidates = [each for each in place.iterdir() if each.name[0] != "."]
+                except OSError:
+                    continue  # it is not there, not yet, or not for us to read
             for folder in candidates:
-                document = folder / _DOCUMENT
-                if document.is_file() and self._is_ours(folder):
+                if os.path.lexists(folder / _DOCUMENT) and self._is_ours(folder):
                     found[_id(folder)] = folder
         return found
 
     def _is_ours(self, folder: Path) -> bool:
-        real = folder.resolve()
-        return any(real.is_relative_to(place) for place in self._places.folders)
+        try:
+            self._places.find(folder)
+        except Forbidden:
+            return False
+        return True
 
     def _summary(self, name: str, folder: Path) -> dict[str, Any]:
-        document = folder / _DOCUMENT
-        made = document.stat().st_mtime
-        known = self._told.get(name)
-        if known is None or known[0] != made:
-            self._told[name] = made, _told(document)
-        size = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
-        about = self._told[name][1]
+        """What is known of a run, or why nothing is: a broken one must not hide the others."""
+        made, size = 0.0, 0
+        try:
+            made = (folder / _DOCUMENT).lstat().st_mtime
+            known = self._told.get(name)
+            if known is None or known[0] != made:
+                known = self._told[name] = made, _told(folder / _DOCUMENT)
+            about = known[1]
+            size = sum(each.lstat().st_size for each in folder.iterdir() if each.name in _FILES)
+        except OSError as error:
+            about = _unreadable(error.strerror or str(error))
         return {
             **about,
             "id": name,
-            "name": folder.name,
+            "name": _readable(folder.name),
             "saved": True,
             "bytes": size,
             "made": made,
@@ -168,20 +179,48 @@ def _id(folder: Path) -> str:
 
 def _told(document: Path) -> dict[str, Any]:
     """What a run.json says of itself; as little as possible is trusted."""
-    empty = {"model": "?", "text": "", "layers": 0, "tokens": 0, "exact": False}
     try:
-        if document.stat().st_size > _MOST_DOCUMENT:
-            return empty
-        content = json.loads(document.read_bytes())
-        layers, tensors = content["layers"], content["tensors"]
-        text = content.get("text")
+        content = json.loads(_read(document))
+        layers, tensors, text = content["layers"], content["tensors"], content.get("text")
         text = " · ".join(map(str, text)) if isinstance(text, list) else str(text or "")
+        sizes = [layer["n_keys"] for layer in layers]
+        if not all(isinstance(size, int) for size in sizes):
+            raise TypeError("the number of its keys is none")
         return {
-            "model": str(content["model"]),
-            "text": text[:200],
+            "model": _readable(str(content["model"])[:200]),
+            "text": _readable(text[:200]),
             "layers": len(layers),
-            "tokens": max((int(layer["n_keys"]) for layer in layers), default=0),
+            "tokens": max(sizes, default=0),
             "exact": "layers.0.q" in tensors and "layers.0.k" in tensors,
         }
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return empty
+    except OSError as error:
+        return _unreadable(error.strerror or str(error))
+    except RecursionError:
+        return _unreadable(f"{_DOCUMENT} is nested too deeply")
+    except (ValueError, LookupError, TypeError) as error:
+        return _unreadable(f"{_DOCUMENT} does not describe a run ({type(error).__name__}: {error})")
+
+
+def _read(document: Path) -> bytes:
+    """A file of the folder itself: a link may lead anywhere, and a pipe may never end."""
+    if document.is_symlink():
+        raise OSError(f"{_DOCUMENT} is a link, and no file of the folder itself")
+    handle = os.open(document, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"{_DOCUMENT} is no regular file")
+        content = file.read(_MOST_DOCUMENT + 1)
+    if len(content) > _MOST_DOCUMENT:
+        raise OSError(f"{_DOCUMENT} has more than {_MOST_DOCUMENT:,} bytes")
+    return content
+
+
+def _unreadable(reason: str) -> dict[str, Any]:
+    reason = _readable(f"This run cannot be read: {reason}."[:300])
+    empty = {"model": "?", "layers": 0, "tokens": 0, "exact": False}
+    return {**empty, "text": reason, "unreadable": True}
+
+
+def _readable(text: str) -> str:
+    """What UTF-8 can hold of a text: half of a surrogate pair becomes a question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")
