@@ -126,3 +126,14 @@ def test_long_reports_are_cut_and_say_so(tmp_path: Path) -> None:
     short, long = run("check", str(path)).stdout, run("check", str(path), "--all").stdout
     assert "… and 37 more; --all shows every one" in short
     assert long.count("head output[") == 77
+
+
+def test_a_text_that_takes_too_long_is_given_up_in_words(
+    wrong: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong.write_text(WRONG * 1000, encoding="utf-8")
+    assert main(["check", str(wrong), "--seconds", "0.001"]) == 2
+    said = capsys.readouterr().err
+    assert f"{wrong} takes more than 0.001 s to read. --seconds N gives it more." in said
+    wrong.write_text(WRONG, encoding="utf-8")
+    assert main(["check", str(wrong), "--seconds", "60"]) == 1

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -63,6 +67,9 @@ def check(
         str | None, typer.Option(metavar="FILE", help="Write the report as a picture.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every wrong cell.")] = False,
+    seconds: Annotated[
+        float, typer.Option(min=0.001, max=1e6, metavar="N", help="Give up after so long.")
+    ] = 60,
 ) -> None:
     """Is this worked example right? Says which numbers are wrong, and where that began."""
     from regard.view import picture
@@ -72,17 +79,21 @@ def check(
 
     taken_as = dict(_pair(name) for name in names or ())
     _guard(file, {"--fix": fix, "--json": json, "--svg": svg})
+    console = make_console()
+    text = read_standard_input() if file == "-" else ""
     try:
-        if file == "-":
-            report = check_text(read_standard_input(), "standard input", taken_as)
-        else:
-            report = check_file(file, taken_as)
-        fixed = fix_text(report) if fix is not None else ""
-        left = check_text(fixed, report.source.name, taken_as).exit_code if fix is not None else 0
+        with _within(seconds, file):
+            if file == "-":
+                report = check_text(text, "standard input", taken_as)
+            else:
+                report = check_file(file, taken_as)
+            fixed, left = "", 0
+            if fix is not None:
+                fixed = fix_text(report)
+                left = check_text(fixed, report.source.name, taken_as).exit_code
+            lines = render_report(report, console.width, everything=everything)
     except Unreadable as error:
         raise BadInput(str(error)) from error
-    console = make_console()
-    lines = render_report(report, console.width, everything=everything)
     if "-" not in (fix, json, svg):
         print_out(lines, console)
     if svg is not None:
@@ -95,6 +106,28 @@ def check(
             what = "wrong numbers that nothing produces" if left == 1 else "an open question"
             print(f"{fix} still has {what}: check it.", file=sys.stderr)
     raise typer.Exit(report.exit_code)
+
+
+@contextmanager
+def _within(seconds: float, file: str) -> Generator[None]:
+    """Raise BadInput when it has taken so long. An alarm gets through to a regular expression; it
+    is for the main thread alone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> NoReturn:
+        name = "standard input" if file == "-" else file
+        raise BadInput(f"{name} takes more than {seconds:g} s to read. --seconds N gives it more.")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _guard(file: str, outputs: dict[str, str | None]) -> None:

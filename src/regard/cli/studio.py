@@ -21,7 +21,8 @@ Examples:
 \b
 It listens on this machine alone, opens only what is in the folders named here and
 where it saves runs (REGARD_RUNS, or ~/.local/share/regard/runs), and fetches nothing
-but a built-in model, when you ask for it. Ctrl-C stops it.
+but a built-in model, when you ask for it. A text that is checked is given up after 10
+seconds, or REGARD_CHECK_SECONDS. Ctrl-C stops it.
 """
 
 

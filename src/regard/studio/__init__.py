@@ -7,4 +7,5 @@
 - `shelf.py`: the runs that it has; `answers.py`: what a run is asked
 - `jobs.py`: what takes long: one thing at a time, with progress, and a way to stop it
 - `reading.py`: a text through a model; `workshop.py`: explain and check
+- `checker.py`: check, in a process of its own that ends at a limit of time
 """

@@ -1,4 +1,4 @@
-"""Explain and check for the studio: small, at once, and without torch."""
+"""Explain and check for the studio: small, and without torch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from regard.studio.checker import Checker
+
 __all__ = ["check", "examples", "explain"]
 
+_CHECKER = Checker()
 _MOST_NUMBERS = 400_000  # of all steps together: more is no page to look at
 
 
@@ -111,31 +114,13 @@ def _number(asked: dict[str, Any], name: str, otherwise: int, most: int) -> int:
 def check(asked: dict[str, Any]) -> dict[str, Any]:
     """What `regard check` finds in a text: its report as JSON, and the wrong places of the text.
 
-    Raises ValueError, also for a text that cannot be read.
+    Raises ValueError, also for a text that cannot be read, or takes too long.
     """
-    from regard.worked import Unreadable, check_text, fix_text
-
     text, name = asked.get("text"), asked.get("name", "text")
     if not isinstance(text, str) or not text.strip():
         raise ValueError("Paste a worked example: matrices of numbers with their names.")
     if not isinstance(name, str) or len(name) > 200:
         raise ValueError("The name must be a short text.")
-    try:
-        report = check_text(text, name)
-    except Unreadable as error:
-        raise ValueError(str(error)) from error
-    content = json.loads(report.to_json())
-    content["text"] = report.source.text
-    content["marks"] = [
-        {
-            "start": cell.figure.start,
-            "end": cell.figure.end,
-            "name": cell.name,
-            "right": cell.right_text,
-            "first": cell.origin == "first",
-            "cause": cell.cause,
-        }
-        for cell in report.wrong
-    ]
-    content["fixed"] = fix_text(report) if report.exit_code == 1 else None
-    return content
+    if any("\ud800" <= character <= "\udfff" for character in text + name):
+        raise ValueError("The text must be Unicode: there is half of a surrogate pair in it.")
+    return _CHECKER.check(text, name)

@@ -297,13 +297,19 @@ class _Builder:
                 main.matrices[(kind, 1)] = Matrix(
                     kind, 1, shape=(width, width), called=called, exact=np.eye(width)
                 )
+        owners = [self._owner(line.start()) for line in self.lines]
+        of_statements = [self._owner(statement.start) for statement in self.found.statements]
         for exercise in self.exercises:
-            own = [line for line in self.lines if self._owner(line.start()) is exercise]
+            own = [x for x, owner in zip(self.lines, owners, strict=True) if owner is exercise]
             text = "\n".join(line[0] for line in own)
             if not exercise.borrowed and not any(e.borrowed for e in self.exercises):
                 exercise.says_unscaled = says_unscaled(text)
             exercise.says_causal = says_causal(text)
-            statements = [s for s in self.found.statements if self._owner(s.start) is exercise]
+            statements = [
+                statement
+                for statement, owner in zip(self.found.statements, of_statements, strict=True)
+                if owner is exercise
+            ]
             add_claims(self.source, own, statements, exercise, self._head_at)
 
 

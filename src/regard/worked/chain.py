@@ -36,7 +36,6 @@ class Reading:
 
 def sources(exercise: Exercise, kind: str, head: Head) -> list[tuple[str, Head]]:
     """What a step is made of, if all of it is there, printed or computable; else nothing."""
-    first = exercise.heads[0]
     context = "input" if exercise.get("context") is None else "context"
     head = head if kind in HEAD_KINDS else None
     needs: dict[str, list[tuple[str, Head]]] = {
@@ -48,15 +47,16 @@ def sources(exercise: Exercise, kind: str, head: Head) -> list[tuple[str, Head]]
         "scaled": [("scores", head)],
         "weights": [("scaled", head)],
         "head_output": [("weights", head), ("value", head)],
-        "concatenated": [("head_output", h) for h in exercise.heads],
         "output": [("concatenated", None), ("W_O", None)],
     }
     wanted = needs.get(kind, [])
+    if kind == "concatenated":
+        wanted += [("head_output", h) for h in exercise.heads]
     if all(available(exercise, *source) for source in wanted):
         return wanted
     if kind == "head_output" and available(exercise, "value", head):
         return [("value", head)]
-    if kind == "concatenated" and available(exercise, "head_output", first):
+    if kind == "concatenated" and available(exercise, "head_output", exercise.heads[0]):
         return [("head_output", h) for h in exercise.heads if available(exercise, "head_output", h)]
     return []
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from regard.worked.words import head_in, is_other, kind_in
 
@@ -66,6 +67,7 @@ _LETTERS = {
     "O": "output",
 }
 _LONGEST = 300  # characters of a title that are looked at
+_REMEMBERED = 2048  # texts: the labels of a matrix are looked up again for each of its rows
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉ₖᵥₒ", "0123456789kvo")
 _LABEL = r"(?:_?\(?(?P<digits>\d{1,4})\)?|_\(?(?P<label>[^()_^\s]{1,40})\)?)"
 _PROJECTION = re.compile(
@@ -122,6 +124,7 @@ _FORMULAS_WITHIN = tuple(
 )
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def plain(text: str) -> str:
     """Mathematics as plain text: no dollar signs, no commands for fonts, one way to write each.
 
@@ -217,6 +220,7 @@ def _symbol_within(text: str) -> Name | None:
     return names[0] if len(kinds) == 1 else None
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def name_of(text: str) -> Name | None:
     """What `text`, left of a matrix or above it, calls that matrix; None where it does not say.
 

@@ -97,7 +97,7 @@ class _Scanner:
                 return root
             if header := re.compile(r"\[\[?\s*([^\]\n]+?)\s*\]\]?").match(self.text, self.at):
                 table = root
-                *path, last = self._key_parts(header[1])
+                *path, last = self._key_parts(header[1], 0)
                 for part in path:
                     table = _last(table.setdefault(part, {}))
                 if header[0].startswith("[["):
@@ -110,17 +110,19 @@ class _Scanner:
     def _assignment(self, table: dict[str, Any], depth: int) -> None:
         match = _TOML_KEY.match(self.text, self.at)
         assert match is not None  # tomllib has read this file already
-        *path, last = self._key_parts(match[0])
+        *path, last = self._key_parts(match[0], depth)
         for part in path:
             table = _last(table.setdefault(part, {}))
         self.at = match.end()
         self._skip()
         self.at += 1  # the equals sign
-        table[last] = self.value(depth + 1)
+        table[last] = self.value(depth + len(path) + 1)
 
-    @staticmethod
-    def _key_parts(key: str) -> list[str]:
-        return [part.strip("\"'") for part in re.findall(r"[\w-]+|\"[^\"]*\"|'[^']*'", key)]
+    def _key_parts(self, key: str, depth: int) -> list[str]:
+        parts = [part.strip("\"'") for part in re.findall(r"[\w-]+|\"[^\"]*\"|'[^']*'", key)]
+        if depth + len(parts) > _DEPTH:
+            raise Unreadable(f"{self.source.name} is nested too deeply.")
+        return parts
 
     def value(self, depth: int) -> Any:
         if depth > _DEPTH:

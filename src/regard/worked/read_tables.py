@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 from regard.worked.blocks import Block
 from regard.worked.figures import Figure, as_number, read_figure
@@ -22,13 +23,13 @@ class _Cell:
 
     @property
     def label(self) -> str:
-        return re.sub(r"^[*_`$\s]+|[*_`$\s]+$", "", self.text)
+        return re.sub(r"^[*_`$\s]+|(?<![*_`$\s])[*_`$\s]+$", "", self.text)
 
-    @property
+    @cached_property
     def is_number(self) -> bool:
         return as_number(_bare(self.text), decimal_comma=True) is not None
 
-    @property
+    @cached_property
     def is_vector(self) -> bool:
         return _VECTOR.fullmatch(self.text) is not None
 
@@ -38,6 +39,7 @@ class _Cell:
 
 
 _Row = list[_Cell]
+_Split = Callable[[str, int], _Row | None]
 _VECTOR = re.compile(r"\s*\$*\\{0,2}[\[(]([^\[\]()]*?)\\{0,2}[\])]\$*\s*")
 _SEPARATOR = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
 _BOX = dict.fromkeys(map(ord, "│┃║├┤┼┌┐└┘┬┴╠╣╬╔╗╚╝╦╩┣┫╋┏┓┗┛┳┻╪╞╡"), "|") | dict.fromkeys(
@@ -47,7 +49,7 @@ _TOKEN_WORDS = re.compile(r"|tokens?|words?|토큰|단어|টোকেন|শব
 
 
 def _bare(text: str) -> str:
-    return re.sub(r"^[*$`\s]+|[*$`\s]+$", "", text)
+    return re.sub(r"^[*$`\s]+|(?<![*$`\s])[*$`\s]+$", "", text)
 
 
 def read_vector(text: str, start: int, source: Source) -> list[Figure]:
@@ -70,22 +72,36 @@ def figure_at(source: Source, text: str, start: int, *, decimal_comma: bool = Fa
 def read_tables(source: Source, text: str) -> Iterator[tuple[int, int, list[Block]]]:
     """Each table in `text` (the source, with what was read before blanked): its span and blocks."""
     lines = list(re.finditer(r"[^\n]*\n|[^\n]+$", text))
+    splits = (_pipe_cells, _tab_cells, _comma_cells, _space_cells)
+
+    @cache
+    def cells_of(split: _Split, line: int) -> _Row | None:
+        return split(lines[line][0].rstrip("\n\r"), lines[line].start())
+
+    # Where lines can be split in a way, but are no table, the lines from which on they may be one.
+    hopeless = dict.fromkeys(splits, 0)
     i = 0
     while i < len(lines):
-        for split in (_pipe_cells, _tab_cells, _comma_cells, _space_cells):
+        for split in splits:
+            if i < hopeless[split]:
+                continue
             rows: list[_Row] = []
             j = i
-            while j < len(lines) and (cells := split(lines[j][0].rstrip("\n\r"), lines[j].start())):
+            while j < len(lines) and (cells := cells_of(split, j)):
                 rows.append(cells)
                 j += 1
-            if split is _space_cells and rows:
+            if not rows:
+                continue
+            if split is _space_cells:
                 rows = _with_heading(lines, i, rows)
-            if _is_table(rows, split):
+            first = _first_that_may_be(rows, split)
+            if first == 0:
                 blocks = _blocks(source, rows)
                 if blocks:
                     yield rows[0][0].start, lines[j - 1].end(), blocks
                     i = j - 1
                     break
+            hopeless[split] = i + first
         i += 1
 
 
@@ -166,21 +182,22 @@ def _with_heading(lines: list[re.Match[str]], i: int, rows: list[_Row]) -> list[
     return [[_Cell("", above.start()), *words] if labelled else words, *rows]
 
 
-def _is_table(rows: list[_Row], split: object) -> bool:
-    numbers = [sum(cell.is_number or cell.is_vector for cell in row) for row in rows]
-    if split is _tab_cells:
-        return any(numbers)
-    if split is _pipe_cells:
-        return len(rows) >= 2 and any(numbers)
+def _first_that_may_be(rows: list[_Row], split: object) -> int:
+    """0 if the rows are a table; else the first of them with which one may begin."""
+    if split in (_tab_cells, _pipe_cells):
+        enough = split is _tab_cells or len(rows) >= 2
+        return 0 if enough and any(_has_numbers(row) for row in rows) else len(rows)
     if split is _comma_cells:
-        body = rows if numbers[:1] != [0] else rows[1:]
-        widths = {len(row) for row in body}
-        return (
-            len(body) >= 2
-            and all(len(row) >= 2 and all(cell.is_number for cell in row[1:]) for row in body)
-            and bool(widths)
-        )
-    return len(rows) >= 2
+        start = 0 if _has_numbers(rows[0]) else 1  # below the headings
+        for n, row in enumerate(rows[start:], start):
+            if len(row) < 2 or not all(cell.is_number for cell in row[1:]):
+                return max(n, 1)
+        return 0 if len(rows) - start >= 2 else len(rows)
+    return 0 if len(rows) >= 2 else len(rows)
+
+
+def _has_numbers(row: _Row) -> bool:
+    return any(cell.is_number or cell.is_vector for cell in row)
 
 
 # ── cells to blocks ───────────────────────────────────────────────────────────────────────────

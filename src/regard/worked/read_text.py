@@ -36,7 +36,8 @@ _OPERATOR = re.compile(r"[\s\d.,·*×+@&()−-]*(?:\\(?:cdot|times)[\s\d.,·*×+
 _RESULT = re.compile(r"[\s$&]*(?:=|≈|\\approx)[\s$&]*")
 _IN_LIST = re.compile(r"[\[\]]\s*[,;]?\s*$")
 _STATEMENT = re.compile(
-    rf"(?:=|≈|\\approx|:)\s*\$*\s*({NUMBER})(?![\w.]|\s*[·*×/^]|\s*\\(?:cdot|times))", re.IGNORECASE
+    rf"(?:=|≈|\\approx|:)\s*+\$*+\s*+({NUMBER})(?![\w.]|\s*[·*×/^]|\s*\\(?:cdot|times))",
+    re.IGNORECASE,
 )
 _QUOTED = re.compile(r"""\s*(["'“”‘’])(.*?)["'“”‘’]\s*""")
 

@@ -1,0 +1,103 @@
+"""A text that takes long to check keeps nobody waiting, and is given up in words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from studio_client import Client
+
+from regard.studio.checker import Checker
+
+RIGHT = "Q = [[2, 3, 4, 1]]\nK = [[1, 0, 1, 0], [0, 1, 0, 1]]\nS = [[6, 4]]\n"
+
+
+def test_a_text_of_blanks_freezes_nobody(client: Client) -> None:
+    start = time.monotonic()
+    asked = threading.Thread(
+        target=client.post, args=("/api/check",), kwargs={"json": {"text": f"x ={' ' * 16_000}y"}}
+    )
+    asked.start()
+    assert client.get("/api/examples").status_code == 200
+    asked.join()
+    assert time.monotonic() - start < 10
+
+
+def test_other_pages_are_served_while_a_long_text_is_checked(client: Client) -> None:
+    text = "".join(f"# Example {n}\n\n{RIGHT}\n" for n in range(700))
+    answers: list[int] = []
+    asked = threading.Thread(
+        target=lambda: answers.append(client.post("/api/check", json={"text": text}).status_code)
+    )
+    asked.start()
+    assert client.get("/api/examples").status_code == 200
+    assert answers == []
+    asked.join()
+    assert answers == [200]
+
+
+def test_a_text_that_takes_too_long_is_given_up_and_the_next_one_is_checked(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGARD_CHECK_SECONDS", "0.0001")
+    found = client.post("/api/check", json={"text": RIGHT})
+    assert found.status_code == 400
+    assert "takes more than 0.0001 seconds" in found.json()["error"]
+    assert "REGARD_CHECK_SECONDS" in found.json()["error"]
+    monkeypatch.delenv("REGARD_CHECK_SECONDS")
+    assert client.post("/api/check", json={"text": RIGHT}).json()["verdict"] == "right"
+
+
+def test_a_limit_that_is_none_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in ("soon", "0", "-1", "nan", "inf"):
+        monkeypatch.setenv("REGARD_CHECK_SECONDS", wrong)
+        found = client.post("/api/check", json={"text": RIGHT})
+        assert found.status_code == 400
+        assert "must be a number of seconds" in found.json()["error"]
+
+
+def test_half_of_a_surrogate_pair_is_refused_in_words(client: Client) -> None:
+    found = client.post(
+        "/api/check",
+        content=b'{"text": "S = [[1]] \\ud800"}',
+        headers={"content-type": "application/json"},
+    )
+    assert found.status_code == 400
+    assert "half of a surrogate pair" in found.json()["error"]
+
+
+def test_nothing_of_the_folder_it_was_started_in_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json.py", "signal.py", "numpy.py", "regard.py"):
+        (tmp_path / name).write_text("raise SystemExit(77)")
+    monkeypatch.chdir(tmp_path)
+    checker = Checker()
+    try:
+        assert checker.check(RIGHT, "text")["verdict"] == "right"
+    finally:
+        checker.close()
+
+
+def test_the_process_ends_with_the_studio() -> None:
+    """Also when the studio is killed, and can say nothing."""
+    program = (
+        "import os\n"
+        "from regard.studio.checker import Checker\n"
+        "checker = Checker()\n"
+        f"checker.check({RIGHT!r}, 'text')\n"
+        "print(checker._process.pid, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    child = Path(f"/proc/{int(done.stdout)}/cmdline")  # empty when it has ended, if nobody waited
+    deadline = time.monotonic() + 10
+    while child.exists() and child.read_bytes() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not child.exists() or not child.read_bytes()

@@ -1,0 +1,61 @@
+"""Texts that were made to take long, or to end in a crash: read at once, or refused in words."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+
+import pytest
+
+from regard.worked import Unreadable, check_text
+
+MATRIX = [[1, 2], [3, 4]]
+SLOW: dict[str, tuple[str, str]] = {
+    "blanks": ("text", f"x ={' ' * 8_000}y"),
+    "blanks that cannot be broken": ("text", "= " + "\u00a0" * 8_000 + "|"),
+    "blanks in a cell": ("text", f"| a{' ' * 8_000}b | 1 |\n" * 3),
+    "pipes": ("text", "| Q | K |\n|--|--|\n" * 470),
+    "lines that are no table": ("text", "\n| a " * 1_600),
+    "lists that are no table": ("text", "1;a,1,2\n" * 1_000),
+    "examples": ("text", "Example 1\nq_a = [1, 2]\n" * 350),
+    "keys of one matrix": ("a.json", json.dumps({f"q_{n}": [1, 2] for n in range(1_000)})),
+    "keys of many heads": ("a.json", json.dumps({f"W_Q_{n}": MATRIX for n in range(500)})),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_text_of_kilobytes_is_read_in_seconds(name: str) -> None:
+    file, text = SLOW[name]
+    start = time.monotonic()
+    with contextlib.suppress(Unreadable):
+        check_text(text, file)
+    assert time.monotonic() - start < 8
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join("a" * 2_000) + " = 1",
+        "[" + ".".join("a" * 2_000) + "]\nQ = [[1]]",
+        "[[" + ".".join("a" * 2_000) + "]]\nQ = [[1]]",
+        "a = {" + ".".join("a" * 2_000) + " = 1}",
+        "a = " + "{a.b.c = " * 400 + "1" + "}" * 400,
+        "a = " + "[" * 2_000 + "]" * 2_000,
+        '"a".' * 2_000 + "b = 1",
+    ],
+)
+def test_toml_of_any_depth_is_refused_in_words(text: str) -> None:
+    with pytest.raises(Unreadable, match="nested too deeply"):
+        check_text(text, "a.toml")
+
+
+def test_json_of_any_depth_is_refused_in_words() -> None:
+    for text in ('{"a":' * 2_000 + "1" + "}" * 2_000, "[" * 10**5, "[" * 40 + "1" + "]" * 40):
+        with pytest.raises(Unreadable):
+            check_text(text, "a.json")
+
+
+def test_dotted_keys_of_an_honest_depth_are_read() -> None:
+    text = "[one.two.three]\nfour.Q = [[2, 1]]\nfour.K = [[3, 5]]\nfour.scores = [[11]]"
+    assert check_text(text, "a.toml").exit_code == 0
