@@ -8,7 +8,7 @@ from typing import Any
 
 from regard._checkpoint.errors import CheckpointError, plain
 
-__all__ = ["parse_object", "read_object"]
+__all__ = ["parse_object", "read_bytes", "read_object"]
 
 
 class _Twice(ValueError):
@@ -69,6 +69,19 @@ def read_object(path: Path, limit: int) -> dict[str, Any]:
     ...     read_object(path, limit=1000)
     {'model_type': 'bert'}
     """
+    return parse_object(read_bytes(path, limit), path)
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """What is in a file of at most `limit` bytes.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "tokenizer.json")
+    ...     _ = path.write_text("{}")
+    ...     read_bytes(path, limit=1000)
+    b'{}'
+    """
     try:
         with path.open("rb") as file:
             content = file.read(limit + 1)
@@ -80,4 +93,4 @@ def read_object(path: Path, limit: int) -> dict[str, Any]:
         raise CheckpointError(
             path, f"have at most {limit:,} bytes", "more", "Is it the file that it says it is?"
         )
-    return parse_object(content, path)
+    return content

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard._checkpoint.errors import is_from_rust, plain
+from regard.models.tokenizer_limits import Bounded, TooMuch
 from regard.text import Token
 
 if TYPE_CHECKING:
@@ -125,7 +127,17 @@ class Loaded:
                 f"{error.start}. Read the text with the encoding that it was written in."
             ) from None
         try:
-            return self.tokenizer.backend_tokenizer.encode(text)
+            return self._bounded.encode(text)
+        except TooMuch as error:
+            raise ValueError(
+                f"{door}(): text must stay of about its length when the tokenizer of {self.name} "
+                f"normalizes it; got {error}. Its tokenizer.json is broken, or made to do harm."
+            ) from None
+        except TimeoutError:
+            raise ValueError(
+                f"{door}(): text must be one that the tokenizer of {self.name} cuts in seconds; "
+                "got no end. Its tokenizer.json is broken, or made to do harm."
+            ) from None
         except BaseException as error:
             if not is_from_rust(error):
                 raise
@@ -133,6 +145,11 @@ class Loaded:
                 f"{door}(): text must be one that the tokenizer of {self.name} can take; got an "
                 f"error from it ({plain(error)}). Its tokenizer.json may be broken."
             ) from error
+
+    @cached_property
+    def _bounded(self) -> Bounded:
+        assert self.tokenizer is not None
+        return Bounded(self.tokenizer.backend_tokenizer)
 
     def _check(self, encodings: list[Encoding]) -> None:
         """Raise ValueError for a text that the model cannot take."""

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from regard._checkpoint.errors import CheckpointError, is_from_rust, plain
 from regard._checkpoint.folder import own_file
-from regard._checkpoint.strict_json import read_object
+from regard._checkpoint.strict_json import parse_object, read_bytes, read_object
 from regard.models.config import refuse_code
+from regard.models.tokenizer_limits import check_added, check_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 __all__ = ["read_tokenizer"]
 
-_LIMIT = 500_000_000  # bytes of tokenizer.json; large vocabularies take 35 million
+# Large vocabularies take 60 million bytes, and an object for each of a million tokens.
+_LIMIT, _OBJECTS = 200_000_000, 10_000_000
 _SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
@@ -37,12 +39,18 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
     about = _about(folder)
     if file is None:
         return None
-    if file.stat().st_size > _LIMIT:
+    raw = read_bytes(file, _LIMIT)
+    if raw.count(b"[") + raw.count(b"{") > _OBJECTS:
         raise CheckpointError(
-            file, f"have at most {_LIMIT:,} bytes", "more", "Is it the file that it says it is?"
+            file, f"have at most {_OBJECTS:,} objects", "more", "Is it the file that it says it is?"
         )
+    content = parse_object(raw, folder / "tokenizer.json")
+    check_tokenizer(content, folder / "tokenizer.json")
     try:
-        exact = Tokenizer.from_file(str(file))
+        check_added(content, folder / "tokenizer.json")
+        exact = Tokenizer.from_buffer(raw)
+    except CheckpointError:
+        raise
     except BaseException as error:
         if not is_from_rust(error):
             raise
