@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_runs import made_run
 from studio_client import Client
+
+from regard.studio.places import Places
+from regard.studio.shelf import Shelf
 
 SECRET = "a secret outside of the folders"
 
@@ -104,6 +108,15 @@ def test_a_folder_whose_name_is_no_unicode_is_listed(client: Client, folder: Pat
     (folder / "one").rename(os.fsdecode(os.fsencode(folder) + b"/\xff\xfe"))
     (run,) = runs(client).values()
     assert run["layers"] == 3
+
+
+def test_a_run_that_cannot_be_saved_is_told_so_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file where the folder for runs should be")
+    shelf = Shelf(Places([tmp_path]), tmp_path / "store")
+    name = shelf.add(made_run(), 7.0, {"name": "one"}, {})
+    with pytest.raises(ValueError, match="my run cannot be saved: File exists"):
+        shelf.save(name, "my run")
+    assert [run["id"] for run in shelf.list()] == [name]
 
 
 def test_a_folder_that_is_a_link_to_elsewhere_is_not_listed(

@@ -36,7 +36,10 @@ def from_json(text: str) -> Results:
     ...
     ValueError: not results of `regard bench`, or of another version of it.
     """
-    content = json.loads(text)
+    try:
+        content = json.loads(text)
+    except RecursionError:
+        raise ValueError("not results of `regard bench`: nested too deeply.") from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ValueError("not results of `regard bench`, or of another version of it.")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import secrets
@@ -12,6 +13,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 __all__ = ["left_over", "replacing"]
+
+_LONGEST = 200  # bytes of a name to which others are added; file systems take 255
 
 
 @contextlib.contextmanager
@@ -80,7 +83,7 @@ def _replace(target: Path, new: Path) -> None:
 
 def _clear(target: Path) -> None:
     """Remove what interrupted writers, which live no more, have left beside the folder."""
-    left = re.compile(rf"\.{re.escape(target.name)}\.regard-[0-9a-f]+\.(tmp|trash)")
+    left = re.compile(rf"{re.escape(_beside(target, '').name)}[0-9a-f]+\.(tmp|trash)")
     for each in target.parent.iterdir():
         if left.fullmatch(each.name):
             with contextlib.suppress(OSError), _in_use(each) as ours:
@@ -114,7 +117,11 @@ def _in_use(folder: Path) -> Generator[bool]:
 
 
 def _beside(target: Path, ending: str) -> Path:
-    return target.with_name(f".{target.name}.regard-{ending}")
+    """A name that says whose it is, also where the own one leaves no room for more."""
+    name = target.name
+    if len(os.fsencode(name)) > _LONGEST:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
+    return target.with_name(f".{name}.regard-{ending}")
 
 
 def _sync(path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import io
 from pathlib import Path
 
+from regard._checkpoint.writing import as_os_error
 from regard.models.packages import require
 from regard.models.quiet import quiet
 
@@ -39,9 +40,11 @@ def convert(folder: Path, gguf: str, target: Path) -> None:
         )
         # What was read from GGUF refuses to be saved, though its weights are plain: so a new one.
         plain = type(read).from_pretrained(None, config=read.config, state_dict=read.state_dict())
-        plain.save_pretrained(target)
+        with as_os_error(target):
+            plain.save_pretrained(target)
         # The file says `smollm` for how text is cut: each digit by itself. It is lost on the way.
         tokenizer.backend_tokenizer.pre_tokenizer = Sequence(
             [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
         )
-        tokenizer.save_pretrained(target)
+        with as_os_error(target):
+            tokenizer.save_pretrained(target)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -16,6 +15,7 @@ from regard._checkpoint.folder import own_file, read_checkpoint
 from regard._checkpoint.replacing import replacing
 from regard._checkpoint.strict_json import read_object
 from regard._checkpoint.weights import read_tensors
+from regard._checkpoint.writing import write_tensors
 from regard._extras import need
 from regard.nn._reading import (
     CONFIG,
@@ -66,7 +66,7 @@ class Model(nn.Module):
         there is replaced when the new one is complete, and not before. Weights that are NaN or
         infinite are written, too; `load` takes them with `allow_not_finite`. Raises
         CheckpointError, a ValueError, if anything else is there, or if the model is not what its
-        config describes.
+        config describes; OSError if the disk is full, or may not be written to.
         """
         target = Path(folder)
         _check_target(target)
@@ -77,9 +77,7 @@ class Model(nn.Module):
         with replacing(target) as new:
             text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
             (new / CONFIG).write_text(text + "\n", encoding="utf-8")
-            library.save_file(tensors, new / WEIGHTS, {"format": "pt"})
-            # safetensors makes its file for the owner alone.
-            (new / WEIGHTS).chmod(stat.S_IMODE((new / CONFIG).stat().st_mode))
+            write_tensors(library, tensors, new / WEIGHTS, {"format": "pt"})
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, allow_not_finite: bool = False) -> Self:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import secrets
-import stat
 from pathlib import Path
 from typing import Any
 
 from regard._checkpoint.replacing import left_over, replacing
+from regard._checkpoint.writing import write_tensors
 from regard.observation import shown
 from regard.run.errors import RunError
 from regard.run.extras import need
@@ -31,7 +31,8 @@ def save(run: Run, folder: str | Path) -> None:
 
     The new folder is complete, and on the disk, before it takes the place of the old. A crash
     leaves the one or the other; between the two renames the old one has a name beside the folder,
-    where `load` finds it. What a crash left beside the folder is cleared by the next save.
+    where `load` finds it. What a crash left beside the folder is cleared by the next save. A disk
+    that is full, or may not be written to, raises OSError, and leaves the old run as it was.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -74,7 +75,7 @@ def _write(run: Run, new: Path) -> None:
     """All files of a run, each with the number that says whose they are."""
     document, tensors = pack(run)
     number = secrets.token_hex(16)
-    need("save()", "safetensors.torch").save_file(tensors, new / _TENSORS, {ID: number})
+    write_tensors(need("save()", "safetensors.torch"), tensors, new / _TENSORS, {ID: number})
     edges = stored_edges(run, LEAST, call="save()")
     need("save()", "pyarrow.parquet").write_table(
         edges.replace_schema_metadata({**(edges.schema.metadata or {}), ID.encode(): number}),
@@ -90,8 +91,6 @@ def _write(run: Run, new: Path) -> None:
             f"{len(text):,}. Save fewer sequences at a time, or without tokens."
         )
     (new / _DOCUMENT).write_text(text, encoding="utf-8")
-    # safetensors makes its file for the owner alone.
-    (new / _TENSORS).chmod(stat.S_IMODE((new / _DOCUMENT).stat().st_mode))
 
 
 # ── load ──────────────────────────────────────────────────────────────────────────────────────

@@ -148,11 +148,14 @@ class Shelf:
             raise ValueError("A name has letters, digits, spaces and .,()+-, at most 80 of them.")
         with self._lock:
             run = self.get(name)
-            self._store.mkdir(parents=True, exist_ok=True)
             folder = self._places.find(self._store / title)
-            if folder.exists():
-                raise ValueError(f"There is a run called {title} already. Name it otherwise.")
-            run.save(folder)
+            try:
+                self._store.mkdir(parents=True, exist_ok=True)
+                if folder.exists():
+                    raise ValueError(f"There is a run called {title} already. Name it otherwise.")
+                run.save(folder)
+            except OSError as error:
+                raise ValueError(f"{title} cannot be saved: {error.strerror or error}.") from error
             self._forget(name)
             self._keep(_id(folder), run)
             return _id(folder)
@@ -170,7 +173,11 @@ class Shelf:
             if others:
                 raise ValueError("There is more in its folder than the run: delete it by hand.")
             self._open.pop(name, None)
-            shutil.rmtree(self._places.find(folder))
+            try:
+                shutil.rmtree(self._places.find(folder))
+            except OSError as error:
+                reason = error.strerror or error
+                raise ValueError(f"{folder.name} cannot be deleted: {reason}.") from error
 
 
 def _id(folder: Path) -> str:
