@@ -178,3 +178,25 @@ def test_mistakes_are_told_in_words() -> None:
         sql("select 1", run)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"sql\(\): runs must have at least one"):
         sql("select 1", {})
+
+
+def test_a_value_that_arrow_has_not_is_a_text() -> None:
+    [row] = (
+        Run()
+        .sql(
+            "select 340282366920938463463374607431768211455::uhugeint as n, "
+            "timetz '10:00:00+05' as t, [timetz '10:00:00+05'] as l, 7 as seven"
+        )
+        .to_pylist()
+    )
+    assert row == {"n": f"{2**128 - 1}", "t": "10:00:00+05", "l": "['10:00:00+05']", "seven": 7}
+
+
+def test_the_order_and_the_names_of_an_answer_are_kept() -> None:
+    found = Run().sql("select 1 as a, 2 as a, range from range(10000) order by hash(range)")
+    assert found.column_names == ["a", "a", "range"]
+    again = Run().sql(
+        "select 1 as a, timetz '10:00:00+05' as a, range from range(10000) order by hash(range)"
+    )
+    assert again.column_names == ["a", "a", "range"]
+    assert again["range"].to_pylist() == found["range"].to_pylist()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,23 +28,32 @@ def check_query(query: str) -> None:
     Traceback (most recent call last):
     regard.cli.common.BadInput: --sql must be one SELECT; got 'drop table heads'. Runs are read, ...
     """
-    from regard import Run
+    from regard.run._sql import check_names
 
-    ask(Run(), query)
+    with _in_words():
+        check_names(query)
 
 
 def ask(run: Run, query: str) -> pa.Table:
-    """The answer of a run to a query. Raises BadInput in the terms of --sql.
+    """The answer of a run to a query, with values as JSON has them. Raises BadInput in the terms of
+    --sql.
 
     >>> from regard import Run
     >>> ask(Run(), "select 1 as one").to_pylist()
     [{'one': 1}]
     """
+    from regard.run._sql import ask as ask_run
+
+    with _in_words(), notes():
+        return ask_run({None: run}, query, None, stacklevel=2, as_plain=True)
+
+
+@contextlib.contextmanager
+def _in_words() -> Generator[None]:
     try:
-        with notes():
-            return run.sql(query)
-    except ImportError as error:
-        raise BadInput(plain_error(error)) from error
+        yield
+    except (ImportError, MemoryError) as error:
+        raise BadInput(plain_error(error).replace("memory=…", "LIMIT")) from error
     except ValueError as error:
         raise BadInput(_sql_error(error)) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from dataclasses import asdict
@@ -37,7 +38,7 @@ def document(
     from regard.view.links import strongest_links
 
     found = {
-        "sql": None if table is None else table.to_pylist(),
+        "sql": None if table is None else _rows(table),
         "token": None if token is None else _looks(run, token),
         "effect": None if effect is None else _changes(effect, cuts),
     }
@@ -56,6 +57,15 @@ def document(
         **{key: value for key, value in found.items() if value is not None},
     }
     return json.dumps(_finite(content), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Each row by the names of the columns; the second that is called `n` is `n_2`."""
+    names: list[str] = []
+    for name in table.column_names:
+        again = (f"{name}_{number}" for number in itertools.count(2))
+        names.append(next(each for each in itertools.chain([name], again) if each not in names))
+    return table.rename_columns(names).to_pylist()
 
 
 def _looks(run: Run, token: int) -> dict[str, Any]:

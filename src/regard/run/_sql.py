@@ -1,12 +1,16 @@
-"""SQL on runs: DuckDB, in memory, with nothing in reach but the tables of the runs."""
+"""SQL on runs: their tables, and one SELECT on them."""
 
 from __future__ import annotations
 
+import math
+import os
 import re
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from regard.observation import shown
+from regard._duckdb import Tables, answer, bind, check_query
+from regard.observation import NOT_A_NUMBER, shown
 from regard.run.edges import check, warn
 from regard.run.extras import need
 from regard.run.heads import Head
@@ -18,21 +22,20 @@ if TYPE_CHECKING:
 
     from regard.run.run import Run
 
-__all__ = ["ask", "sql"]
+__all__ = ["ask", "check_names", "sql", "tables_for"]
 
 _CALL = "sql()"
 _TABLES = ("edges", "heads", "layers", "tokens")
-# What no query needs, and some would misuse. The last one makes the others final.
-_LOCKS = (
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET temp_directory = ''",
-    "SET enable_external_access = false",
-    "SET lock_configuration = true",
-)
 
 
-def sql(query: str, runs: Mapping[str, Run], *, min_weight: float | None = None) -> pa.Table:
+def sql(
+    query: str,
+    runs: Mapping[str, Run],
+    *,
+    min_weight: float | None = None,
+    seconds: float | None = None,
+    memory: int | None = None,
+) -> pa.Table:
     """One SELECT on several runs. Their tables are those of `Run.sql`, with a column `run` that
     has the name of each, as the first.
 
@@ -48,75 +51,99 @@ def sql(query: str, runs: Mapping[str, Run], *, min_weight: float | None = None)
         )
     if not runs:
         raise ValueError(f"{_CALL}: runs must have at least one run; got none. Name one.")
-    return ask(dict(runs), query, min_weight, stacklevel=3)
+    return ask(dict(runs), query, min_weight, seconds=seconds, memory=memory, stacklevel=3)
 
 
 def ask(
     runs: Mapping[str | None, Run] | Mapping[str, Run],
     query: str,
     min_weight: float | None,
+    *,
     stacklevel: int,
+    seconds: float | None = None,
+    memory: int | None = None,
+    as_plain: bool = False,
 ) -> pa.Table:
     """The answer. A run without a name is alone, and its tables have no column `run`.
+
+    `as_plain` has every value as JSON has it.
 
     >>> from regard.run import Run
     >>> ask({None: Run()}, "select 1 + 1 as two", None, stacklevel=2).to_pylist()
     [{'two': 2}]
     """
     least = LEAST if min_weight is None else check(_CALL, min_weight, None)[0]
+    seconds, memory = _seconds(seconds), _memory(memory)
     duckdb, arrow = need(_CALL, "duckdb"), need(_CALL, "pyarrow")
-    _check_query(duckdb, query)
+    if not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"{_CALL}: query must be a text; got {shown(query)}. Write it in quotes.")
+    check_query(duckdb, query)
+    tables = tables_for(query, runs, least, stacklevel=stacklevel + 1)
+    return answer(duckdb, arrow, tables, query, seconds=seconds, memory=memory, as_plain=as_plain)
+
+
+def check_names(query: str) -> None:
+    """Raise what `ask` does for a query that no run can answer; nothing is computed.
+
+    >>> check_names("select weight from edges")
+    """
+    from regard.run.run import Run
+
+    duckdb = need(_CALL, "duckdb")
+    check_query(duckdb, query)
+    bind(duckdb, tables_for(query, {None: Run()}, stacklevel=3), query, _memory(None))
+
+
+def tables_for(
+    query: str,
+    runs: Mapping[str | None, Run] | Mapping[str, Run],
+    least: float = LEAST,
+    *,
+    stacklevel: int,
+) -> Tables:
+    """The tables that a query may mean, of all runs.
+
+    >>> from regard.run import Run
+    >>> list(tables_for("select * from Heads", {None: Run()}, stacklevel=2))
+    ['heads']
+    """
+    arrow = need(_CALL, "pyarrow")
     # A word that is not in the query names no table of it, and edges take time to make.
     asked = [name for name in _TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
-    with duckdb.connect(":memory:") as connection:
-        for name in asked or _TABLES:
-            tables = {key: _table(arrow, name, run, least) for key, run in runs.items()}
-            if name == "edges":
-                for table in tables.values():
-                    warn(table, stacklevel)
-            _register(connection, name, tables)
-        for lock in _LOCKS:
-            connection.execute(lock)
-        try:
-            return connection.sql(query).to_arrow_table()
-        except duckdb.Error as error:
-            raise ValueError(
-                f"{_CALL}: the query must be one that DuckDB can answer; {str(error).strip()}\n"
-                f"The tables are {', '.join(_TABLES)}; help(regard.run.Run.sql) has their columns."
-            ) from None
+    found: dict[str, dict[str | None, pa.Table]] = {}
+    for name in asked or _TABLES:
+        found[name] = {
+            key and readable(key): _table(arrow, name, run, least) for key, run in runs.items()
+        }
+    for table in found.get("edges", {}).values():
+        warn(table, stacklevel)
+    return found
 
 
-def _check_query(duckdb: Any, query: object) -> None:
-    """Is it one SELECT?"""
-    if not isinstance(query, str):
-        raise TypeError(f"{_CALL}: query must be a text; got {shown(query)}. Write it in quotes.")
+def _seconds(given: object) -> float | None:
+    if given is None:
+        return None
     try:
-        statements = duckdb.extract_statements(query)
-    except duckdb.Error as error:
+        seconds = math.nan if isinstance(given, bool | str) else float(given)  # pyright: ignore[reportArgumentType]
+    except NOT_A_NUMBER:
+        seconds = math.nan
+    if not 0 < seconds <= threading.TIMEOUT_MAX:
         raise ValueError(
-            f"{_CALL}: query must be SQL as DuckDB has it; {str(error).strip()}\n"
-            'run.sql("select * from heads order by entropy limit 5") is.'
-        ) from None
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise ValueError(
-            f"{_CALL}: query must be one SELECT; got {shown(query)}. Runs are read, not changed."
+            f"{_CALL}: seconds must be a number above 0, or None; got {shown(given)}. "
+            "It is how long DuckDB may take; None waits for it, until Ctrl-C."
         )
+    return seconds
 
 
-def _register(connection: Any, name: str, tables: Mapping[Any, pa.Table]) -> None:
-    """Make the tables of all runs one, without copying them."""
-    if list(tables) == [None]:
-        connection.register(name, tables[None])
-        return
-    parts: list[str] = []
-    for number, (run, table) in enumerate(tables.items()):
-        connection.register(f"_{name}_{number}", table)
-        parts.append(f"SELECT {_quoted(run)} AS run, * FROM _{name}_{number}")
-    connection.execute(f"CREATE TEMP VIEW {name} AS {' UNION ALL '.join(parts)}")
-
-
-def _quoted(text: str) -> str:
-    return "'" + readable(text).replace("\0", "").replace("'", "''") + "'"
+def _memory(given: object) -> int:
+    if given is None:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 < given < 2**63:
+        raise ValueError(
+            f"{_CALL}: memory must be a whole number of bytes, or None; got {shown(given)}. "
+            "It is what the query and its answer may take; None is half of this machine's."
+        )
+    return given
 
 
 # ── the tables ────────────────────────────────────────────────────────────────────────────────

@@ -205,7 +205,14 @@ class Run:
 
         return cut_rows(self, min_weight, top)
 
-    def sql(self, query: str, *, min_weight: float | None = None) -> pa.Table:
+    def sql(
+        self,
+        query: str,
+        *,
+        min_weight: float | None = None,
+        seconds: float | None = None,
+        memory: int | None = None,
+    ) -> pa.Table:
         """What DuckDB answers to one SELECT on the tables of this run.
 
         - `edges`: as `run.edges(min_weight)`, of 0.05 unless another is given
@@ -215,14 +222,17 @@ class Run:
           window_left, window_right
         - `tokens`: sequence, position, token, start, stop, id, of the last pass
 
-        A query sees these and nothing else: no file, no network, no variable.
+        A query sees these and nothing else: no file, no network, no variable. DuckDB may take
+        `seconds`, and then raises TimeoutError; None waits, and Ctrl-C ends it. What it works with
+        may have about `memory` bytes, and so may the answer, else it raises MemoryError; None is
+        half of this machine's.
 
         >>> Run().sql("select count(*) as heads from heads").to_pylist()
         [{'heads': 0}]
         """
         from regard.run._sql import ask
 
-        return ask({None: self}, query, min_weight, stacklevel=3)
+        return ask({None: self}, query, min_weight, seconds=seconds, memory=memory, stacklevel=3)
 
     # ── on disk ───────────────────────────────────────────────────────────────────────────────
 

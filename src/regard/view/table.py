@@ -28,8 +28,7 @@ def render_table(table: pa.Table, width: int = 80) -> list[Text]:
     1 row
     """
     names = [visible(name) for name in table.column_names]
-    rows = table.slice(0, _MOST_ROWS).to_pydict()
-    values = list(rows.values())
+    values = [column.to_pylist() for column in table.slice(0, _MOST_ROWS).columns]
     cells = [[_cell(value) for value in column] for column in values]
     right = [all(isinstance(x, int | float | None) for x in column) for column in values]
     widths = [
