@@ -102,9 +102,12 @@ class Server:
     def __init__(self, process: subprocess.Popen[str], address: str) -> None:
         self.process = process
         self.address = address
-        host, token = re.findall(r"http://([^/]+)/\?token=(\S+)", address)[0]
-        self._cookie = f"regard-{host.partition(':')[2]}={token}"
+        host, entry = re.findall(r"http://([^/]+)(/\S+)", address)[0]
         self._connection = http.client.HTTPConnection(host)
+        self._connection.request("GET", entry)
+        entered = self._connection.getresponse()
+        entered.read()
+        self._cookie = entered.headers["set-cookie"].partition(";")[0]
 
     def get(self, path: str) -> tuple[int, bytes]:
         self._connection.request("GET", path, headers={"Cookie": self._cookie})

@@ -20,10 +20,9 @@ class Client(TestClient):
         self, app: Any, *, token: str | None = TOKEN, origin: str | None = ADDRESS
     ) -> None:
         headers = {} if origin is None else {"origin": origin}
-        cookies = {} if token is None else {f"regard-{PORT}": token}
-        super().__init__(
-            app, base_url=ADDRESS, headers=headers, cookies=cookies, follow_redirects=False
-        )
+        super().__init__(app, base_url=ADDRESS, headers=headers, follow_redirects=False)
+        if token is not None:
+            self.get("/", params={"token": token})
 
     def array(self, path: str, **question: Any) -> np.ndarray[Any, Any]:
         """An array that was asked for."""

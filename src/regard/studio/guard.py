@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -37,8 +38,10 @@ class Guard:
       here (DNS rebinding) is refused.
     - The Origin, where there is one, must be the studio; whatever changes something, and every
       socket, must have one.
-    - The token is in a cookie that scripts cannot read and other sites cannot send. `/?token=…`
-      sets it, once, and leads to `/`.
+    - `/?token=…` sets a cookie that scripts cannot read and other sites cannot send, and leads to
+      `/`. A browser shows its cookies to every port of this machine, so it holds no token, but what
+      follows from the token, the port and a secret of this server: no other server knows it, and
+      the token cannot be told from it.
     - A request has at most 4 MB.
     """
 
@@ -47,6 +50,9 @@ class Guard:
         self._token = token
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
         self._cookie = f"regard-{port}"
+        self._pass = hmac.digest(
+            secrets.token_bytes(32), f"{port} {token}".encode(), "sha256"
+        ).hex()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -59,7 +65,7 @@ class Guard:
             if entering is not None:
                 await _redirect(send, entering)
                 return
-        if refused is None and not self._has_token(headers):
+        if refused is None and not self._has_pass(headers):
             refused = (
                 401,
                 "The studio needs its token: open the address that `regard studio` printed.",
@@ -92,24 +98,21 @@ class Guard:
             return 413, _TOO_LONG
         return None
 
-    def _has_token(self, headers: dict[str, str]) -> bool:
+    def _has_pass(self, headers: dict[str, str]) -> bool:
         for pair in headers.get("cookie", "").split(";"):
             name, _, value = pair.strip().partition("=")
-            if name == self._cookie and self._is_token(value):
+            if name == self._cookie and hmac.compare_digest(value.encode(), self._pass.encode()):
                 return True
         return False
-
-    def _is_token(self, value: str) -> bool:
-        return hmac.compare_digest(value.encode(), self._token.encode())
 
     def _entering(self, scope: Scope) -> str | None:
         """The cookie of a reader who comes with the token in the address."""
         if scope["path"] != "/" or scope["method"] != "GET":
             return None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
-        if len(given) != 1 or not self._is_token(given[0]):
+        if len(given) != 1 or not hmac.compare_digest(given[0].encode(), self._token.encode()):
             return None
-        return f"{self._cookie}={self._token}; HttpOnly; SameSite=Strict; Path=/"
+        return f"{self._cookie}={self._pass}; HttpOnly; SameSite=Strict; Path=/"
 
     # ── what is added ─────────────────────────────────────────────────────────────────────────
 
