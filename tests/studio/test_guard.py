@@ -79,6 +79,32 @@ def test_the_token_is_asked_for_once_and_kept_where_scripts_cannot_read_it(app: 
         assert client.get("/").status_code == 200
 
 
+def test_the_cookie_holds_no_token_and_is_good_for_this_server_and_port_alone(
+    app: Any, folder: Path, tmp_path: Path
+) -> None:
+    def cookie(app: Any, port: int) -> str:
+        with Client(app, token=None) as client:
+            headers = {"host": f"127.0.0.1:{port}", "origin": f"http://127.0.0.1:{port}"}
+            found = client.get("/", params={"token": TOKEN}, headers=headers)
+            return found.headers["set-cookie"].partition(";")[0]
+
+    def again(port: int) -> Any:
+        return make_app(
+            token=TOKEN, port=port, folders=[folder], models=[], store=tmp_path / "store"
+        )
+
+    own = cookie(app, PORT)
+    assert own == cookie(app, PORT)
+    assert TOKEN not in own
+    others = [cookie(again(PORT), PORT), cookie(again(PORT + 1), PORT + 1)]
+    values = [each.partition("=")[2] for each in others]
+    with Client(app, token=None) as client:
+        assert client.get(RUNS, headers={"cookie": own}).status_code == 200
+        for value in (*values, TOKEN, "", own.partition("=")[2][:-1]):
+            found = client.get(RUNS, headers={"cookie": f"regard-{PORT}={value}"})
+            assert found.status_code == 401
+
+
 @pytest.mark.parametrize("query", [f"token={TOKEN}x", "token=", f"token={TOKEN}&token={TOKEN}"])
 def test_a_wrong_token_in_the_address_opens_nothing(app: Any, query: str) -> None:
     with Client(app, token=None) as client:
@@ -203,7 +229,35 @@ def test_a_run_behind_a_link_out_of_the_folder_is_not_listed(tmp_path: Path, fol
         assert client.get(RUNS).json() == []
 
 
-@pytest.mark.parametrize("name", ["../out", "/out", "a/b", "..", ".hidden", "", "x" * 81, "a\0"])
+@pytest.mark.parametrize("name", ["가" * 80, "প্রাণীটি খুব ক্লান্ত", "a" * 80, "𠀀" * 63, "ไทย (1)"])
+def test_a_run_is_saved_under_a_name_in_any_script(
+    app: Any, client: Client, tmp_path: Path, name: str
+) -> None:
+    run = client.get(RUNS).json()[0]["id"]
+    saved = client.post(f"{RUNS}/{run}/save", json={"name": name})
+    assert saved.status_code == 200
+    assert [each.name for each in (tmp_path / "store").iterdir()] == [name]
+    assert client.get(f"{RUNS}/{saved.json()['id']}").status_code == 200
+    again = client.post(f"{RUNS}/{run}/save", json={"name": name})
+    assert again.status_code == 400
+    assert "already" in again.json()["error"]
+
+
+def test_a_disk_that_takes_nothing_is_told_in_words(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("no folder")
+    run = client.get(RUNS).json()[0]["id"]
+    found = client.post(f"{RUNS}/{run}/save", json={"name": "one"})
+    assert found.status_code == 507
+    assert "disk" in found.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("../out", "/out", "a/b", "..", ".hidden", "", "x" * 81, "a\0", "𠀀" * 64, "a\n"),
+        *("\u202eb", "a\u200b", "-a", " a"),
+    ],
+)
 def test_a_run_is_saved_under_a_plain_name_only(client: Client, name: str) -> None:
     run = client.get(RUNS).json()[0]["id"]
     assert client.post(f"{RUNS}/{run}/save", json={"name": name}).status_code == 400

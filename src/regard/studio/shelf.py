@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import stat
 import threading
+import unicodedata
 from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ _DOCUMENT = "run.json"
 _FILES = {_DOCUMENT, "tensors.safetensors", "edges.parquet"}
 _MOST_OPEN = 4  # runs in memory
 _MOST_DOCUMENT = 100_000_000  # bytes of a run.json that is looked into for the list
-_NAME = re.compile(r"[\w][\w .,()+-]{0,79}")
+_MOST_NAME, _MOST_NAME_BYTES = 80, 255  # letters; a disk counts bytes
 
 
 class NoSuchRun(LookupError):
@@ -44,6 +44,7 @@ class Shelf:
         self._new: dict[str, dict[str, Any]] = {}  # what is known of runs that are not saved
         self._origins: dict[str, dict[str, Any]] = {}
         self._told: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._saving: set[Path] = set()  # folders that are being written
         self._lock = threading.RLock()
 
     # ── which there are ───────────────────────────────────────────────────────────────────────
@@ -107,13 +108,14 @@ class Shelf:
                 self._open.move_to_end(name)
                 return self._open[name]
             folder = self._folders().get(name)
-            if folder is None:
-                raise NoSuchRun("This run is not here any more.")
-            from regard.run import load
+        if folder is None:
+            raise NoSuchRun("This run is not here any more.")
+        from regard.run import load
 
-            run = load(folder)
+        run = load(folder)  # which takes its time: the list of runs does not wait for it
+        with self._lock:
             self._keep(name, run)
-            return run
+        return run
 
     def add(self, run: Run, made: float, about: dict[str, Any], origin: dict[str, Any]) -> str:
         """Take in a new run, which is not saved, and what it was made from."""
@@ -144,21 +146,28 @@ class Shelf:
 
     def save(self, name: str, title: str) -> str:
         """Save a new run under a name of the reader's; its id is another then."""
-        if not _NAME.fullmatch(title):
-            raise ValueError("A name has letters, digits, spaces and .,()+-, at most 80 of them.")
+        if not _is_name(title):
+            raise ValueError(
+                f"A name has letters, digits, spaces and .,()+-, at most {_MOST_NAME} of them, and "
+                f"{_MOST_NAME_BYTES} bytes."
+            )
+        run = self.get(name)
+        folder = self._places.find(self._store / title)
         with self._lock:
-            run = self.get(name)
-            folder = self._places.find(self._store / title)
-            try:
-                self._store.mkdir(parents=True, exist_ok=True)
-                if folder.exists():
-                    raise ValueError(f"There is a run called {title} already. Name it otherwise.")
-                run.save(folder)
-            except OSError as error:
-                raise ValueError(f"{title} cannot be saved: {error.strerror or error}.") from error
+            if folder.exists() or folder in self._saving:
+                raise ValueError(f"There is a run called {title} already. Name it otherwise.")
+            self._saving.add(folder)
+        try:
+            self._store.mkdir(parents=True, exist_ok=True)
+            run.save(folder)
+        except OSError as error:
+            raise ValueError(f"{title} cannot be saved: {error.strerror or error}.") from error
+        finally:
+            self._saving.discard(folder)
+        with self._lock:
             self._forget(name)
             self._keep(_id(folder), run)
-            return _id(folder)
+        return _id(folder)
 
     def delete(self, name: str) -> None:
         """Forget a run; of a saved one its files, and the folder if nothing else is in it."""
@@ -178,6 +187,19 @@ class Shelf:
             except OSError as error:
                 reason = error.strerror or error
                 raise ValueError(f"{folder.name} cannot be deleted: {reason}.") from error
+
+
+def _is_name(title: str) -> bool:
+    """Of any script: letters, the marks on them, digits; it begins with one of these."""
+    plain = [unicodedata.category(letter)[0] in "LMN" or letter == "_" for letter in title]
+    return (
+        0 < len(title) <= _MOST_NAME
+        and len(title.encode("utf-8", "surrogatepass")) <= _MOST_NAME_BYTES
+        and plain[0]
+        and all(
+            is_plain or letter in " .,()+-" for letter, is_plain in zip(title, plain, strict=True)
+        )
+    )
 
 
 def _id(folder: Path) -> str:
