@@ -9,6 +9,8 @@ import pytest
 import torch
 
 import regard
+import regard.run.atlas
+from regard._wanted import asking
 from regard.run import Layer, Options
 from regard.run.atlas import blocks, build_levels, levels
 
@@ -49,6 +51,32 @@ def test_a_part_of_the_picture_is_that_part(
     whole = blocks(layer, 4, 3, (0, 5), (0, 7))
     found = blocks(layer, 4, 3, rows, columns)
     assert torch.equal(found, whole[:, slice(*rows), slice(*columns)])
+
+
+@pytest.mark.parametrize("height", [1, 2, 3, 1000])
+def test_a_picture_made_in_strips_is_the_same(height: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = _layer()
+    whole = blocks(layer, None, 2, (1, 10), (2, 14))
+    monkeypatch.setattr(regard.run.atlas, "_WEIGHTS", height * 4 * 45)
+    assert torch.equal(blocks(layer, None, 2, (1, 10), (2, 14)), whole)
+
+
+def test_what_takes_long_asks_whether_it_is_still_wanted() -> None:
+    q = torch.randn(1, 3, 37, 5)
+    _, seen = regard.attention(q, q, q, see=regard.See())
+    run = regard.Run({"a": Layer("a", seen, q=q, k=q)}, vectors={"a": q[0]})
+    work = {
+        "blocks": lambda: blocks(run.layer(0), 0, 0, (0, 37), (0, 37)),
+        "rollout": lambda: run.rollout(7),
+        "edges": lambda: run.edges(0.01),
+        "sql": lambda: run.sql("select * from edges"),
+        "effect": lambda: run.effect(run),
+    }
+    for name, each in work.items():
+        asked: list[str] = []
+        with asking(lambda asked=asked, name=name: asked.append(name)):
+            each()
+        assert asked, name
 
 
 @pytest.mark.parametrize(("length", "level"), [(256, 0), (257, 1), (8192, 5), (100_000, 9)])

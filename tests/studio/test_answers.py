@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,91 @@ def test_sql_is_answered_over_several_runs(client: Client, run: str, folder: Pat
     assert nothing.status_code == 404
 
 
+def test_the_first_rows_of_an_answer_are_shown_and_that_there_are_more(
+    client: Client, run: str
+) -> None:
+    def ask(query: str) -> Any:
+        return client.post("/api/sql", json={"query": query, "runs": [run]}).json()
+
+    many = ask("select range as n from range(100000) order by n desc")
+    assert many["values"][0] == list(range(99_999, 98_999, -1))
+    assert many["more"] is True
+    all_of_them = ask("select range as n from range(1000)")
+    assert (len(all_of_them["values"][0]), all_of_them["more"]) == (1000, False)
+    none = ask("select 1 as a, 2 as b where false")
+    assert none == {"columns": ["a", "b"], "values": [[], []], "more": False}
+    long = ask("select repeat('a', 1000000) as a, range from range(1000)")
+    assert long["more"] is True
+    assert 0 < len(json.dumps(long)) < 3_000_000
+    assert long["values"][0][0] == "a" * 10_000 + " …"
+
+
+def test_a_value_of_any_type_is_shown_as_it_is(client: Client, run: str) -> None:
+    values = {
+        "date '290000-01-01'": "290000-01-01",
+        "'infinity'::date": "infinity",
+        "time '24:00:00'": "24:00:00",
+        "interval '3 months 2 days'": "3 months 2 days",
+        "340282366920938463463374607431768211455::uhugeint": f"{2**128 - 1}",
+        "9007199254740993": "9007199254740993",  # which JavaScript would round
+        "9007199254740992": 9007199254740992,
+        "'nan'::float": "nan",
+        "[date '290000-01-01', null]": "[290000-01-01, NULL]",
+        "{'a': 1.5::decimal(3,1)}": "{'a': 1.5}",
+        "'101'::bit": "101",
+        "null": None,
+        "true": True,
+    }
+    query = f"select {', '.join(values)}"
+    found = client.post("/api/sql", json={"query": query, "runs": [run]})
+    assert [column[0] for column in found.json()["values"]] == list(values.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/api/explain", {"text": "a \ud800"}),
+        ("/api/check", {"text": "Q = [[1]] \udfff"}),
+        ("/api/see", {"text": "\ud83d", "model": "minilm"}),
+        ("/api/sql", {"query": "select '\ud800'", "runs": ["x"]}),
+        ("/api/runs/x/save", {"name": "\ud800"}),
+        ("/api/explain", {"text": "a b", "title\udc00": 1}),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_refused_in_words(
+    client: Client, path: str, asked: dict[str, Any]
+) -> None:
+    headers = {"content-type": "application/json"}
+    found = client.post(path, content=json.dumps(asked), headers=headers)
+    assert found.status_code == 400
+    assert "surrogate" in found.json()["error"]
+
+
+def test_the_list_of_runs_waits_for_nobody_who_saves(
+    client: Client, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    saving = regard.Run.save
+
+    def slowly(self: regard.Run, folder: Path) -> None:
+        begun.set()
+        assert go_on.wait(20)
+        saving(self, folder)
+
+    monkeypatch.setattr(regard.Run, "save", slowly)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(client.post, f"/api/runs/{run}/save", json={"name": "two"})
+        try:
+            assert begun.wait(20)
+            assert len(client.get("/api/runs").json()) == 1
+            second = client.post(f"/api/runs/{run}/save", json={"name": "two"})
+            assert second.status_code == 400  # the same name, which is being written to
+        finally:
+            go_on.set()
+        assert first.result().status_code == 200
+    assert len(client.get("/api/runs").json()) == 2
+
+
 def test_two_runs_are_compared(client: Client, run: str, folder: Path) -> None:
     made_run(seed=1).save(folder / "two")
     ids = {each["name"]: each["id"] for each in client.get("/api/runs").json()}
@@ -219,6 +306,10 @@ def test_an_edited_number_changes_every_later_step(client: Client) -> None:
         {"edited": {"X": [[1.0]], "W_Q": "x", "W_K": [[1]], "W_V": [[1]]}, "tokens": ["a"]},
         {"edited": {"X": [[1.0]], "W_Q": [[1]], "W_K": [[1]], "W_V": [[1]]}, "tokens": "a"},
         {"edited": {"X": [[1.0]], "W_Q": [[1, 2]], "W_K": [[1]], "W_V": [[1]]}, "tokens": ["a"]},
+        {
+            "edited": {"X": [[1.0]] * 600, **dict.fromkeys(("W_Q", "W_K", "W_V"), [[[1]]] * 400)},
+            "tokens": ["a"] * 600,
+        },
     ],
 )
 def test_what_cannot_be_explained_is_refused_in_words(

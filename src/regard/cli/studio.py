@@ -52,13 +52,20 @@ def studio(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Only print the address.")
     ] = False,
+    sql_seconds: Annotated[
+        float,
+        typer.Option(min=0.1, max=86_400, metavar="S", help="How long a query in SQL may take."),
+    ] = 30.0,
+    sql_memory: Annotated[
+        float, typer.Option(min=0.1, max=10_000, metavar="GB", help="How much memory it may take.")
+    ] = 2.0,
 ) -> None:
     """Look at attention in the browser: explain, see, compare, check."""
     for folder in [*(runs or []), *(model or [])]:
         if not folder.is_dir():
             raise BadInput(f"{folder} must be a folder; there is none.")
     from regard.studio.places import store
-    from regard.studio.serve import CannotListen, serve
+    from regard.studio.serve import CannotListen, leave, serve
 
     try:
         serve(
@@ -67,6 +74,8 @@ def studio(
             store=store(),
             port=port,
             browser=not no_browser,
+            sql_seconds=sql_seconds,
+            sql_memory=sql_memory,
             ready=_say,
         )
     except ImportError as error:
@@ -75,6 +84,7 @@ def studio(
         ) from error
     except CannotListen as error:
         raise BadInput(str(error)) from error
+    leave()
 
 
 def _say(address: str) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from regard._wanted import still_wanted
 from regard.run.layer import Layer
 from regard.run.levels import Levels
 
@@ -18,6 +19,7 @@ Reduce = Literal["mean", "max"]
 # The finest level that is kept: a tile of a finer one has at most 4,096 × 4,096 weights, which are
 # computed while a reader hardly waits.
 UPPER = 5
+_WEIGHTS = 2**27  # that are computed at a time: some tenths of a second
 
 
 def levels(layer: Layer, size: int = 256) -> int:
@@ -62,9 +64,14 @@ def blocks(
         return found if head is None else found[:, head]
     size = 1 << level
     _, _, n_queries, n_keys = layer.shape
-    strips = [
-        torch.cat(
-            [
+    across = _spans(*columns, size, n_keys)
+    width = sum(right - left for left, right in across)
+    height = max(_WEIGHTS // (size * max(width, 1)), 1)  # in blocks
+    strips: list[Tensor] = []
+    for first in range(*rows, height):
+        for top, bottom in _spans(first, min(first + height, rows[1]), size, n_queries):
+            still_wanted()
+            parts = [
                 layer.pooled(
                     head,
                     slice(top, bottom),
@@ -72,12 +79,9 @@ def blocks(
                     shape=(max((bottom - top) // size, 1), max((right - left) // size, 1)),
                     reduce=reduce,
                 )
-                for left, right in _spans(*columns, size, n_keys)
-            ],
-            dim=-1,
-        )
-        for top, bottom in _spans(*rows, size, n_queries)
-    ]
+                for left, right in across
+            ]
+            strips.append(torch.cat(parts, dim=-1))
     return torch.cat(strips, dim=-2)
 
 

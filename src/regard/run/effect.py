@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from regard._wanted import still_wanted
 from regard.observation import shown
 from regard.text import Token
 
@@ -146,6 +147,7 @@ def compare(a: Tensor, b: Tensor, logits: bool) -> Change:
     rows = (x.reshape(shape.numel(), width).split(max(_CELLS // max(width, 1), 1)) for x in (a, b))
     parts: list[list[Tensor]] = [[], [], [], []]
     for some, others in zip(*rows, strict=True):
+        still_wanted()
         x, y = some.detach().cpu().double(), others.detach().cpu().double()
         size, changed = x.norm(dim=-1), (x - y).norm(dim=-1)
         parts[0].append(torch.where(changed == 0, 0.0, changed / size))

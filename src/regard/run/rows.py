@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard._attention import weights
+from regard._wanted import still_wanted
 from regard.run.layer import Layer
 
 __all__ = ["weights_of_rows"]
@@ -36,6 +37,7 @@ def weights_of_rows(
         options["position"] = n_keys - n_queries
     height = max(_CELLS // max(n_keys, 1), 1)
     for start in range(0, len(rows), height):
+        still_wanted()
         some = rows[start : start + height]
         first, end = int(some[0]), int(some[-1]) + 1
         if end - first == len(some):

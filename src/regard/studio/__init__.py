@@ -5,7 +5,10 @@
 - `guard.py`: who may ask: Host, Origin, token, and how much
 - `places.py`: which files it may open
 - `shelf.py`: the runs that it has; `answers.py`: what a run is asked
+- `work.py`: questions that compute, a few at a time, each as long as somebody waits for it
 - `jobs.py`: what takes long: one thing at a time, with progress, and a way to stop it
-- `reading.py`: a text through a model; `workshop.py`: explain and check
-- `checker.py`: check, in a process of its own that ends at a limit of time
+- `process.py`: a process of its own, for what native code does not let be stopped otherwise;
+  `reading.py` and in it `reader.py`: a text through a model; `sql.py` and in it `query.py`: SQL;
+  `checker.py`: check
+- `workshop.py`: explain and check
 """

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._wanted import still_wanted
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -116,6 +118,7 @@ class Answers:
         parts: list[NDArray[np.float32]] = []
         count, step = min(8, found.shape[3]), max(1, 2**22 // max(found.shape[3], 1))
         for start in range(0, found.shape[2], step):
+            still_wanted()
             rows = slice(start, min(start + step, found.shape[2]))
             weights, keys = found.weights(head, rows)[sequence].topk(count)
             keys = keys.masked_fill(weights <= 0, -1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
+import threading
 import time
 from collections.abc import Callable
 from importlib.resources import files
@@ -13,20 +15,22 @@ from typing import Any, Literal
 
 from fastapi import FastAPI, Request, Response, WebSocket, WebSocketDisconnect
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse
 
 from regard.studio import workshop
 from regard.studio.answers import Answer, Answers
 from regard.studio.guard import Guard, TooLong
 from regard.studio.jobs import Full, Job, Jobs
 from regard.studio.places import Forbidden, Places
-from regard.studio.reading import Models, keep_levels, read
+from regard.studio.reading import Models
 from regard.studio.shelf import NoSuchRun, Shelf
+from regard.studio.sql import MEMORY, SECONDS, Queries
+from regard.studio.work import Gone, Line
 
 __all__ = ["make_app"]
 
 _MOST_TEXT = 1_000_000  # characters
-_MOST_ROWS = 1_000  # of an answer to SQL
 _SHELL = """<!doctype html>
 <html lang="en">
 <head>
@@ -44,19 +48,61 @@ _SHELL = """<!doctype html>
 
 
 def make_app(
-    *, token: str, port: int, folders: list[Path], models: list[Path], store: Path
+    *,
+    token: str,
+    port: int,
+    folders: list[Path],
+    models: list[Path],
+    store: Path,
+    sql_seconds: float = SECONDS,
+    sql_memory: float = MEMORY,
+    closing: threading.Event | None = None,
 ) -> Guard:
-    """The application behind its guard. Nothing of torch is imported before a run is opened."""
+    """The application behind its guard. Nothing of torch is imported before a run is opened.
+
+    All that is being worked on ends once `closing` is set.
+    """
+    closing = closing or threading.Event()
     places = Places([*folders, *models, store])
     shelf, jobs = Shelf(Places([*folders, store]), store), Jobs(_words)
-    app = FastAPI(title="Regard studio", openapi_url=None, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Regard studio",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+    )
     app.state.jobs = jobs
+    # Each computes with all cores. A page asks for six things at a time, and there may be many.
+    computing = Line(at_once=2, waiting=100, closing=closing)
     _add_errors(app)
     _add_pages(app)
-    _add_workshop(app)
-    _add_runs(app, shelf)
-    _add_jobs(app, shelf, jobs, Models(places, models))
+    _add_workshop(app, computing)
+    _add_runs(app, shelf, computing)
+    _add_sql(app, shelf, Queries(sql_seconds, sql_memory), Line(2, 8, closing))
+    _add_jobs(app, shelf, jobs, Models(places, models, closing))
     return Guard(app, token=token, port=port)
+
+
+class Answered(Response):
+    """JSON that every text and number fits into: half of a surrogate pair is written as an escape,
+    and null stands for what is not finite.
+    """
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        try:
+            return json.dumps(content, allow_nan=False).encode()
+        except ValueError:
+            return json.dumps(_finite(content), allow_nan=False).encode()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _words(error: BaseException) -> str | None:
@@ -79,13 +125,32 @@ def _add_errors(app: FastAPI) -> None:
         ValueError: 400,
         ImportError: 501,
         Full: 429,
+        Gone: 499,  # which nobody reads
     }
 
     def handler(status: int) -> Callable[[Request, Exception], Response]:
-        return lambda _, error: JSONResponse({"error": _plain_words(error)}, status)
+        return lambda _, error: Answered({"error": _plain_words(error)}, status)
 
     for kind, status in statuses.items():
         app.add_exception_handler(kind, handler(status))
+    app.add_exception_handler(
+        MemoryError, lambda *_: Answered({"error": "There is not enough memory for that."}, 507)
+    )
+    app.add_exception_handler(OSError, lambda _, error: Answered({"error": _disk(error)}, 507))
+
+    app.add_exception_handler(
+        RequestValidationError, lambda _, error: Answered({"error": _misfits(error)}, 400)
+    )
+
+
+def _disk(error: Exception) -> str:
+    return f"The disk does not let that be done: {getattr(error, 'strerror', None) or error}."
+
+
+def _misfits(error: Exception) -> str:
+    """Which parts of a question are not what they must be."""
+    assert isinstance(error, RequestValidationError)
+    return " ".join(f"{each['loc'][-1]}: {each['msg']}." for each in error.errors())
 
 
 # ── pages ─────────────────────────────────────────────────────────────────────────────────────
@@ -97,61 +162,73 @@ def _add_pages(app: FastAPI) -> None:
         each.name: each for room in rooms for each in room.iterdir() if each.name.endswith(".js")
     }
 
+    # They need no thread, so that no work can hold them up.
     @app.get("/")
-    def shell() -> Response:
+    async def shell() -> Response:
         return Response(_SHELL, media_type="text/html; charset=utf-8")
 
     @app.get("/web/{name}")
-    def module(name: str) -> Response:
+    async def module(name: str) -> Response:
         if name not in modules:
             return PlainTextResponse("There is no such module.", 404)
         return Response(modules[name].read_bytes(), media_type="text/javascript; charset=utf-8")
 
 
-def _add_workshop(app: FastAPI) -> None:
+def _add_workshop(app: FastAPI, computing: Line) -> None:
     @app.get("/api/examples")
-    def examples() -> list[dict[str, str]]:
-        return workshop.examples()
+    def examples() -> Response:
+        return Answered(workshop.examples())
 
     @app.post("/api/explain")
-    async def explain(request: Request) -> dict[str, Any]:
-        return await run_in_threadpool(workshop.explain, await _body(request))
+    async def explain(request: Request) -> Response:
+        return Answered(await computing.do(request, workshop.explain, await _body(request)))
 
     @app.post("/api/check")
-    async def check(request: Request) -> dict[str, Any]:
-        return await run_in_threadpool(workshop.check, await _body(request))
+    async def check(request: Request) -> Response:
+        return Answered(await run_in_threadpool(workshop.check, await _body(request)))
 
 
 # ── runs ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _add_runs(app: FastAPI, shelf: Shelf) -> None:
+def _add_runs(app: FastAPI, shelf: Shelf, computing: Line) -> None:
+    async def of(request: Request, run: str, question: str, *given: Any) -> Any:
+        """What a run is asked, one of the questions of `Answers`."""
+        return await computing.do(
+            request, lambda: getattr(Answers(shelf.get(run)), question)(*given)
+        )
+
     @app.get("/api/runs")
-    def runs() -> list[dict[str, Any]]:
-        return shelf.list()
+    def runs() -> Response:
+        return Answered(shelf.list())
 
     @app.get("/api/runs/{run}")
-    def info(run: str) -> dict[str, Any]:
-        return Answers(shelf.get(run)).info()
+    async def info(request: Request, run: str) -> Response:
+        return Answered(await of(request, run, "info"))
 
     @app.get("/api/runs/{run}/row")
-    def row(run: str, sequence: int, layer: int, query: int, head: int | None = None) -> Response:
-        return _array(Answers(shelf.get(run)).row(sequence, layer, head, query))
+    async def row(
+        request: Request, run: str, sequence: int, layer: int, query: int, head: int | None = None
+    ) -> Response:
+        return _array(await of(request, run, "row", sequence, layer, head, query))
 
     @app.get("/api/runs/{run}/column")
-    def column(run: str, sequence: int, layer: int, key: int, head: int | None = None) -> Response:
-        return _array(Answers(shelf.get(run)).column(sequence, layer, head, key))
+    async def column(
+        request: Request, run: str, sequence: int, layer: int, key: int, head: int | None = None
+    ) -> Response:
+        return _array(await of(request, run, "column", sequence, layer, head, key))
 
     @app.get("/api/runs/{run}/links")
-    def links(run: str, sequence: int, layer: int, head: int) -> Response:
-        return _array(Answers(shelf.get(run)).links(sequence, layer, head))
+    async def links(request: Request, run: str, sequence: int, layer: int, head: int) -> Response:
+        return _array(await of(request, run, "links", sequence, layer, head))
 
     @app.get("/api/runs/{run}/map")
-    def map_(run: str, sequence: int, layer: int, head: int) -> Response:
-        return _array(Answers(shelf.get(run)).map(sequence, layer, head))
+    async def map_(request: Request, run: str, sequence: int, layer: int, head: int) -> Response:
+        return _array(await of(request, run, "map", sequence, layer, head))
 
     @app.get("/api/runs/{run}/tile")
-    def tile(
+    async def tile(
+        request: Request,
         run: str,
         sequence: int,
         layer: int,
@@ -161,53 +238,44 @@ def _add_runs(app: FastAPI, shelf: Shelf) -> None:
         column: int,
         reduce: Literal["mean", "max"] = "mean",
     ) -> Response:
-        answers = Answers(shelf.get(run))
-        return _array(answers.tile(sequence, layer, head, level, row, column, reduce))
+        place = (sequence, layer, head, level, row, column, reduce)
+        return _array(await of(request, run, "tile", *place))
 
     @app.get("/api/runs/{run}/rollout")
-    def rollout(run: str, sequence: int, token: int) -> Response:
-        return _array(Answers(shelf.get(run)).rollout(sequence, token))
+    async def rollout(request: Request, run: str, sequence: int, token: int) -> Response:
+        return _array(await of(request, run, "rollout", sequence, token))
 
     @app.get("/api/runs/{run}/vectors")
-    def vectors(run: str, sequence: int, tokens: str) -> Response:
-        return _array(Answers(shelf.get(run)).vectors(sequence, _whole_numbers(tokens)))
+    async def vectors(request: Request, run: str, sequence: int, tokens: str) -> Response:
+        return _array(await of(request, run, "vectors", sequence, _whole_numbers(tokens)))
 
     @app.post("/api/runs/{run}/save")
-    async def save(run: str, request: Request) -> dict[str, str]:
-        asked = await _body(request)
-        return {"id": await run_in_threadpool(shelf.save, run, str(asked.get("name", "")))}
+    async def save(run: str, request: Request) -> Response:
+        name = (await _body(request)).get("name")
+        return Answered({"id": await computing.do(request, shelf.save, run, str(name))})
 
     @app.delete("/api/runs/{run}")
-    def delete(run: str) -> dict[str, bool]:
+    def delete(run: str) -> Response:
         shelf.delete(run)
-        return {"deleted": True}
-
-    @app.post("/api/sql")
-    async def sql(request: Request) -> dict[str, Any]:
-        asked = await _body(request)
-        return await run_in_threadpool(_ask_sql, shelf, asked)
+        return Answered({"deleted": True})
 
     @app.get("/api/effect")
-    def effect(run: str, other: str) -> dict[str, Any]:
-        return _effect(shelf, run, other)
+    async def effect(request: Request, run: str, other: str) -> Response:
+        return Answered(await computing.do(request, _effect, shelf, run, other))
 
 
-def _ask_sql(shelf: Shelf, asked: dict[str, Any]) -> dict[str, Any]:
-    from regard.run._sql import sql
-
-    query, names = asked.get("query"), asked.get("runs")
-    if not isinstance(query, str) or not isinstance(names, list) or not names:
-        raise ValueError("Choose a run, and write a SELECT.")
-    table = sql(query, {str(name): shelf.get(str(name)) for name in names})
-    shown = table.slice(0, _MOST_ROWS)
-    columns = [[_plain(value) for value in column.to_pylist()] for column in shown.columns]
-    return {"columns": table.column_names, "values": columns, "rows": table.num_rows}
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return float(value) if isinstance(value, float) and abs(value) < float("inf") else str(value)
+def _add_sql(app: FastAPI, shelf: Shelf, queries: Queries, line: Line) -> None:
+    @app.post("/api/sql")
+    async def sql(request: Request) -> Response:
+        asked = await _body(request)
+        query, names = asked.get("query"), asked.get("runs")
+        if not isinstance(query, str) or not isinstance(names, list) or not names:
+            raise ValueError("Choose a run, and write a SELECT.")
+        answer = await line.do(
+            request,
+            lambda: queries.ask(query, {str(name): shelf.get(str(name)) for name in names}),
+        )
+        return Answered(answer)
 
 
 def _effect(shelf: Shelf, run: str, other: str) -> dict[str, Any]:
@@ -217,8 +285,8 @@ def _effect(shelf: Shelf, run: str, other: str) -> dict[str, Any]:
         "blocks": [
             {
                 "name": name,
-                "relative": [_plain(float(x)) for x in change.relative[0].reshape(-1)],
-                "cosine": [_plain(float(x)) for x in change.cosine[0].reshape(-1)],
+                "relative": change.relative[0].reshape(-1).tolist(),
+                "cosine": change.cosine[0].reshape(-1).tolist(),
             }
             for name, change in changes.items()
         ]
@@ -230,43 +298,44 @@ def _effect(shelf: Shelf, run: str, other: str) -> dict[str, Any]:
 
 def _add_jobs(app: FastAPI, shelf: Shelf, jobs: Jobs, models: Models) -> None:
     @app.get("/api/models")
-    def choices() -> list[dict[str, Any]]:
-        return models.list()
+    def choices() -> Response:
+        return Answered(models.list())
 
     @app.post("/api/see")
-    async def see(request: Request) -> dict[str, str]:
+    async def see(request: Request) -> Response:
         asked = await _body(request)
         text, model = asked.get("text"), asked.get("model")
         if not isinstance(text, str) or not text.strip() or not isinstance(model, str):
             raise ValueError("Choose a model, and give it a text.")
         if len(text) > _MOST_TEXT:
             raise ValueError(f"A text may have {_MOST_TEXT:,} characters.")
-        return {"job": _read_later(jobs, shelf, models, model, text, {}).id}
+        return Answered({"job": _read_later(jobs, shelf, models, model, text, {}).id})
 
     @app.post("/api/runs/{run}/cut")
-    async def cut(run: str, request: Request) -> dict[str, str]:
+    async def cut(run: str, request: Request) -> Response:
         """The same text through the same model once more, without some heads."""
         origin = shelf.origin(run)
         heads = _heads_to_cut((await _body(request)).get("cut"))
         whole = {layer: [*origin["cut"].get(layer, [])] for layer in {*origin["cut"], *heads}}
         for layer, some in heads.items():
             whole[layer] += [head for head in some if head not in whole[layer]]
-        return {"job": _read_later(jobs, shelf, models, origin["model"], origin["text"], whole).id}
+        model, text = origin["model"], origin["text"]
+        return Answered({"job": _read_later(jobs, shelf, models, model, text, whole).id})
 
     @app.get("/api/jobs/{name}")
     def job(name: str) -> Response:
         found = jobs.get(name)
         if found is None:
-            return JSONResponse({"error": "There is no such job."}, 404)
-        return JSONResponse(found.public())
+            return Answered({"error": "There is no such job."}, 404)
+        return Answered(found.public())
 
     @app.post("/api/jobs/{name}/cancel")
     def cancel(name: str) -> Response:
         found = jobs.get(name)
         if found is None:
-            return JSONResponse({"error": "There is no such job."}, 404)
+            return Answered({"error": "There is no such job."}, 404)
         found.cancel()
-        return JSONResponse(found.public())
+        return Answered(found.public())
 
     @app.websocket("/api/jobs/{name}/progress")
     async def progress(socket: WebSocket, name: str) -> None:
@@ -294,8 +363,7 @@ def _read_later(
     """Have a text read; the result of the job is the id of the run."""
 
     def work(job: Job) -> str:
-        run, seconds = read(models.load(model, job), text, cut, job)
-        keep_levels(run, job)
+        run, seconds = models.read(model, text, cut, job)
         about = {
             "name": _title(text, cut),
             "model": Path(model).name,
@@ -336,10 +404,13 @@ async def _body(request: Request) -> dict[str, Any]:
     raw = await request.body()
     try:
         body = json.loads(raw)
+        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("A question must be Unicode: it has half of a surrogate pair.") from None
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise ValueError("A question must be a JSON object.")
+        raise ValueError("A question must be a JSON object, with finite numbers.")
     return body
 
 

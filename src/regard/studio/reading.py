@@ -1,39 +1,43 @@
-"""A text through a model, for the studio: told layer by layer, and stopped when nobody wants it."""
+"""A text through a model, for the studio: which models there are, and the process that reads."""
 
 from __future__ import annotations
 
-import inspect
+import json
+import math
+import mmap
 import threading
-import time
-import warnings
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.studio.jobs import Job
+from regard.studio.jobs import Cancelled, Job
 from regard.studio.places import Places
+from regard.studio.process import Ended, Process
 
 if TYPE_CHECKING:
-    from regard.models import Loaded
     from regard.run import Run
 
-__all__ = ["BUILT_IN", "Models", "keep_levels", "read"]
+__all__ = ["BUILT_IN", "Models"]
 
 BUILT_IN = {
     "minilm": "MiniLM: 6 layers × 12 heads, reads both ways, up to 512 tokens (83 MB)",
     "smollm2": "SmolLM2-135M: 30 layers × 9 heads, left to right, up to 8,192 tokens (93 MB)",
 }
+_GRACE = 1.0  # seconds in which a layer may be finished, so that the model need not be loaded again
 
 
 class Models:
-    """The models that may be chosen, and the last one that was loaded."""
+    """The models that may be chosen, and the process that reads with them.
 
-    def __init__(self, places: Places, folders: list[Path]) -> None:
+    The process keeps the last model. It is started for the first text, and once more after it had
+    to be ended, because a text was cancelled in the middle of a long layer.
+    """
+
+    def __init__(self, places: Places, folders: list[Path], closing: threading.Event) -> None:
         self._places = places
         self._folders = folders
-        self._loaded: tuple[str, Loaded] | None = None
-        self._lock = threading.Lock()
+        self._closing = closing
+        self._process: Process | None = None
 
     def list(self) -> list[dict[str, Any]]:
         """Each with what it is, and whether it is on this machine already."""
@@ -47,65 +51,75 @@ class Models:
             found.append({"name": str(folder), "about": f"The folder {folder}", "here": True})
         return found
 
-    def load(self, name: str, job: Job) -> Loaded:
-        """A model by name, or a folder in reach. Raises ValueError in words."""
-        from regard.models import load
-
+    def read(
+        self, name: str, text: str, cut: Mapping[int, list[int]], job: Job
+    ) -> tuple[Run, float]:
+        """The run of a text through a model by name, or in a folder in reach, and how many seconds
+        it took. Raises ValueError in words, and Cancelled.
+        """
         if name not in BUILT_IN:
             name = str(self._places.find(name))
-        with self._lock:
-            if self._loaded is None or self._loaded[0] != name:
-                self._loaded = None  # so that the old one's memory is free first
-                job.tell(f"Loading {Path(name).name}")
-                self._loaded = name, load(name, progress=False)
-            loaded = self._loaded[1]
-        if loaded.tokenizer is None:
-            raise ValueError("This model has no tokenizer.json: it cannot read a text.")
-        if "decoder_input_ids" in inspect.signature(loaded.model.forward).parameters:
-            raise ValueError("This model reads one text and writes another; a page has only one.")
-        return loaded
+        process = self._process or Process("regard.studio.reader")
+        self._process = None
+        try:
+            process.tell({"model": name, "text": text, "cut": dict(cut.items())})
+            found = self._follow(process, job)
+        except Ended as error:
+            process.end()
+            raise ValueError(
+                f"The process that read the text ended ({error}): is there enough memory?"
+            ) from None
+        except BaseException:
+            process.end()
+            raise
+        self._process = process
+        if "stopped" in found:
+            raise Cancelled
+        if "error" in found:
+            raise ValueError(found["error"])
+        run = _taken(found["run"])
+        process.tell({})
+        return run, found["seconds"]
+
+    def _follow(self, process: Process, job: Job) -> dict[str, Any]:
+        """What comes of it. Raises Cancelled, and the process is to be ended then."""
+        step, done, total = "", 0, 0
+        try:
+            while not self._closing.is_set():
+                job.tell(step, done, total)
+                found = process.hear(0.1) or {}
+                if "step" not in found:
+                    if found:
+                        return found
+                    continue
+                step, done, total = found["step"], found["done"], found["total"]
+        except Cancelled:
+            process.tell({"stop": True})
+            while (found := process.hear(_GRACE)) and "step" in found:
+                pass
+            if found is not None and "run" not in found:
+                return found
+            raise
+        raise Cancelled
 
 
-def read(loaded: Loaded, text: str, cut: Mapping[int, list[int]], job: Job) -> tuple[Run, float]:
-    """The run of a text, q and k and the tokens' vectors kept, and how many seconds it took."""
+def _taken(path: str) -> Run:
+    """A run that `reader.py` has handed over, whose tensors lie in memory that both have."""
     import torch
 
-    from regard import See, watch
-    from regard._watch.blocks import each_block
+    from regard.run.pack import unpack
 
-    def told(done: int, total: int) -> None:
-        job.tell(f"Layer {done} of {total}", done, total)
+    with open(path, "rb") as file:  # noqa: PTH123
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    end = len(memory) - 8
+    about = json.loads(memory[end - int.from_bytes(memory[end:], "little") : end])
 
-    inputs: dict[str, Any] = {**loaded.inputs(text)}
-    taken = inspect.signature(loaded.model.forward).parameters
-    if "use_cache" in taken:
-        inputs["use_cache"] = False
-    if "logits_to_keep" in taken:
-        inputs["logits_to_keep"] = 1  # all of them, of a long text, are gigabytes
-    watching = watch(
-        loaded.model,
-        See(entropy=True, top=8, map=(64, 64), distance=True),
-        keep=("q", "k", "vectors", "output"),
-        tokenizer=loaded.tokenizer,
-        text=text,
-        cut=dict(cut.items()) or None,
-    )
-    job.tell("Reading the text")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is in run.notes
-        start = time.perf_counter()
-        with watching as run, torch.no_grad(), each_block(loaded.model, told):
-            loaded.model(**inputs)
-    return run, time.perf_counter() - start
+    def tensor(name: str) -> torch.Tensor:
+        start, kind, shape = about["places"][name]
+        dtype = getattr(torch, kind)
+        if 0 in shape:
+            return torch.empty(shape, dtype=dtype)
+        count = math.prod(shape)
+        return torch.frombuffer(memory, dtype=dtype, count=count, offset=start).reshape(shape)
 
-
-def keep_levels(run: Run, job: Job) -> None:
-    """Make the pictures that the atlas of a long text begins with."""
-    from regard.run.atlas import build_levels
-
-    for n, (name, layer) in enumerate(run.layers.items()):
-        words = f"Maps of layer {n} of {len(run.layers)}"
-        job.tell(words, n, len(run.layers))
-        if layer.q is not None and layer.k is not None:
-            told = partial(job.tell, words, n, len(run.layers))
-            run.layers[name] = build_levels(layer, ("mean",), lambda _, told=told: told())
+    return unpack(about["document"], set(about["places"]), tensor, "the run")

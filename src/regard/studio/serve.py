@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import secrets
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
-__all__ = ["CannotListen", "serve"]
+__all__ = ["CannotListen", "leave", "serve"]
 
 
 class CannotListen(Exception):
@@ -25,27 +28,41 @@ def serve(
     store: Path,
     port: int = 0,
     browser: bool = True,
+    sql_seconds: float,
+    sql_memory: float,
     ready: Callable[[str], None],
 ) -> None:
     """Serve until Ctrl-C. `ready` gets the address with its token, once it can be opened.
 
-    Port 0 takes one that is free. Raises CannotListen.
+    Port 0 takes one that is free. Raises CannotListen. What is being computed then is left to
+    itself, in threads: `leave` is the way out.
     """
     import uvicorn
 
     from regard.studio.app import make_app
+    from regard.studio.process import end_all
 
     listening = _listen(port)
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(24)
-    app = make_app(token=token, port=port, folders=folders, models=models, store=store)
+    closing = threading.Event()
+    app = make_app(
+        token=token,
+        port=port,
+        folders=folders,
+        models=models,
+        store=store,
+        sql_seconds=sql_seconds,
+        sql_memory=sql_memory,
+        closing=closing,
+    )
     config = uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=1,
         ws="websockets-sansio",
     )
     address = f"http://127.0.0.1:{port}/?token={token}"
@@ -57,8 +74,25 @@ def serve(
             if browser:
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            closing.set()
+            await super().shutdown(sockets)
+            end_all()
+
     with contextlib.closing(listening), contextlib.suppress(KeyboardInterrupt):
         Server(config).run(sockets=[listening])
+
+
+def leave() -> NoReturn:
+    """End this process, after `serve`.
+
+    Python would wait for threads that compute, and abort where one of them comes back from native
+    code while it takes itself apart. All that is saved is whole: a run goes to a folder of another
+    name first, and processes of ours end when they cannot reach this one.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _listen(port: int) -> socket.socket:

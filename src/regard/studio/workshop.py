@@ -72,7 +72,12 @@ def _edited(asked: dict[str, Any], edited: Any, settings: dict[str, Any]) -> Any
     tokens = asked.get("tokens")
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise ValueError("The tokens must be texts.")
-    if sum(array.size for array in arrays.values()) + len(tokens) ** 2 > _MOST_NUMBERS:
+    heads = len(arrays["W_Q"]) if arrays["W_Q"].ndim == 3 else 1
+    # Scores, scaled and as weights, of each head; and what each makes of X.
+    made = 3 * heads * len(tokens) ** 2 + len(tokens) * sum(
+        len(x.T) * heads for x in arrays.values()
+    )
+    if sum(array.size for array in arrays.values()) + made > _MOST_NUMBERS:
         raise ValueError("These are too many numbers for a page.")
     projections = Projections(
         arrays["W_Q"], arrays["W_K"], arrays["W_V"], arrays.get("W_O"), arrays.get("given_heads")

@@ -118,8 +118,8 @@ export async function showRuns(main, state, until) {
   await draw();
 }
 
-/** @param {{ columns: string[], values: any[][], rows: number }} found @param {Map<string, string>} named */
-function result({ columns, values, rows }, named) {
+/** @param {{ columns: string[], values: any[][], more: boolean }} found @param {Map<string, string>} named */
+function result({ columns, values, more }, named) {
   const shown = values[0]?.length ?? 0;
   const cell = (/** @type {any} */ value, /** @type {string} */ column) => {
     if (column === "run") value = named.get(value) ?? value;
@@ -128,7 +128,7 @@ function result({ columns, values, rows }, named) {
     return el("td", { class: number && "number" }, text);
   };
   return el("div", {},
-    el("p", { class: "faint" }, shown < rows ? `The first ${shown} of ${rows.toLocaleString("en")} rows` : `${rows} rows`),
+    el("p", { class: "faint" }, more ? `The first ${shown.toLocaleString("en")} rows; there are more` : `${shown} rows`),
     el("div", { class: "scroll" }, el("table", { class: "fit" },
       el("thead", {}, el("tr", {}, ...columns.map((name, c) =>
         el("th", { scope: "col", class: typeof values[c][0] === "number" && "number" }, name)))),

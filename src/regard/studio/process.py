@@ -1,0 +1,113 @@
+"""A process of its own for what may take very long: told what to do, listened to, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from multiprocessing.connection import Connection
+from typing import Any, ClassVar
+
+__all__ = ["Ended", "Process", "Teller", "end_all"]
+
+Message = dict[str, Any]
+
+
+class Ended(Exception):
+    """The process is no more, though nobody ended it. Says how."""
+
+
+class Process:
+    """Runs `main` of a module of ours, which gets the number of its end of the line.
+
+    Native code cannot be stopped from another thread, and a thread in it makes Python abort at the
+    end; a process can be killed at any time. It has a session of its own, so that Ctrl-C in the
+    terminal is ours to answer, and ends by itself when the line is cut.
+    """
+
+    alive: ClassVar[set[Process]] = set()
+
+    def __init__(self, module: str) -> None:
+        ours, theirs = socket.socketpair()
+        # What can be imported here can be there; the folder it starts in adds nothing (-P).
+        program = (
+            f"import sys; sys.path[:] = {sys.path!r}; "
+            f"from {module} import main; main({theirs.fileno()})"
+        )
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", program],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._line = Connection(ours.detach())
+        Process.alive.add(self)
+
+    def tell(self, message: Message) -> None:
+        """Raises Ended."""
+        try:
+            self._line.send_bytes(json.dumps(message).encode())
+        except OSError:
+            raise self._ended() from None
+
+    def hear(self, seconds: float) -> Message | None:
+        """What it says next; None if it says nothing in that time. Raises Ended."""
+        try:
+            return json.loads(self._line.recv_bytes()) if self._line.poll(seconds) else None
+        except (EOFError, OSError):
+            raise self._ended() from None
+
+    def _ended(self) -> Ended:
+        code = self._process.wait()
+        return Ended(f"signal {-code}" if code < 0 else f"code {code}")
+
+    def end(self) -> None:
+        """Whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        self._line.close()
+        Process.alive.discard(self)
+
+
+def end_all() -> None:
+    """End every process that was started."""
+    for process in list(Process.alive):
+        process.end()
+
+
+class Teller:
+    """The line as the process itself has it. When nobody is at the other end, the process ends."""
+
+    def __init__(self, handle: int) -> None:
+        self._line = Connection(handle)
+        self._heard: queue.Queue[Message] = queue.Queue()
+        self.stop = threading.Event()  # what is being done is not wanted any more
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                message = json.loads(self._line.recv_bytes())
+                if message.get("stop"):
+                    self.stop.set()
+                else:
+                    self.stop.clear()  # which may have come too late for the one before
+                    self._heard.put(message)
+        os._exit(0)  # at once, whatever the main thread is in
+
+    def hear(self) -> Message:
+        """The next thing to do, when it comes."""
+        return self._heard.get()
+
+    def tell(self, message: Message) -> None:
+        try:
+            self._line.send_bytes(json.dumps(message).encode())
+        except OSError:
+            os._exit(0)

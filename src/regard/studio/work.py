@@ -1,0 +1,82 @@
+"""Work for a request: so much at a time, and only as long as somebody waits for it."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from starlette.requests import Request
+
+from regard._wanted import asking
+from regard.studio.jobs import Full
+
+__all__ = ["Gone", "Line"]
+
+T = TypeVar("T")
+
+
+class Gone(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class Line:
+    """A few workers and those who wait for them, apart from the threads that serve pages.
+
+    More than `waiting` requests in line are refused (Full). The work of a reader who has left ends
+    where it asks `still_wanted`.
+    """
+
+    def __init__(self, at_once: int, waiting: int, closing: threading.Event) -> None:
+        self._at_once, self._waiting = at_once, waiting
+        self._closing = closing
+        self._held = 0
+        self._limiter: anyio.CapacityLimiter | None = None  # belongs to the loop of the server
+
+    async def do(self, request: Request, work: Callable[..., T], *given: Any) -> T:
+        """The result of work(*given), in another thread. Raises Full, and Gone."""
+        if self._held >= self._at_once + self._waiting:
+            raise Full("So much is being asked already. Wait for some of it, and ask again.")
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(self._at_once)
+        stop = threading.Event()
+        found: list[Callable[[], T]] = []
+
+        def check() -> None:
+            if stop.is_set() or self._closing.is_set():
+                raise Gone
+
+        def attempt() -> None:
+            try:
+                with asking(check):
+                    check()
+                    result = work(*given)
+            except Exception as error:  # noqa: BLE001, as it is raised where it is waited for
+                found.append(functools.partial(_raise, error))
+            else:
+                found.append(lambda: result)
+
+        async def leave() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            stop.set()
+            group.cancel_scope.cancel()
+
+        self._held += 1
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(leave)
+                await anyio.to_thread.run_sync(attempt, limiter=self._limiter)
+                group.cancel_scope.cancel()
+        finally:
+            self._held -= 1
+        if not found:
+            raise Gone
+        return found[0]()
+
+
+def _raise(error: Exception) -> Any:
+    raise error
