@@ -22,8 +22,9 @@ __all__ = ["Studio", "studio"]
 class Studio:
     """Its process, and questions as its own pages ask them."""
 
-    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
+    def __init__(self, process: subprocess.Popen[str], address: str, store: Path) -> None:
         self.process = process
+        self.store = store
         found = re.fullmatch(r"http://(127\.0\.0\.1:(\d+))(/\?token=\S+)", address)
         assert found is not None
         self.host, self.port = found[1], int(found[2])
@@ -103,7 +104,7 @@ def studio(*arguments: str) -> Generator[Studio]:
                     said += line
                 process.stdout.readline()
                 process.stdout.readline()
-                server = Studio(process, found[0])
+                server = Studio(process, found[0], Path(store))
                 try:
                     yield server
                 finally:

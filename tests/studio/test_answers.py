@@ -15,6 +15,8 @@ from studio_client import PORT, TOKEN, Client
 
 import regard
 from regard.studio.app import make_app
+from regard.studio.places import Places
+from regard.studio.shelf import Shelf
 from regard.worked import example
 
 
@@ -245,6 +247,19 @@ def test_the_list_of_runs_waits_for_nobody_who_saves(
             go_on.set()
         assert first.result().status_code == 200
     assert len(client.get("/api/runs").json()) == 2
+
+
+def test_runs_that_are_not_saved_are_not_given_up_for_saved_ones(tmp_path: Path) -> None:
+    for name in "abcde":
+        made_run(layers=1).save(tmp_path / name)
+    shelf = Shelf(Places([tmp_path]), tmp_path)
+    new = shelf.add(made_run(layers=1), 0.0, {}, {})
+    for each in shelf.list():
+        assert len(shelf.get(each["id"]).layers) == 1
+    assert new in [each["id"] for each in shelf.list()]
+    newer = [shelf.add(made_run(layers=1), float(n), {}, {}) for n in range(1, 5)]
+    there = [each["id"] for each in shelf.list() if not each["saved"]]
+    assert sorted(there) == sorted(newer)  # four of them fit
 
 
 def test_two_runs_are_compared(client: Client, run: str, folder: Path) -> None:

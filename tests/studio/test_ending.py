@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from made_runs import made_run
+from made_runs import long_text, made_run
 from models.folders import save, small_llama
 from studio_process import Studio, studio
 from transformers import LlamaForCausalLM
+
+from regard.run import load
 
 COUNTING = "select count(*) as n from range(1000000000000)"
 # DuckDB looks for an interrupt between pieces of work. This is one piece, of minutes.
@@ -58,7 +60,7 @@ def test_a_job_ends_by_a_click_and_with_the_studio_by_ctrl_c(model: str) -> None
         assert time.monotonic() - start < 10
         again = server.ask("/api/see", {"text": "i love apple", "model": model})["job"]
         assert server.wait_for(again, "done", "failed")["error"] == ""
-        has_begun(server, begin_reading(server, model, 100_000))
+        has_begun(server, begin_reading(server, model, 50_000))
         children = server.children()
         assert server.end(signal.SIGINT) == (0, "")
     assert children
@@ -77,6 +79,25 @@ def test_ctrl_c_ends_the_studio_in_the_middle_of_a_query(
         time.sleep(0.5)
         assert server.end(sent) == (0 if sent == signal.SIGINT else -sent, "")
     assert not [child for child in children if Path(f"/proc/{child}").exists()]
+
+
+def test_a_run_that_is_being_saved_at_ctrl_c_is_whole_or_not_there(
+    tmp_path: Path,
+) -> None:
+    made = made_run(long_text(1009), layers=5, vectors=False, top=0)
+    made.save(tmp_path / "one")
+    with studio(str(tmp_path)) as server:
+        run = server.ask("/api/runs")[0]["id"]
+        assert server.send("GET", f"/api/runs/{run}")[0] == 200
+        for number in range(5):
+            server.begin("POST", f"/api/runs/{run}/save", {"name": f"copy {number}"})
+        while not (server.store / "copy 0").exists():
+            time.sleep(0.01)
+        assert server.end(signal.SIGINT) == (0, "")
+        saved = [each for each in server.store.iterdir() if not each.name.startswith(".")]
+        assert len(saved) > 0
+        for each in saved:
+            assert load(each).layer(4).shape == made.layer(4).shape
 
 
 def test_slow_queries_hold_up_no_page_and_end_when_nobody_waits(runs: str) -> None:

@@ -192,11 +192,15 @@ def _add_workshop(app: FastAPI, computing: Line) -> None:
 
 
 def _add_runs(app: FastAPI, shelf: Shelf, computing: Line) -> None:
-    async def of(request: Request, run: str, question: str, *given: Any) -> Any:
-        """What a run is asked, one of the questions of `Answers`."""
-        return await computing.do(
-            request, lambda: getattr(Answers(shelf.get(run)), question)(*given)
-        )
+    async def of(
+        request: Request, run: str, form: Callable[[Any], Response], question: str, *given: Any
+    ) -> Response:
+        """What a run is asked, one of the questions of `Answers`, in the form of an answer."""
+
+        def work() -> Response:
+            return form(getattr(Answers(shelf.get(run)), question)(*given))
+
+        return await computing.do(request, work)
 
     @app.get("/api/runs")
     def runs() -> Response:
@@ -204,27 +208,27 @@ def _add_runs(app: FastAPI, shelf: Shelf, computing: Line) -> None:
 
     @app.get("/api/runs/{run}")
     async def info(request: Request, run: str) -> Response:
-        return Answered(await of(request, run, "info"))
+        return await of(request, run, Answered, "info")
 
     @app.get("/api/runs/{run}/row")
     async def row(
         request: Request, run: str, sequence: int, layer: int, query: int, head: int | None = None
     ) -> Response:
-        return _array(await of(request, run, "row", sequence, layer, head, query))
+        return await of(request, run, _array, "row", sequence, layer, head, query)
 
     @app.get("/api/runs/{run}/column")
     async def column(
         request: Request, run: str, sequence: int, layer: int, key: int, head: int | None = None
     ) -> Response:
-        return _array(await of(request, run, "column", sequence, layer, head, key))
+        return await of(request, run, _array, "column", sequence, layer, head, key)
 
     @app.get("/api/runs/{run}/links")
     async def links(request: Request, run: str, sequence: int, layer: int, head: int) -> Response:
-        return _array(await of(request, run, "links", sequence, layer, head))
+        return await of(request, run, _array, "links", sequence, layer, head)
 
     @app.get("/api/runs/{run}/map")
     async def map_(request: Request, run: str, sequence: int, layer: int, head: int) -> Response:
-        return _array(await of(request, run, "map", sequence, layer, head))
+        return await of(request, run, _array, "map", sequence, layer, head)
 
     @app.get("/api/runs/{run}/tile")
     async def tile(
@@ -239,15 +243,15 @@ def _add_runs(app: FastAPI, shelf: Shelf, computing: Line) -> None:
         reduce: Literal["mean", "max"] = "mean",
     ) -> Response:
         place = (sequence, layer, head, level, row, column, reduce)
-        return _array(await of(request, run, "tile", *place))
+        return await of(request, run, _array, "tile", *place)
 
     @app.get("/api/runs/{run}/rollout")
     async def rollout(request: Request, run: str, sequence: int, token: int) -> Response:
-        return _array(await of(request, run, "rollout", sequence, token))
+        return await of(request, run, _array, "rollout", sequence, token)
 
     @app.get("/api/runs/{run}/vectors")
     async def vectors(request: Request, run: str, sequence: int, tokens: str) -> Response:
-        return _array(await of(request, run, "vectors", sequence, _whole_numbers(tokens)))
+        return await of(request, run, _array, "vectors", sequence, _whole_numbers(tokens))
 
     @app.post("/api/runs/{run}/save")
     async def save(run: str, request: Request) -> Response:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import socket
 import subprocess
 import sys
@@ -69,8 +70,9 @@ class Process:
         return Ended(f"signal {-code}" if code < 0 else f"code {code}")
 
     def end(self) -> None:
-        """Whatever it does."""
-        self._process.kill()
+        """Whatever it does, and whatever it has started, such as a download."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._line.close()
         Process.alive.discard(self)
@@ -100,7 +102,7 @@ class Teller:
                 else:
                     self.stop.clear()  # which may have come too late for the one before
                     self._heard.put(message)
-        os._exit(0)  # at once, whatever the main thread is in
+        os.killpg(0, signal.SIGKILL)  # at once, whatever the main thread is in
 
     def hear(self) -> Message:
         """The next thing to do, when it comes."""
@@ -110,4 +112,4 @@ class Teller:
         try:
             self._line.send_bytes(json.dumps(message).encode())
         except OSError:
-            os._exit(0)
+            os.killpg(0, signal.SIGKILL)

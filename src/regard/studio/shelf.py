@@ -135,10 +135,11 @@ class Shelf:
         return self._origins[name]
 
     def _keep(self, name: str, run: Run) -> None:
+        """Saved runs make room first, as they can be opened again; then the oldest."""
         self._open[name] = run
         while len(self._open) > _MOST_OPEN:
-            gone, _ = self._open.popitem(last=False)
-            self._forget(gone)  # if it was not saved, there is no room for more
+            saved = (each for each in self._open if each not in self._new)
+            self._forget(next(saved, next(iter(self._open))))
 
     def _forget(self, name: str) -> None:
         for known in (self._open, self._new, self._origins):
