@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from studio_client import Client
 
+from regard._wanted import asking
 from regard.studio.checker import Checker
 
 RIGHT = "Q = [[2, 3, 4, 1]]\nK = [[1, 0, 1, 0], [0, 1, 0, 1]]\nS = [[6, 4]]\n"
@@ -40,24 +41,31 @@ def test_other_pages_are_served_while_a_long_text_is_checked(client: Client) -> 
     assert answers == [200]
 
 
-def test_a_text_that_takes_too_long_is_given_up_and_the_next_one_is_checked(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("REGARD_CHECK_SECONDS", "0.0001")
-    found = client.post("/api/check", json={"text": RIGHT})
-    assert found.status_code == 400
-    assert "takes more than 0.0001 seconds" in found.json()["error"]
-    assert "REGARD_CHECK_SECONDS" in found.json()["error"]
-    monkeypatch.delenv("REGARD_CHECK_SECONDS")
-    assert client.post("/api/check", json={"text": RIGHT}).json()["verdict"] == "right"
+def test_a_text_that_takes_too_long_is_given_up_and_the_next_one_is_checked() -> None:
+    checker = Checker(seconds=0.3)
+    try:
+        with pytest.raises(ValueError, match=r"takes more than 0\.3 seconds.*--check-seconds"):
+            checker.check("".join(f"# Example {n}\n\n{RIGHT}\n" for n in range(700)), "text")
+        checker._seconds = 60.0
+        assert checker.check(RIGHT, "text")["verdict"] == "right"
+    finally:
+        checker.close()
 
 
-def test_a_limit_that_is_none_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    for wrong in ("soon", "0", "-1", "nan", "inf"):
-        monkeypatch.setenv("REGARD_CHECK_SECONDS", wrong)
-        found = client.post("/api/check", json={"text": RIGHT})
-        assert found.status_code == 400
-        assert "must be a number of seconds" in found.json()["error"]
+def test_a_reader_who_leaves_ends_the_work() -> None:
+    class Left(Exception):
+        pass
+
+    def leave() -> None:
+        raise Left
+
+    checker = Checker()
+    with pytest.raises(Left), asking(leave):
+        checker.check(RIGHT, "text")
+    try:
+        assert checker.check(RIGHT, "text")["verdict"] == "right"
+    finally:
+        checker.close()
 
 
 def test_half_of_a_surrogate_pair_is_refused_in_words(client: Client) -> None:
@@ -90,7 +98,7 @@ def test_the_process_ends_with_the_studio() -> None:
         "from regard.studio.checker import Checker\n"
         "checker = Checker()\n"
         f"checker.check({RIGHT!r}, 'text')\n"
-        "print(checker._process.pid, flush=True)\n"
+        "print(checker._process._process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run(

@@ -114,7 +114,7 @@ def test_a_run_that_cannot_be_saved_is_told_so_and_stays(tmp_path: Path) -> None
     (tmp_path / "store").write_text("a file where the folder for runs should be")
     shelf = Shelf(Places([tmp_path]), tmp_path / "store")
     name = shelf.add(made_run(), 7.0, {"name": "one"}, {})
-    with pytest.raises(ValueError, match="my run cannot be saved: File exists"):
+    with pytest.raises(OSError, match="File exists"):  # which the page is told in words
         shelf.save(name, "my run")
     assert [run["id"] for run in shelf.list()] == [name]
 

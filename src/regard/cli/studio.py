@@ -21,8 +21,7 @@ Examples:
 \b
 It listens on this machine alone, opens only what is in the folders named here and
 where it saves runs (REGARD_RUNS, or ~/.local/share/regard/runs), and fetches nothing
-but a built-in model, when you ask for it. A text that is checked is given up after 10
-seconds, or REGARD_CHECK_SECONDS. Ctrl-C stops it.
+but a built-in model, when you ask for it. Ctrl-C stops it.
 """
 
 
@@ -59,6 +58,10 @@ def studio(
     sql_memory: Annotated[
         float, typer.Option(min=0.1, max=10_000, metavar="GB", help="How much memory it may take.")
     ] = 2.0,
+    check_seconds: Annotated[
+        float,
+        typer.Option(min=0.1, max=86_400, metavar="S", help="How long a text may take to check."),
+    ] = 10.0,
 ) -> None:
     """Look at attention in the browser: explain, see, compare, check."""
     for folder in [*(runs or []), *(model or [])]:
@@ -76,6 +79,7 @@ def studio(
             browser=not no_browser,
             sql_seconds=sql_seconds,
             sql_memory=sql_memory,
+            check_seconds=check_seconds,
             ready=_say,
         )
     except ImportError as error:

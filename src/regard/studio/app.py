@@ -14,18 +14,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import FastAPI, Request, Response, WebSocket, WebSocketDisconnect
-from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 
-from regard.studio import workshop
+from regard.studio import checker, sql, workshop
 from regard.studio.answers import Answer, Answers
 from regard.studio.guard import Guard, TooLong
 from regard.studio.jobs import Full, Job, Jobs
 from regard.studio.places import Forbidden, Places
 from regard.studio.reading import Models
 from regard.studio.shelf import NoSuchRun, Shelf
-from regard.studio.sql import MEMORY, SECONDS, Queries
 from regard.studio.work import Gone, Line
 
 __all__ = ["make_app"]
@@ -54,8 +52,9 @@ def make_app(
     folders: list[Path],
     models: list[Path],
     store: Path,
-    sql_seconds: float = SECONDS,
-    sql_memory: float = MEMORY,
+    sql_seconds: float = sql.SECONDS,
+    sql_memory: float = sql.MEMORY,
+    check_seconds: float = checker.SECONDS,
     closing: threading.Event | None = None,
 ) -> Guard:
     """The application behind its guard. Nothing of torch is imported before a run is opened.
@@ -76,9 +75,9 @@ def make_app(
     computing = Line(at_once=2, waiting=100, closing=closing)
     _add_errors(app)
     _add_pages(app)
-    _add_workshop(app, computing)
+    _add_workshop(app, computing, checker.Checker(check_seconds), Line(1, 8, closing))
     _add_runs(app, shelf, computing)
-    _add_sql(app, shelf, Queries(sql_seconds, sql_memory), Line(2, 8, closing))
+    _add_sql(app, shelf, sql.Queries(sql_seconds, sql_memory), Line(2, 8, closing))
     _add_jobs(app, shelf, jobs, Models(places, models, closing))
     return Guard(app, token=token, port=port)
 
@@ -174,7 +173,7 @@ def _add_pages(app: FastAPI) -> None:
         return Response(modules[name].read_bytes(), media_type="text/javascript; charset=utf-8")
 
 
-def _add_workshop(app: FastAPI, computing: Line) -> None:
+def _add_workshop(app: FastAPI, computing: Line, texts: checker.Checker, checking: Line) -> None:
     @app.get("/api/examples")
     def examples() -> Response:
         return Answered(workshop.examples())
@@ -185,7 +184,8 @@ def _add_workshop(app: FastAPI, computing: Line) -> None:
 
     @app.post("/api/check")
     async def check(request: Request) -> Response:
-        return Answered(await run_in_threadpool(workshop.check, await _body(request)))
+        asked = await _body(request)
+        return Answered(await checking.do(request, workshop.check, texts, asked))
 
 
 # ── runs ──────────────────────────────────────────────────────────────────────────────────────
@@ -268,9 +268,9 @@ def _add_runs(app: FastAPI, shelf: Shelf, computing: Line) -> None:
         return Answered(await computing.do(request, _effect, shelf, run, other))
 
 
-def _add_sql(app: FastAPI, shelf: Shelf, queries: Queries, line: Line) -> None:
+def _add_sql(app: FastAPI, shelf: Shelf, queries: sql.Queries, line: Line) -> None:
     @app.post("/api/sql")
-    async def sql(request: Request) -> Response:
+    async def ask(request: Request) -> Response:
         asked = await _body(request)
         query, names = asked.get("query"), asked.get("runs")
         if not isinstance(query, str) or not isinstance(names, list) or not names:

@@ -30,6 +30,7 @@ def serve(
     browser: bool = True,
     sql_seconds: float,
     sql_memory: float,
+    check_seconds: float,
     ready: Callable[[str], None],
 ) -> None:
     """Serve until Ctrl-C. `ready` gets the address with its token, once it can be opened.
@@ -54,6 +55,7 @@ def serve(
         store=store,
         sql_seconds=sql_seconds,
         sql_memory=sql_memory,
+        check_seconds=check_seconds,
         closing=closing,
     )
     config = uvicorn.Config(

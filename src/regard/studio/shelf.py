@@ -161,8 +161,6 @@ class Shelf:
         try:
             self._store.mkdir(parents=True, exist_ok=True)
             run.save(folder)
-        except OSError as error:
-            raise ValueError(f"{title} cannot be saved: {error.strerror or error}.") from error
         finally:
             self._saving.discard(folder)
         with self._lock:
@@ -183,11 +181,7 @@ class Shelf:
             if others:
                 raise ValueError("There is more in its folder than the run: delete it by hand.")
             self._open.pop(name, None)
-            try:
-                shutil.rmtree(self._places.find(folder))
-            except OSError as error:
-                reason = error.strerror or error
-                raise ValueError(f"{folder.name} cannot be deleted: {reason}.") from error
+            shutil.rmtree(self._places.find(folder))
 
 
 def _is_name(title: str) -> bool:

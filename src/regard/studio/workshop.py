@@ -11,7 +11,6 @@ from regard.studio.checker import Checker
 
 __all__ = ["check", "examples", "explain"]
 
-_CHECKER = Checker()
 _MOST_NUMBERS = 400_000  # of all steps together: more is no page to look at
 
 
@@ -116,7 +115,7 @@ def _number(asked: dict[str, Any], name: str, otherwise: int, most: int) -> int:
     return value
 
 
-def check(asked: dict[str, Any]) -> dict[str, Any]:
+def check(checker: Checker, asked: dict[str, Any]) -> dict[str, Any]:
     """What `regard check` finds in a text: its report as JSON, and the wrong places of the text.
 
     Raises ValueError, also for a text that cannot be read, or takes too long.
@@ -128,4 +127,4 @@ def check(asked: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("The name must be a short text.")
     if any("\ud800" <= character <= "\udfff" for character in text + name):
         raise ValueError("The text must be Unicode: there is half of a surrogate pair in it.")
-    return _CHECKER.check(text, name)
+    return checker.check(text, name)
