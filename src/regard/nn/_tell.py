@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 __all__ = ["Told", "is_heard", "listening", "tell"]
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may come in the middle
 # Who listens, and in which thread. Replaced, never changed: who goes through it in one thread is
 # not disturbed by another.
 _listeners: tuple[tuple[int, Callable[[nn.Module, str, Tensor], None]], ...] = ()

@@ -45,7 +45,7 @@ _SETTINGS = {
     "savefig.transparent": False,
 }
 # matplotlib's settings are shared by all threads.
-_ONE_AT_A_TIME = threading.Lock()
+_ONE_AT_A_TIME = threading.RLock()
 
 
 def kind_of_file(path: str | Path) -> str:
