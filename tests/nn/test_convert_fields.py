@@ -58,6 +58,8 @@ EVERYWHERE: dict[str, tuple[Any, str]] = {
     "per_layer_config": ({0: {"rms_norm_eps": 0.5, "layer_norm_eps": 0.5}}, REFUSED),
     "layer_types": (["full_attention", "sliding_attention"], REFUSED),
     "sliding_window": (2, REFUSED),
+    "add_cross_attention": (True, REFUSED),
+    "is_decoder": (True, HARMLESS),
     "a_field_of_next_year": (True, REFUSED),
 }
 
@@ -77,7 +79,6 @@ _BERT = EVERYWHERE | {
     "layer_norm_eps": (0.5, HONOURED),
     "classifier_dropout": (0.5, HARMLESS),
     "is_decoder": (True, REFUSED),
-    "add_cross_attention": (True, REFUSED),
     "tie_word_embeddings": (False, HARMLESS),
     "num_labels": (7, HARMLESS),
 }
@@ -115,7 +116,6 @@ FIELDS: dict[str, dict[str, tuple[Any, str]]] = {
         "scale_attn_weights": (False, REFUSED),
         "scale_attn_by_inverse_layer_idx": (True, REFUSED),
         "reorder_and_upcast_attn": (True, HARMLESS),
-        "add_cross_attention": (True, REFUSED),
         "tie_word_embeddings": (False, HONOURED),
     },
     "llama": EVERYWHERE

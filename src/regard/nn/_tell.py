@@ -37,6 +37,8 @@ def tell(module: nn.Module, name: str, tensor: Tensor) -> None:
 
 def is_heard() -> bool:
     """Does anybody listen in this thread? For what is worth computing only then."""
+    if not _listeners:
+        return False
     return any(thread == threading.get_ident() for thread, _ in _listeners)
 
 

@@ -34,6 +34,7 @@ NEVER: dict[str, tuple[Any, ...]] = {
     "use_sliding_window": (False,),
     "pruned_heads": ({},),
     "tie_encoder_decoder": (False,),
+    "add_cross_attention": (False,),
 }
 
 # What changes no number that any of these architectures computes: where a file is from, its dtype,
@@ -44,9 +45,9 @@ _HARMLESS = """
     decoder_start_token_id dtype eos_token_id finetuning_task gradient_checkpointing id2label
     init_std initializer_range label2id model_type name_or_path num_labels output_attentions
     output_hidden_states output_past pad_token_id prefix problem_type return_dict sep_token_id
-    task_specific_params tie_last_hidden_states tokenizer_class torch_dtype torchscript
-    transformers.js_config transformers_version unk_token_id unsloth_fixed unsloth_version
-    use_bfloat16 use_cache xla_device
+    task_specific_params tf_legacy_loss tie_last_hidden_states tokenizer_class torch_dtype
+    torchscript transformers.js_config transformers_version unk_token_id unsloth_fixed
+    unsloth_version use_bfloat16 use_cache xla_device
 
     assistant_confidence_threshold assistant_lookbehind bad_words_ids begin_suppress_tokens
     diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size

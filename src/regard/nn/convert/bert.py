@@ -76,7 +76,6 @@ BERT = Architecture(
     must={
         "position_embedding_type": ("absolute",),
         "is_decoder": (False,),
-        "add_cross_attention": (False,),
         "is_encoder_decoder": (False,),
         "is_causal": (False,),
     },

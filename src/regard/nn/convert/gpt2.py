@@ -54,7 +54,6 @@ GPT2 = Architecture(
     must={
         "scale_attn_weights": (True,),
         "scale_attn_by_inverse_layer_idx": (False,),
-        "add_cross_attention": (False,),
         "is_encoder_decoder": (False,),
     },
     alike=(
@@ -64,7 +63,8 @@ GPT2 = Architecture(
         ("n_layer", "num_hidden_layers"),
         ("n_positions", "max_position_embeddings"),
     ),
-    # A head that GPT2LMHeadModel has not; how the product is rounded; the length of a mask.
+    # A head that GPT2LMHeadModel has not; how the product is rounded; the length of a mask; what
+    # it always is.
     harmless=(
         "summary_activation",
         "summary_first_dropout",
@@ -73,6 +73,7 @@ GPT2 = Architecture(
         "summary_use_proj",
         "reorder_and_upcast_attn",
         "n_ctx",
+        "is_decoder",
     ),
     # Masks that older files hold.
     unused=("transformer.h.{layer}.attn.bias", "transformer.h.{layer}.attn.masked_bias"),

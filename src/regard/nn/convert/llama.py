@@ -91,7 +91,7 @@ LLAMA = Architecture(
         "rope_interleaved": (False,),
         "is_encoder_decoder": (False,),
     },
-    harmless=("max_position_embeddings", "max_sequence_length", "is_llama_config"),
+    harmless=("max_position_embeddings", "max_sequence_length", "is_llama_config", "is_decoder"),
     # Angles that older files hold.
     unused=("model.layers.{layer}.self_attn.rotary_emb.inv_freq",),
     buffers={"inv_freq": _turns, "original_inv_freq": _turns},
