@@ -58,7 +58,6 @@ _PARTS: dict[str, tuple[type[nn.Module], ...]] = {
     "w_v": (*_LINEAR, LowRankValue),
     "feed_forward": (FeedForward,),
     "positions": (Positions,),
-    "dropout": (nn.Dropout, nn.Identity),
     "layers": (EncoderLayer, DecoderLayer),
     "encoder": (Encoder,),
     "decoder": (Decoder,),
