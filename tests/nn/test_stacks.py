@@ -142,7 +142,7 @@ def test_positions_that_are_no_places_leave_the_cache_as_it_was() -> None:
         assert torch.equal(stack(X, cache=cache), stack(X))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.complex64])
 def test_lengths_that_are_no_counts_are_refused_before_any_layer_runs(dtype: torch.dtype) -> None:
     stack = encoder(Rotary())
     stack.layers[0].register_forward_pre_hook(lambda *_: pytest.fail("a layer ran"))

@@ -298,7 +298,9 @@ def check_padding(
         )
     if mask is not None and tuple(mask.shape) != shape:
         raise ValueError(f"{name}: mask must be (B, N) = {shape}; got {tuple(mask.shape)}.")
-    if lengths is not None and (lengths.is_floating_point() or lengths.dtype == torch.bool):
+    if lengths is not None and (
+        lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool
+    ):
         raise TypeError(
             f"{name}: lengths must be whole numbers; got {lengths.dtype}. Which tokens are real is "
             "said by a mask; lengths.long() makes counts of numbers."
