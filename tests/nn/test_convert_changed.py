@@ -364,6 +364,16 @@ def test_attributes_of_pytorchs_modules_are_theirs_or_refused() -> None:
             from_torch(module)
 
 
+def test_a_stack_with_fewer_layers_is_taken_and_one_with_a_layer_twice_refused() -> None:
+    module, x = encoder(norm_first=True).eval(), torch.randn(2, 5, 12)
+    del module.layers[0]
+    torch.testing.assert_close(from_torch(module)(x), module(x))
+    module = encoder()
+    module.layers[1] = module.layers[0]
+    with pytest.raises(ValueError, match=r"layers\.1\.\S+ must be a parameter of its own"):
+        from_torch(module)
+
+
 def test_attributes_of_our_modules_are_those_of_the_configuration_or_refused() -> None:
     for path, attribute, value in (
         ("layers.1.attention", "dropout", 0.5),

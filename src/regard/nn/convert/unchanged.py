@@ -28,6 +28,7 @@ _BESIDE = frozenset(
         "mask_check",
         "name_or_path",
         "num_embeddings",
+        "num_layers",
         "out_features",
         "padding_idx",
         "use_nested_tensor",
