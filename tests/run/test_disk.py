@@ -26,12 +26,13 @@ from run.making import KINDS, make, make_run
 
 def assert_equal(one: Any, other: Any, place: str = "run") -> None:
     """Equal in every part, tensors bit for bit."""
-    assert type(one) is type(other), place
-    if isinstance(one, Tensor):
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
         assert (one.dtype, one.shape) == (other.dtype, other.shape), place
         a, b = (x.contiguous().reshape(-1).view(torch.uint8) for x in (one, other))
         assert torch.equal(a, b), place
-    elif isinstance(one, dict):
+        return
+    assert type(one) is type(other), place
+    if isinstance(one, dict):
         assert list(one) == list(other), place
         for name in one:
             assert_equal(one[name], other[name], f"{place}[{name!r}]")

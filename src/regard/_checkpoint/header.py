@@ -7,16 +7,21 @@ cover the numbers exactly: in order, without overlap, without holes, to the last
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from regard._checkpoint.errors import CheckpointError, listed, plain
 from regard._checkpoint.strict_json import parse_object
 
-__all__ = ["LONGEST_HEADER", "Entry", "read_header"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["LONGEST_HEADER", "Entry", "Opened", "open_tensors", "read_header"]
 
 LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _MOST_AXES = 64  # PyTorch's limit
@@ -27,6 +32,13 @@ _BYTES = {
     **dict.fromkeys(("U16", "I16", "F16", "BF16"), 2),
     **dict.fromkeys(("U32", "I32", "F32"), 4),
     **dict.fromkeys(("U64", "I64", "F64"), 8),
+}
+
+_KINDS = {  # as torch calls them
+    **{"BOOL": "bool", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64"},
+    **{"I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"},
+    **{"F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"},
+    **{"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"},
 }
 
 
@@ -67,10 +79,95 @@ def read_header(path: str | Path) -> dict[str, Entry]:
     within the file's 7 bytes of numbers; got an end at 8. Copy the file again from where it came
     from.
     """
+    with contextlib.closing(open_tensors(path)) as opened:
+        return opened.entries
+
+
+class Opened:
+    """An open file whose header has been checked: its tensors, and what is said about them.
+
+    Its bytes are read, and never mapped: where a file that is mapped is cut short by another
+    program, looking at it ends the process.
+    """
+
+    def __init__(
+        self, path: Path, handle: int, entries: dict[str, Entry], about: dict[str, str], start: int
+    ) -> None:
+        self.path = path
+        self.entries = entries
+        self.about = about
+        self._start = start  # of the numbers
+        self._handle = handle
+        self._state = _state(handle)
+        self.close = weakref.finalize(self, os.close, handle)
+
+    def tensor(self, entry: Entry) -> Tensor:
+        """A whole tensor, in memory."""
+        import torch
+
+        found = torch.empty(entry.shape, dtype=getattr(torch, _KINDS[entry.dtype]))
+        if found.numel():
+            self.read(entry.start, found.view(-1).view(torch.uint8).numpy().data)
+        return found
+
+    def read(self, start: int, into: memoryview) -> None:
+        """Fill a buffer with what stands from `start` on, counted as in the header.
+
+        Raises CheckpointError if the file is not any more what it was when it was opened. One that
+        was replaced, or deleted, is read as it was.
+        """
+        at = self._start + start
+        done = 0
+        while done < len(into):
+            count = os.preadv(self._handle, [into[done:]], at + done)
+            if not count:
+                break
+            done += count
+        if done < len(into) or _state(self._handle) != self._state:
+            raise CheckpointError(
+                self.path, "stay as it is while it is open", "another content", "Load it again."
+            )
+
+
+def open_tensors(path: str | Path) -> Opened:
+    """Open a safetensors file, and check its header as `read_header` does.
+
+    >>> import tempfile
+    >>> header = b'{"w": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}}'
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "model.safetensors")
+    ...     _ = path.write_bytes(struct.pack("<Q", len(header)) + header + bytes([3, 5]))
+    ...     with contextlib.closing(open_tensors(path)) as opened:
+    ...         found = bytearray(2)
+    ...         opened.read(0, memoryview(found))
+    >>> list(found)
+    [3, 5]
+    """
     path = Path(path)
     try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise CheckpointError(
+            path, "be readable", str(error.strerror or error), "Check its permissions."
+        ) from error
+    try:
+        about, entries, start = _read(path, handle)
+        return Opened(path, handle, entries, about, start)
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _state(handle: int) -> tuple[int, int]:
+    now = os.fstat(handle)
+    return now.st_size, now.st_mtime_ns
+
+
+def _read(path: Path, handle: int) -> tuple[dict[str, str], dict[str, Entry], int]:
+    """What is said about the tensors of a file, the tensors, and where their numbers start."""
+    try:
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            size = os.fstat(handle).st_size
             start = file.read(8)
             length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
             if len(start) == 8 and length <= min(LONGEST_HEADER, size - 8):
@@ -93,16 +190,17 @@ def read_header(path: str | Path) -> dict[str, Entry]:
         )
     if not content.startswith(b"{"):
         raise CheckpointError(path, "have a header that starts with {", "something else", _AGAIN)
-    return _entries(parse_object(content, path, "have as its header"), path, size - 8 - length)
-
-
-def _entries(header: dict[str, Any], path: Path, room: int) -> dict[str, Entry]:
-    """The tensors of a header, whose places cover `room` bytes."""
+    header = parse_object(content, path, "have as its header")
     about = header.pop("__metadata__", None)
     if about is not None and not (
         isinstance(about, dict) and all(isinstance(value, str) for value in about.values())
     ):
         raise CheckpointError(path, "have strings as its __metadata__", "something else", _AGAIN)
+    return about or {}, _entries(header, path, size - 8 - length), 8 + length
+
+
+def _entries(header: dict[str, Any], path: Path, room: int) -> dict[str, Entry]:
+    """The tensors of a header, whose places cover `room` bytes."""
     found = {name: _entry(name, value, path, room) for name, value in header.items()}
     ordered = sorted(found.items(), key=lambda item: (item[1].start, item[1].end))
     reached = 0

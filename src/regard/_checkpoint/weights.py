@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from regard._checkpoint.errors import CheckpointError, is_from_rust, listed, plain
+from regard._checkpoint.errors import CheckpointError, listed, plain
 from regard._checkpoint.folder import Checkpoint
+from regard._checkpoint.header import open_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +21,7 @@ def read_tensors(
 ) -> dict[str, Tensor]:
     """All tensors by name; those of floating point as `dtype`, if there is one, else as they are.
 
-    They are copies: what happens to the files later does not reach them.
+    They are in memory: what happens to the files later does not reach them.
 
     >>> import tempfile, torch
     >>> from pathlib import Path
@@ -31,41 +33,21 @@ def read_tensors(
     ...     read_tensors(read_checkpoint(Path(folder)), dtype=torch.float32)
     {'w': tensor([1., 2.])}
     """
-    from safetensors import safe_open
-
     found: dict[str, Tensor] = {}
     bad: list[str] = []
     for path, entries in checkpoint.files.items():
-        try:
-            with safe_open(path, framework="pt", device="cpu") as file:
-                for name, entry in entries.items():
-                    tensor: Tensor = file.get_tensor(name)
-                    if tuple(tensor.shape) != entry.shape:
-                        raise CheckpointError(
-                            path,
-                            f"have the shape {list(entry.shape)}, as its header says",
-                            str(list(tensor.shape)),
-                            "Copy the file again from where it came from.",
-                            tensor=name,
-                        )
-                    if tensor.is_floating_point():
-                        tensor = tensor.to(dtype or tensor.dtype, copy=True)
-                        if not allow_not_finite and not _is_finite(tensor):
-                            bad.append(f"{plain(name)} in {path.name}")
-                    else:
-                        tensor = tensor.clone()
-                    found[name] = tensor
-        except CheckpointError:
-            raise
-        except BaseException as error:
-            if not is_from_rust(error):
-                raise
-            raise CheckpointError(
-                path,
-                "be a safetensors file",
-                f"one that the safetensors library refuses ({plain(error)})",
-                "Copy the file again from where it came from.",
-            ) from error
+        with contextlib.closing(open_tensors(path)) as opened:
+            if opened.entries != entries:
+                raise CheckpointError(
+                    path, "stay as it is while it is read", "another header", "Load it again."
+                )
+            for name, entry in entries.items():
+                tensor = opened.tensor(entry)
+                if tensor.is_floating_point():
+                    tensor = tensor.to(dtype or tensor.dtype)
+                    if not allow_not_finite and not _is_finite(tensor):
+                        bad.append(f"{plain(name)} in {path.name}")
+                found[name] = tensor
     if bad:
         raise CheckpointError(
             checkpoint.folder,

@@ -7,12 +7,15 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from regard._checkpoint.errors import CheckpointError
+from regard._checkpoint.header import open_tensors
 from regard._checkpoint.replacing import left_over, replacing
 from regard._checkpoint.writing import write_tensors
 from regard.observation import shown
 from regard.run.errors import RunError
 from regard.run.extras import need
 from regard.run.files import own_file, read_own
+from regard.run.on_disk import DTYPES, OnDisk
 from regard.run.pack import FORMAT, pack, unpack
 from regard.run.run import Run
 from regard.run.store import ID, LEAST, Edges, state, stored_edges
@@ -97,7 +100,7 @@ def _write(run: Run, new: Path) -> None:
 
 
 def load(folder: str | Path) -> Run:
-    """A run that was saved. Tensors are mapped from the file, and read when they are looked at.
+    """A run that was saved. Its tensors are in the file, and read when they are looked at.
 
     RunError, a ValueError, says in words what is wrong with a folder that is no run, or damaged.
     Where there is only the run before the last save, which was interrupted, a note says so.
@@ -124,21 +127,30 @@ def load(folder: str | Path) -> Run:
     document = _document(target, "load()")
     number = _number(target, document)
     _check_sizes(target, document)
-    safetensors = need("load()", "safetensors")
     file = target / _TENSORS
     try:
-        with safetensors.safe_open(file, framework="pt", device="cpu") as opened:
-            if (opened.metadata() or {}).get(ID, number) != number:
-                raise RunError(
-                    f"load(): {file} must be of the same run as {_DOCUMENT}; it is of another. "
-                    "Load it again if it was being saved, or restore the folder."
-                )
-            run = unpack(document, set(opened.keys()), opened.get_tensor, str(target / _DOCUMENT))
-    except (OSError, safetensors.SafetensorError) as error:
+        opened = open_tensors(file)
+    except CheckpointError as error:
         raise RunError(
-            f"load(): {file} must be a whole safetensors file; {error}. "
-            "Save the run again, or restore the folder."
+            f"load(): {file} must be a whole safetensors file; it must {error.expected}, and has "
+            f"{error.found}. Save the run again, or restore the folder."
         ) from None
+    if opened.about.get(ID, number) != number:
+        raise RunError(
+            f"load(): {file} must be of the same run as {_DOCUMENT}; it is of another. "
+            "Load it again if it was being saved, or restore the folder."
+        )
+    if odd := [name for name, entry in opened.entries.items() if entry.dtype not in DTYPES]:
+        raise RunError(
+            f"load(): {file} must have tensors of the types {', '.join(DTYPES)}; {shown(odd[0])} "
+            "has another. Save the run again, or restore the folder."
+        )
+    run = unpack(
+        document,
+        set(opened.entries),
+        lambda name: OnDisk.of(opened, opened.entries[name]),
+        str(target / _DOCUMENT),
+    )
     run.notes += notes
     if own_file(target / _EDGES, "load()"):
         run._edges = Edges(state(run), LEAST, file=target / _EDGES, id=number)

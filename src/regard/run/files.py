@@ -44,7 +44,9 @@ def read_own(file: Path, longest: int, call: str) -> bytes | None:
     if not own_file(file, call):
         return None
     try:
-        with file.open("rb") as opened:
+        # As it may be another file by now: a link is not followed, a pipe is not waited for.
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as opened:
             fits = os.fstat(opened.fileno()).st_size <= longest
             content = opened.read(longest + 1) if fits else b""
     except OSError as error:

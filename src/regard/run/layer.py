@@ -12,6 +12,7 @@ from regard._attention.tiles import Span
 from regard.observation import Observation, shown
 from regard.run.heads import Head, describe
 from regard.run.levels import Levels
+from regard.run.on_disk import in_memory, with_part
 from regard.run.reach import count
 from regard.text import Token
 
@@ -148,7 +149,7 @@ class Layer:
         """The exact weights of some queries on some keys: (B, H, rows, keys), or (B, rows, keys)
         of one head. Needs q and k: `regard.watch(…, keep=("q", "k"))`.
         """
-        q, k, options = self.inputs("weights()", head)
+        q, k, options = self._inputs("weights()", head, rows, keys)
         tile = weights(q, k, rows=rows, keys=keys, **options)
         return tile if head is None else tile[:, 0]
 
@@ -163,15 +164,33 @@ class Layer:
         """An exact picture of any rectangle of the weights: (B, H, *shape), or (B, *shape) of one
         head. Needs q and k, as `weights` does.
         """
-        q, k, options = self.inputs("pooled()", head)
+        q, k, options = self._inputs("pooled()", head, rows, keys)
         picture = pooled(q, k, rows=rows, keys=keys, shape=shape, reduce=reduce, **options)
         return picture if head is None else picture[:, 0]
+
+    def _inputs(
+        self, call: str, head: int | None, rows: Span, keys: Span
+    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
+        """What `inputs` gives, of a run that is in a file only as far as it is looked at here."""
+        q, k, options = self._parts(call, head, None)
+        for name in ("mask", "bias"):
+            x: Tensor | None = options[name]
+            options[name] = x if x is None or x.shape[2] == 1 else with_part(x, rows)
+        options["lse"] = with_part(options["lse"], rows)
+        options = {name: _in_memory(x) for name, x in options.items()}
+        return with_part(q, rows), with_part(k, keys), options
 
     def inputs(
         self, call: str, head: int | None = None, sequence: int | None = None
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
         """q, k, and with which options `regard.weights` makes the weights from them: of all heads
         and sequences, or of one. ValueError, in the name of `call`, if they are not there."""
+        q, k, options = self._parts(call, head, sequence)
+        return in_memory(q), in_memory(k), {name: _in_memory(x) for name, x in options.items()}
+
+    def _parts(
+        self, call: str, head: int | None, sequence: int | None
+    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
         if self.q is None or self.k is None:
             raise ValueError(
                 f"{call}: q and k of {self.name} must have been kept; they were not. "
@@ -207,3 +226,7 @@ class Layer:
                 options[name] = options[name][part]
         options["lse"] = self.lse[b, h]
         return self.q[b, h], self.k[b, shared], options
+
+
+def _in_memory(option: Any) -> Any:
+    return in_memory(option) if isinstance(option, Tensor) else option
