@@ -26,7 +26,8 @@ from run.making import KINDS, make, make_run
 
 def assert_equal(one: Any, other: Any, place: str = "run") -> None:
     """Equal in every part, tensors bit for bit."""
-    if isinstance(one, Tensor) and isinstance(other, Tensor):
+    if isinstance(one, Tensor):
+        assert isinstance(other, Tensor), place
         assert (one.dtype, one.shape) == (other.dtype, other.shape), place
         a, b = (x.contiguous().reshape(-1).view(torch.uint8) for x in (one, other))
         assert torch.equal(a, b), place
