@@ -17,7 +17,7 @@ __all__ = ["Tables", "answer", "bind", "check_query", "connect", "plain", "words
 Tables = Mapping[str, Mapping[str | None, "pa.Table"]]
 
 _CALL = "sql()"
-_GRACE = 1.0  # seconds for a query to end by itself, once it was told to
+_GRACE = 0.5  # seconds for a query to end by itself, once it was told to
 _ROWS = 100_000  # that are fetched at a time
 # What no query needs, and some would misuse. The last one makes the others final.
 _LOCKS = (

@@ -60,12 +60,19 @@ def test_the_work_of_a_reader_who_leaves_ends() -> None:
 def test_all_work_ends_when_the_studio_closes() -> None:
     async def main() -> None:
         closing, begun = threading.Event(), threading.Event()
-        task = do(Line(2, 2, closing), Reader(), until_nobody_waits, begun)
+        line, go_on = Line(2, 2, closing), threading.Event()
+        tasks = [
+            do(line, Reader(), until_nobody_waits, begun),
+            do(line, Reader(), go_on.wait, 20),  # which asks nobody
+            do(line, Reader(), pytest.fail, "it was begun"),
+        ]
         while not begun.is_set():
             await asyncio.sleep(0.01)
         closing.set()
-        with pytest.raises(Gone):
-            await task
+        for task in tasks:
+            with pytest.raises(Gone):
+                await task
+        go_on.set()
 
     asyncio.run(main())
 

@@ -42,7 +42,7 @@ class Line:
             raise Full("So much is being asked already. Wait for some of it, and ask again.")
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(self._at_once)
-        stop = threading.Event()
+        begun, stop = threading.Event(), threading.Event()
         found: list[Callable[[], T]] = []
 
         def check() -> None:
@@ -50,6 +50,7 @@ class Line:
                 raise Gone
 
         def attempt() -> None:
+            begun.set()
             try:
                 with asking(check):
                     check()
@@ -63,13 +64,22 @@ class Line:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
             stop.set()
+            if not begun.is_set():  # else it keeps its place until it has heard of it
+                group.cancel_scope.cancel()
+
+        async def close() -> None:
+            while not self._closing.is_set():
+                await anyio.sleep(0.1)
             group.cancel_scope.cancel()
 
         self._held += 1
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(leave)
-                await anyio.to_thread.run_sync(attempt, limiter=self._limiter)
+                group.start_soon(close)
+                await anyio.to_thread.run_sync(
+                    attempt, limiter=self._limiter, abandon_on_cancel=True
+                )
                 group.cancel_scope.cancel()
         finally:
             self._held -= 1
