@@ -57,6 +57,10 @@ def test_the_work_of_a_reader_who_leaves_ends() -> None:
     asyncio.run(main())
 
 
+def test_what_goes_on_without_a_reader_is_done() -> None:
+    assert asyncio.run(Line(1, 1, threading.Event()).do(None, lambda: 7)) == 7
+
+
 def test_all_work_ends_when_the_studio_closes() -> None:
     async def main() -> None:
         closing, begun = threading.Event(), threading.Event()

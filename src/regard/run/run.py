@@ -224,8 +224,8 @@ class Run:
 
         A query sees these and nothing else: no file, no network, no variable. DuckDB may take
         `seconds`, and then raises TimeoutError; None waits, and Ctrl-C ends it. What it works with
-        may have about `memory` bytes, and so may the answer, else it raises MemoryError; None is
-        half of this machine's.
+        may have `memory` bytes, and so may the answer, else it raises MemoryError; None is half of
+        this machine's. The texts and lists of the 2,048 rows that it is at are not counted.
 
         >>> Run().sql("select count(*) as heads from heads").to_pylist()
         [{'heads': 0}]

@@ -256,7 +256,7 @@ def _add_runs(app: FastAPI, shelf: Shelf, computing: Line) -> None:
     @app.post("/api/runs/{run}/save")
     async def save(run: str, request: Request) -> Response:
         name = (await _body(request)).get("name")
-        return Answered({"id": await computing.do(request, shelf.save, run, str(name))})
+        return Answered({"id": await computing.do(None, shelf.save, run, str(name))})
 
     @app.delete("/api/runs/{run}")
     def delete(run: str) -> Response:

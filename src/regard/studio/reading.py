@@ -61,9 +61,13 @@ class Models:
             name = str(self._places.find(name))
         process = self._process or Process("regard.studio.reader")
         self._process = None
+        run = None
         try:
             process.tell({"model": name, "text": text, "cut": dict(cut.items())})
             found = self._follow(process, job)
+            if "run" in found:
+                run = _taken(found["run"])
+                process.tell({})
         except Ended as error:
             process.end()
             raise ValueError(
@@ -73,12 +77,10 @@ class Models:
             process.end()
             raise
         self._process = process
-        if "stopped" in found:
-            raise Cancelled
         if "error" in found:
             raise ValueError(found["error"])
-        run = _taken(found["run"])
-        process.tell({})
+        if run is None:
+            raise Cancelled
         return run, found["seconds"]
 
     def _follow(self, process: Process, job: Job) -> dict[str, Any]:

@@ -36,8 +36,11 @@ class Line:
         self._held = 0
         self._limiter: anyio.CapacityLimiter | None = None  # belongs to the loop of the server
 
-    async def do(self, request: Request, work: Callable[..., T], *given: Any) -> T:
-        """The result of work(*given), in another thread. Raises Full, and Gone."""
+    async def do(self, request: Request | None, work: Callable[..., T], *given: Any) -> T:
+        """The result of work(*given), in another thread. Raises Full, and Gone.
+
+        Without a request, it goes on though nobody waits for it.
+        """
         if self._held >= self._at_once + self._waiting:
             raise Full("So much is being asked already. Wait for some of it, and ask again.")
         if self._limiter is None:
@@ -60,7 +63,7 @@ class Line:
             else:
                 found.append(lambda: result)
 
-        async def leave() -> None:
+        async def leave(request: Request) -> None:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
             stop.set()
@@ -75,7 +78,8 @@ class Line:
         self._held += 1
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(leave)
+                if request is not None:
+                    group.start_soon(leave, request)
                 group.start_soon(close)
                 await anyio.to_thread.run_sync(
                     attempt, limiter=self._limiter, abandon_on_cancel=True
