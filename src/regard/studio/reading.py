@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import math
 import mmap
@@ -64,6 +66,8 @@ class Models:
         run = None
         try:
             process.tell({"model": name, "text": text, "cut": dict(cut.items())})
+            # torch, which the run will need here, is imported meanwhile.
+            threading.Thread(target=_import_run, daemon=True).start()
             found = self._follow(process, job)
             if "run" in found:
                 run = _taken(found["run"])
@@ -103,6 +107,11 @@ class Models:
                 return found
             raise
         raise Cancelled
+
+
+def _import_run() -> None:
+    with contextlib.suppress(ImportError):  # which the other process says in words
+        importlib.import_module("regard.run")
 
 
 def _taken(path: str) -> Run:
