@@ -14,6 +14,7 @@ from models.folders import save, small_llama
 from studio_process import Studio, studio
 from transformers import LlamaForCausalLM
 
+from regard.cli import main
 from regard.run import load
 
 COUNTING = "select count(*) as n from range(1000000000000)"
@@ -121,6 +122,15 @@ def _answered(connection: Any) -> bool:
     import select
 
     return bool(select.select([connection.sock], [], [], 0)[0])
+
+
+@pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1", "much"])
+@pytest.mark.parametrize("option", ["--sql-seconds", "--sql-memory"])
+def test_what_is_no_limit_is_refused(
+    capsys: pytest.CaptureFixture[str], option: str, limit: str
+) -> None:
+    assert main(["studio", option, limit]) == 2
+    assert option in capsys.readouterr().err
 
 
 def test_a_query_has_so_much_time_and_memory_and_no_more(runs: str) -> None:

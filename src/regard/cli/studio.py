@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -67,6 +68,8 @@ def studio(
     for folder in [*(runs or []), *(model or [])]:
         if not folder.is_dir():
             raise BadInput(f"{folder} must be a folder; there is none.")
+    if math.isnan(sql_seconds) or math.isnan(sql_memory):
+        raise BadInput("--sql-seconds and --sql-memory must be numbers; got nan.")
     from regard.studio.places import store
     from regard.studio.serve import CannotListen, leave, serve
 
