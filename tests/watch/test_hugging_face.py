@@ -202,10 +202,55 @@ def test_an_induction_head_is_scored_by_its_tokens() -> None:
             torch.testing.assert_close(share[..., i], full[..., i, i - 3], atol=2e-5, rtol=1e-4)
 
 
-def test_an_argument_that_is_not_known_is_refused() -> None:
+def test_an_argument_that_the_attention_of_a_model_does_not_read_changes_nothing() -> None:
     model, inputs = build("llama"), given("llama")
-    with pytest.raises(ValueError, match="got strange"), regard.watch(model):
-        model(**inputs, strange=torch.ones(1))
+    expected = model(**inputs, strange=torch.ones(1)).logits
+    with regard.watch(model) as run:
+        out = model(**inputs, strange=torch.ones(1)).logits
+    assert len(run.layers) == 2
+    torch.testing.assert_close(out, expected, atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("way", ["eager", "sdpa"])
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "gemma2"])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32])
+def test_a_mask_of_four_axes_is_added_where_the_model_adds_it(
+    name: str, way: str, dtype: torch.dtype
+) -> None:
+    model, inputs = build(name, way), given(name)
+    way = model.config._attn_implementation
+    inputs["attention_mask"] = torch.ones(B, 1, N, N, dtype=torch.bool).tril().to(dtype)
+    if way == "sdpa" and dtype == torch.int64:
+        with pytest.raises(RuntimeError, match="attn_mask dtype"), regard.watch(model):
+            model(**inputs)
+        return
+    expected = main_output(model(**inputs))
+    with regard.watch(model, SEE) as run:
+        out = main_output(model(**inputs))
+    torch.testing.assert_close(out, expected, atol=2e-4, rtol=1e-4)
+    is_added = way == "eager" or dtype != torch.bool
+    for layer in run.layers.values():
+        assert bool((layer.allowed == N).all()) == is_added
+
+
+def test_a_mask_of_blocks_is_what_its_function_says() -> None:
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    def near(_b: Tensor, _h: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return (key <= query) & (query - key < 3)
+
+    mask = torch.ones(B, 1, N, N, dtype=torch.bool).tril().triu(-2)
+    inputs = given("llama")
+    expected = build("llama")(**inputs | {"attention_mask": mask}).logits
+    model = build("llama", "flex_attention")
+    blocks = create_block_mask(near, B, None, N, N, device="cpu")
+    with regard.watch(model, SEE) as run:
+        out = model(**inputs | {"attention_mask": blocks}).logits
+    torch.testing.assert_close(out, expected, atol=2e-4, rtol=1e-4)
+    assert len(run.layers) == 2
+    model.set_attn_implementation("sdpa")
+    with pytest.raises(TypeError, match="attn_mask"), regard.watch(model):
+        model(**inputs | {"attention_mask": blocks})
 
 
 def test_a_model_that_cannot_be_replaced_is_named() -> None:

@@ -16,7 +16,15 @@ from regard._watch.masks import meaning_of
 from regard.observation import See
 from regard.run import Options
 
-__all__ = ["is_same", "merged_mask", "own_call", "sdpa_call", "with_more_keys", "with_padding"]
+__all__ = [
+    "is_same",
+    "merged_mask",
+    "own_call",
+    "sdpa_call",
+    "takes_mask",
+    "with_more_keys",
+    "with_padding",
+]
 
 
 def sdpa_call(
@@ -46,6 +54,8 @@ def sdpa_call(
         return None
     if attn_mask is not None and (is_causal or not 2 <= attn_mask.dim() <= axes):
         return None
+    if attn_mask is not None and not takes_mask(query, attn_mask):
+        return None
     q, k, v = (_four_axes(x) for x in tensors)
     if k.shape[0] == v.shape[0] == 1 != q.shape[0]:
         k, v = (x.expand(q.shape[0], -1, -1, -1) for x in (k, v))
@@ -67,6 +77,13 @@ def sdpa_call(
         position=position if is_causal else None,
     )
     return _call(q, k, v, options, dropout)
+
+
+def takes_mask(query: Tensor, mask: Tensor) -> bool:
+    """Is a mask of this type one that SDPA takes?"""
+    if torch.is_autocast_enabled(query.device.type) and mask.is_floating_point():
+        return True
+    return mask.dtype in (torch.bool, torch.float32, query.dtype)
 
 
 def _are_grouped(heads: int, kv_heads: int, enable_gqa: bool) -> bool:

@@ -31,6 +31,7 @@ from regard._watch.arguments import (
     with_padding,
 )
 from regard._watch.call import Call
+from regard._watch.pattern import Pattern, made_whole
 from regard.observation import See
 
 __all__ = ["Functions", "working"]
@@ -93,18 +94,20 @@ class Functions(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
+        given: dict[str, Any] = kwargs or {}
         if func not in _CAUGHT or _work.depth or not self._is_on():
-            return func(*args, **kwargs)
+            return func(*args, **given)
+        if Pattern in types:
+            args, given = made_whole(args), made_whole(given)
         if func is _sdpa or func is scaled_dot_product_attention:
-            return self._sdpa(*args, **kwargs, function=func)
+            return self._sdpa(*args, **given, function=func)
         if func is _mha:
-            return self._mha(args, kwargs)
+            return self._mha(args, given)
         if func is attention:
-            return self._own(*args, **kwargs)
+            return self._own(*args, **given)
         if args and isinstance(args[0], Tensor) and args[0].dim() >= 2:
             self._softmax(args[0])
-        return func(*args, **kwargs)
+        return func(*args, **given)
 
     # ── scaled_dot_product_attention ──────────────────────────────────────────────────────────
 

@@ -4,146 +4,74 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from regard._watch.arguments import takes_mask
 from regard._watch.call import Call, as_autocast
 from regard._watch.masks import Meaning, meaning_of
+from regard._watch.pattern import Pattern
 from regard.run import Options
 
-__all__ = ["HuggingFace", "Pattern"]
+__all__ = ["HuggingFace"]
 
-NAME = "regard"
-
+# What transformers calls its own ways, by where they are written.
+_WAYS = {
+    "transformers.integrations.sdpa_attention": "sdpa",
+    "transformers.integrations.flex_attention": "flex",
+    "transformers.integrations.flash_attention": "flash",
+}
+# What the eager attention of a model may be made of, to be softmax(scale · q kᵀ + mask) v, with a
+# softcap, a bias or sinks. One that names anything else is left to the model.
+_EAGER = frozenset(
+    (
+        "F", "cat", "contiguous", "device", "dropout", "dtype", "expand", "float", "float32",
+        "functional", "getattr", "hasattr", "head_dim", "logsumexp", "matmul", "max",
+        "maybe_autocast", "nn", "num_key_value_groups", "repeat_kv", "reshape", "shape", "sigmoid",
+        "sinks", "size", "softmax", "tanh", "to", "torch", "training", "transpose", "type",
+        "unsqueeze", "values", "view",
+    )
+)  # fmt: skip
+_MASKS = {"sdpa_mask": "sdpa", "eager_mask": "eager"}
+_EAGER_ARGUMENTS = ("scaling", "dropout", "softcap", "position_bias", "sliding_window")
 # Arguments that have no part in what attention computes.
 _HARMLESS = frozenset(
     (
         "position_ids", "use_cache", "output_router_logits", "encoder_hidden_states",
         "encoder_attention_mask", "output_attentions", "output_hidden_states", "return_dict",
         "cache_position", "past_key_values", "past_key_value", "position_embeddings",
-        "num_items_in_batch", "logits_to_keep", "layer_idx", "deterministic",
+        "num_items_in_batch", "logits_to_keep", "layer_idx", "deterministic", "kernel_options",
     )
 )  # fmt: skip
 Attend = Callable[[nn.Module, Call], tuple[Tensor, Call] | None]
 
 
-@dataclass(frozen=True, eq=False)
-class Pattern:
-    """Which keys a query may attend to, said by position and padding instead of N × N.
-
-    A model that computes with its mask, or asks it for what is not here, gets `whole` instead.
-    """
-
-    causal: bool
-    window: tuple[int | None, int | None] | None
-    position: int  # query i stands at i + position, as key j at j
-    start: int  # the position of the first key in the text
-    keys: Tensor | None  # (B, Nk), True where there is a real token
-    queries: Tensor | None  # (B, Nq)
-    shape: tuple[int, int, int, int]  # of the mask that it stands for
-    make: Callable[[], Tensor]  # that mask, as transformers would have made it
-    mask: Tensor | None = None  # (B, 1, Nq, Nk), for a pattern that has no such name
-    dtype: torch.dtype = torch.bool
-    ndim: int = 4
-
-    def dim(self) -> int:
-        return 4
-
-    def to(self, *_: object, **__: object) -> Pattern:
-        return self
-
-    def contiguous(self, *_: object, **__: object) -> Pattern:
-        return self
-
-    def clone(self, *_: object, **__: object) -> Pattern:
-        return self
-
-    def detach(self) -> Pattern:
-        return self
-
-    @cached_property
-    def whole(self) -> Tensor:
-        """The mask that it stands for, (B, 1, Nq, Nk)."""
-        return self.make()
-
-    @property
-    def shuts_nothing(self) -> bool:
-        return not self.causal and self.window is None and self.keys is None and self.mask is None
-
-    @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        return func(*_made_whole(args), **_made_whole(kwargs or {}))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.whole, name)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.whole[index]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __add__(self, other: Any) -> Any:
-        # What shuts nothing is no mask to transformers, and adds nothing.
-        return other if self.shuts_nothing else self.whole + other
-
-    __radd__ = __add__
-
-
-def _made_whole(x: Any) -> Any:
-    """The same with masks in the place of patterns, however deep in lists they are."""
-    if isinstance(x, Pattern):
-        return x.whole
-    if isinstance(x, dict):
-        return {key: _made_whole(value) for key, value in x.items()}
-    if isinstance(x, list | tuple):
-        return type(x)(_made_whole(each) for each in x)
-    return x
-
-
-def _let_operators_through() -> None:
-    """Give patterns the operators of tensors, which Python asks the class for."""
-
-    def through(name: str) -> Callable[..., Any]:
-        def operate(self: Pattern, *args: Any) -> Any:
-            return getattr(self.whole, name)(*_made_whole(args))
-
-        return operate
-
-    both = ("sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul")
-    names = [f"__{name}__" for name in (*both, *(f"r{each}" for each in both))]
-    names += [f"__{name}__" for name in ("neg", "invert", "lt", "le", "gt", "ge", "eq", "ne")]
-    for name in (*names, "__bool__", "__abs__", "__iter__"):
-        setattr(Pattern, name, through(name))
-    Pattern.__hash__ = object.__hash__
-
-
-_let_operators_through()
-
-
 class HuggingFace:
-    """The models of transformers inside a model, set to our attention while it is entered."""
+    """The models of transformers inside a model, whose attention is ours while it is entered.
+
+    Nothing is written into the models or their configurations, which go on saying what they said:
+    the doors are changed that transformers finds attention and masks by.
+    """
 
     _lock = threading.Lock()
     _active: ClassVar[list[HuggingFace]] = []
-    # What each config said before the first of us came, and how many of us are there.
-    _before: ClassVar[dict[int, tuple[Any, Any, int]]] = {}
 
-    def __init__(self, model: nn.Module, attend: Attend) -> None:
+    def __init__(
+        self, model: nn.Module, attend: Attend, missed: Callable[[nn.Module], None]
+    ) -> None:
         from transformers import PreTrainedModel
 
         self._attend = attend
-        self._models = [m for m in model.modules() if isinstance(m, PreTrainedModel)]
-        self._configs: list[Any] = []
-        self.refused: list[str] = []  # the classes that keep an attention of their own
+        self._missed = missed
+        models = [m for m in model.modules() if isinstance(m, PreTrainedModel)]
+        self._modules = {id(module) for module in model.modules()}
+        self._configs = {id(m.config) for m in models if m._can_set_attn_implementation()}
+        # The classes that keep an attention of their own.
+        self.refused = [type(m).__name__ for m in models if not m._can_set_attn_implementation()]
 
     @staticmethod
     def is_needed(model: nn.Module) -> bool:
@@ -155,110 +83,178 @@ class HuggingFace:
         )
 
     def enter(self) -> None:
-        from transformers import AttentionInterface, AttentionMaskInterface
-
         with self._lock:
-            if not self._active:
-                AttentionInterface.register(NAME, _attention)
-                AttentionMaskInterface.register(NAME, _mask)
             self._active.append(self)
-            for model in self._models:
-                if model._can_set_attn_implementation():
-                    self._set(model.config)
-                else:
-                    self.refused.append(type(model).__name__)
-
-    def _set(self, config: Any) -> None:
-        if any(config is each for each in self._configs):
-            return
-        self._configs.append(config)
-        _, said, count = self._before.get(
-            id(config), (config, getattr(config, "_attn_implementation_internal", None), 0)
-        )
-        self._before[id(config)] = config, said, count + 1
-        config._attn_implementation_internal = NAME
-
-    @classmethod
-    def said_before(cls, config: Any) -> str | None:
-        """The implementation that a config names while nobody watches."""
-        found = cls._before.get(id(config))
-        return getattr(config, "_attn_implementation", None) if found is None else found[1]
+            _open_doors()
 
     def leave(self) -> None:
-        from transformers import AttentionInterface, AttentionMaskInterface
-
+        """Also called again: an interrupt may have come in between."""
         with self._lock:
-            for config in self._configs:
-                _, said, count = self._before.pop(id(config))
-                if count > 1:
-                    self._before[id(config)] = config, said, count - 1
-                else:
-                    config._attn_implementation_internal = said
-            self._configs.clear()
             if self in self._active:
                 self._active.remove(self)
             if not self._active:
-                AttentionInterface._global_mapping.pop(NAME, None)
-                AttentionMaskInterface._global_mapping.pop(NAME, None)
+                _close_doors()
+
+    @classmethod
+    def of(cls, module: nn.Module) -> HuggingFace | None:
+        """The one that watches this module."""
+        return next((each for each in cls._active if id(module) in each._modules), None)
+
+    @classmethod
+    def is_watched(cls, config: Any) -> bool:
+        return any(id(config) in each._configs for each in cls._active)
+
+
+# ── the doors ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _open_doors() -> None:
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import __name__ as own
+
+    if not hasattr(AttentionInterface.get_interface, "before"):
+        AttentionInterface.get_interface = _get_interface(AttentionInterface.get_interface)
+    masks = AttentionMaskInterface._global_mapping
+    for name, function in list(masks.items()):
+        if getattr(function, "__module__", "") == own:
+            masks[name] = _MaskDoor(function)
+
+
+def _close_doors() -> None:
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    door: Any = AttentionInterface.get_interface
+    AttentionInterface.get_interface = getattr(door, "before", door)
+    masks = AttentionMaskInterface._global_mapping
+    for name, function in list(masks.items()):
+        if isinstance(function, _MaskDoor):
+            masks[name] = function.before
+
+
+def _get_interface(before: Callable[..., Any]) -> Any:
+    """The method by which a module of transformers finds its attention function."""
+
+    def get_interface(self: Any, attn_implementation: str, default: Callable[..., Any]) -> Any:
+        function = before(self, attn_implementation, default)
+        way = _way(function, default)
+        return function if way is None else partial(_attention, function, way)
+
+    get_interface.before = before  # pyright: ignore[reportFunctionMemberAccess]
+    return get_interface
+
+
+@cache
+def _way(function: Callable[..., Any], default: Callable[..., Any]) -> str | None:
+    """How a function computes attention, if it is one of transformers' own."""
+    where: str = getattr(function, "__module__", None) or ""
+    if where in _WAYS:
+        return _WAYS[where]
+    code = getattr(function, "__code__", None)
+    if function is not default or not where.startswith("transformers.models.") or code is None:
+        return None
+    is_known = _EAGER.issuperset(code.co_names) and set(_names(function)[5:]) <= set(
+        _EAGER_ARGUMENTS
+    )
+    return "eager" if is_known else None
+
+
+def _names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The arguments of a function by name, those that it takes as **kwargs aside."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+class _MaskDoor:
+    """A function that transformers makes masks with."""
+
+    def __init__(self, before: Callable[..., Any]) -> None:
+        self.before = before
+
+    def __call__(self, *args: Any, **given: Any) -> Any:
+        padding = given.get("attention_mask")
+        has_axes = padding is None or (isinstance(padding, Tensor) and padding.dim() == 2)
+        if args or not has_axes or not HuggingFace.is_watched(given.get("config")):
+            return self.before(*args, **given)
+        return _mask(self.before, **given)
 
 
 # ── the functions that transformers calls ─────────────────────────────────────────────────────
 
 
 def _attention(
+    before: Callable[..., Any],
+    way: str,
     module: nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Pattern | Tensor | None,
-    scaling: float | None = None,
-    dropout: float = 0.0,
-    is_causal: bool | None = None,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-    s_aux: Tensor | None = None,
-    position_bias: Tensor | None = None,
-    **others: Any,
+    attention_mask: Any,
+    *args: Any,
+    **given: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    unknown = [
-        name
-        for name, value in others.items()
-        if name not in _HARMLESS and value is not None and value is not False
-    ]
-    if unknown:
-        raise ValueError(
-            f"watch(): attention of {type(module).__name__} must have arguments that are known; "
-            f"got {', '.join(sorted(unknown))}. Nothing is left out silently: please report it; "
-            'model.set_attn_implementation("eager") runs without being watched.'
-        )
-    meaning, start = _meaning(module, query, key, attention_mask, is_causal, sliding_window)
-    options = meaning.options
-    bias = position_bias if options.bias is None else options.bias
-    if position_bias is not None and options.bias is not None:
-        bias = options.bias + position_bias
-    if bias is not None and bias.shape[-1] != key.shape[2]:
-        bias = bias[..., : key.shape[2]]
-    sinks = None if s_aux is None else s_aux.to(query.dtype)
-    options = replace(options, scale=scaling, softcap=softcap, bias=bias, sinks=sinks)
-    query, key, value = as_autocast(query, key, value)
-    queries, keys = meaning.queries, meaning.keys
+    watch = HuggingFace.of(module)
+    given |= dict(zip(_names(before)[5:], args, strict=False))
+    q, k, v = as_autocast(query, key, value)
+    meaning = None
+    if watch is not None and _is_known(before, way, module, q, given):
+        meaning = _meaning(before, way, module, q, k, attention_mask, given)
+    if watch is None or meaning is None:
+        if watch is not None and way in ("flex", "flash"):
+            watch._missed(module)
+        return before(module, query, key, value, attention_mask, **given)
+    found, start = meaning
+    options, bias = found.options, given.get("position_bias")
+    if bias is not None:
+        bias = bias[..., : k.shape[2]]
+        bias = bias if options.bias is None else bias + options.bias
+        options = replace(options, bias=bias)
+    sinks, dropout = _sinks(before, way, module, given), given.get("dropout", 0.0)
+    options = replace(
+        options,
+        scale=given.get("scaling"),
+        softcap=given.get("softcap") if "softcap" in _names(before) else None,
+        sinks=None if sinks is None else sinks.to(q.dtype),
+    )
+    if way == "eager" and not module.training:
+        dropout = 0.0
     call = Call(
-        query, key, value, options, dropout, False, queries, keys, start, grows=meaning.grows
+        q, k, v, options, dropout, False, found.queries, found.keys, start, grows=found.grows
     )
     unused = _unused(call)
     if unused:
         call = _without_last(call, unused)
-    for active in reversed(HuggingFace._active):
-        done = active._attend(module, call)
-        if done is not None:
-            out, call = done
-            break
-    else:  # a model that nobody watches, which shares its config with one that is
-        out, _ = call.compute(None)
-    found = call.weights() if _wants_weights(others) else None
-    if found is not None and unused:
-        found = torch.nn.functional.pad(found, (0, unused))
-    return out.transpose(1, 2).contiguous(), found
+    done = watch._attend(module, call)
+    assert done is not None
+    out, call = done
+    weights = call.weights() if _wants_weights(given) else None
+    if weights is not None and unused:
+        weights = torch.nn.functional.pad(weights, (0, unused))
+    return out.transpose(1, 2).contiguous(), weights
+
+
+def _is_known(
+    before: Callable[..., Any], way: str, module: nn.Module, q: Tensor, given: dict[str, Any]
+) -> bool:
+    """Is what is computed softmax(scale · q kᵀ + mask) v, arguments and module being these?"""
+    if getattr(module, "compressor", None) is not None:
+        return False  # there are keys among the others that are no tokens
+    if way == "sdpa":
+        return given.get("softcap") is None and given.get("cache") is None
+    if way == "flex":
+        on_cpu = q.device.type == "cpu" and given.get("s_aux") is not None
+        return not given.get("dropout") and not on_cpu
+    if way == "flash":
+        known = {*_names(before), *_EAGER_ARGUMENTS, *_HARMLESS, "is_causal", "s_aux"}
+        return all(x is None or x is False for name, x in given.items() if name not in known)
+    return True
+
+
+def _sinks(
+    before: Callable[..., Any], way: str, module: nn.Module, given: dict[str, Any]
+) -> Tensor | None:
+    if way == "eager":
+        return getattr(module, "sinks", None) if "sinks" in before.__code__.co_names else None
+    return None if way == "sdpa" else given.get("s_aux")
 
 
 def _unused(call: Call) -> int:
@@ -296,43 +292,83 @@ def _without_last(call: Call, count: int) -> Call:
 
 
 def _meaning(
+    before: Callable[..., Any],
+    way: str,
     module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    mask: Pattern | Tensor | None,
-    is_causal: bool | None,
-    sliding_window: int | None,
-) -> tuple[Meaning, int]:
-    """What the mask means, and the position of the first key."""
-    n_queries, n_keys = query.shape[2], key.shape[2]
+    q: Tensor,
+    k: Tensor,
+    mask: Any,
+    given: dict[str, Any],
+) -> tuple[Meaning, int] | None:
+    """What the mask means, and the position of the first key; None where the model knows alone."""
+    shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     if isinstance(mask, Pattern):
-        if mask.mask is not None:
-            options = Options(mask=mask.mask[..., :n_keys], position=mask.position)
-            found = meaning_of(query, key, options)
+        if mask.is_written or mask.shape[2:] != shape[2:] or mask.shape[0] not in (1, shape[0]):
+            mask = mask.whole
+        elif mask.mask is None:
+            options = Options(causal=mask.causal, window=mask.window, position=mask.position)
+            if mask.keys is not None:
+                options = replace(options, mask=mask.keys[:, None, None, :])
+            return Meaning(options, mask.queries, mask.keys), mask.start
+        else:
+            found = meaning_of(q, k, Options(mask=mask.mask, position=mask.position))
             if found.queries is None and mask.queries is not None:
                 found = replace(found, queries=mask.queries)
             return found, mask.start
-        keys = mask.keys
-        if keys is not None and keys.shape[1] != n_keys:
-            keys = keys[:, :n_keys]
-        options = Options(causal=mask.causal, window=mask.window, position=mask.position)
-        if keys is not None:
-            options = replace(options, mask=keys[:, None, None, :])
-        return Meaning(options, mask.queries, keys), mask.start
-    if isinstance(mask, Tensor):
-        mask = mask[..., :n_keys]
-        options = Options(mask=mask) if mask.dtype == torch.bool else Options(bias=mask)
-        return meaning_of(query, key, options), 0
+    if mask is not None:
+        options = _mask_options(before, way, mask, q, shape)
+        return None if options is None else (meaning_of(q, k, options), 0)
     # Without a mask the module says what it is, as for PyTorch's SDPA, aligned to the first key.
-    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    if HuggingFace.said_before(getattr(module, "config", None)) == "eager" and is_causal is None:
-        causal = False  # eager attention knows masks only
-    if not causal:
+    # Eager attention knows masks only, and so does flex_attention.
+    causal, window = given.get("is_causal"), None
+    if causal is None:
+        causal = getattr(module, "is_causal", True)
+    if way in ("eager", "flex") or not causal:
         return Meaning(Options(position=0)), 0
-    if n_queries == 1:  # the last one, which may look at everything
+    if shape[2] == 1:  # the last one, which may look at everything
         return Meaning(Options(causal=True)), 0
-    window = None if sliding_window is None else (sliding_window - 1, None)
+    if way == "flash" and given.get("sliding_window") is not None:
+        window = (given["sliding_window"] - 1, None)
     return Meaning(Options(causal=True, window=window, position=0)), 0
+
+
+def _mask_options(
+    before: Callable[..., Any], way: str, mask: Any, q: Tensor, shape: tuple[int, int, int, int]
+) -> Options | None:
+    """What a mask that the caller made says to each kind of attention. None: an error, or what
+    only the model can make of it."""
+    if way == "flex" and not isinstance(mask, Tensor):
+        return Options(mask=_dense(mask, shape, q.device))
+    if not isinstance(mask, Tensor) or mask.is_complex() or not _broadcasts(mask.shape, shape):
+        return None
+    if way == "eager":  # adds it, True and False as 1 and 0
+        dtype = torch.promote_types(mask.dtype, q.dtype)
+        comes_back = not {"to", "type"}.isdisjoint(before.__code__.co_names)
+        return Options(bias=mask.to(dtype)) if dtype == q.dtype or comes_back else None
+    if way == "flex":  # adds that of the first head to all
+        is_whole = mask.dim() == 4 and (mask.shape[0], *mask.shape[2:]) == (shape[0], *shape[2:])
+        return Options(bias=mask[:, :1].to(q.dtype)) if is_whole else None
+    if not takes_mask(q, mask):
+        return None
+    return Options(mask=mask) if mask.dtype == torch.bool else Options(bias=mask)
+
+
+def _broadcasts(mask: torch.Size, shape: tuple[int, int, int, int]) -> bool:
+    sizes = (*(1 for _ in shape[len(mask) :]), *mask)
+    return len(sizes) == 4 and all(
+        size in (1, whole) for size, whole in zip(sizes, shape, strict=True)
+    )
+
+
+def _dense(mask: Any, shape: tuple[int, int, int, int], device: torch.device) -> Tensor:
+    """A BlockMask of flex_attention as (B, H, Nq, Nk): what its function says, in its blocks."""
+    from torch.nn.attention.flex_attention import create_mask
+
+    blocks = mask.to_dense().bool()
+    for axis, size in zip((2, 3), mask.BLOCK_SIZE, strict=True):
+        blocks = blocks.repeat_interleave(size, axis)
+    inside = create_mask(mask.mask_mod, *shape, device=str(device))
+    return inside & blocks[..., : shape[2], : shape[3]]
 
 
 def _wants_weights(others: dict[str, Any]) -> bool:
@@ -347,24 +383,24 @@ def _wants_weights(others: dict[str, Any]) -> bool:
 
 
 def _mask(
+    before: Callable[..., Any],
+    *,
     batch_size: int,
     q_length: int,
     kv_length: int,
     q_offset: int | Tensor = 0,
     kv_offset: int | Tensor = 0,
     mask_function: Callable[..., Any] | None = None,
-    attention_mask: Tensor | Pattern | None = None,
+    attention_mask: Tensor | None = None,
     use_vmap: bool = False,
     device: torch.device | str = "cpu",
     **others: Any,
-) -> Pattern | None:
+) -> Tensor | None:
     """What transformers asks for a mask with; what it gets is a pattern."""
-    from transformers.masking_utils import causal_mask_function
+    from transformers import masking_utils
 
-    if isinstance(attention_mask, Pattern):
-        return attention_mask  # made already, for all layers of a kind
     size = (batch_size, 1, q_length, kv_length)
-    function = causal_mask_function if mask_function is None else mask_function
+    function = masking_utils.causal_mask_function if mask_function is None else mask_function
     q_offset, kv_offset = int(q_offset), int(kv_offset)
     keys = queries = None
     if attention_mask is not None:
@@ -378,10 +414,9 @@ def _mask(
             keys = queries = None
         elif queries.shape[1] != q_length:
             queries = None
-    before = HuggingFace.said_before(others.get("config"))
     make = partial(
         _whole_mask,
-        before == "eager",
+        before,
         batch_size=batch_size,
         q_length=q_length,
         kv_length=kv_length,
@@ -393,39 +428,57 @@ def _mask(
         device=device,
         **others,
     )
-    dtype = others.get("dtype", torch.float32) if before == "eager" else torch.bool
-    position = q_offset - kv_offset
+    way = _MASKS.get(before.__name__)
+    dtype = others.get("dtype", torch.float32) if way == "eager" else torch.bool
     pattern = partial(
-        Pattern, position=position, start=kv_offset, keys=keys, shape=size, make=make, dtype=dtype
+        Pattern,
+        size,
+        dtype,
+        device,
+        make,
+        position=q_offset - kv_offset,
+        start=kv_offset,
+        keys=keys,
     )
-    shape = _recognise(function)
-    if shape is not None and not use_vmap:
-        causal, window = shape
-        if keys is None and not kv_offset and _is_left_out(before, shape, size, others):
-            return None
-        # Queries of another sequence than the keys' have a padding of their own.
-        if not causal and q_length != kv_length:
-            queries = None
-        return pattern(causal, window, queries=queries)
-    whole = make() if before != "eager" else _whole_mask(False, **make.keywords)
-    return pattern(False, None, queries=queries, mask=whole)
+    shape = None if use_vmap else _recognise(function)
+    if shape is None:
+        mask = _whole_mask(masking_utils.sdpa_mask, **make.keywords)
+        return pattern(causal=False, window=None, queries=queries, mask=mask)
+    causal, window = shape
+    is_all = keys is None or (not q_offset and _is_real_so_far(keys, q_length))
+    if is_all and not kv_offset and _is_left_out(way, shape, size, others, keys, q_offset):
+        return None
+    # Queries of another sequence than the keys' have a padding of their own.
+    if not causal and q_length != kv_length:
+        queries = None
+    return pattern(causal=causal, window=window, queries=queries)
 
 
-def _whole_mask(is_eager: bool, **given: Any) -> Tensor:
+def _is_real_so_far(keys: Tensor, count: int) -> bool:
+    """Are so many keys real, and those behind them free places of a cache?"""
+    return bool(keys[:, :count].all()) and not bool(keys[:, count:].any())
+
+
+def _whole_mask(before: Callable[..., Any], **given: Any) -> Tensor:
     """The mask that transformers makes for its sdpa, or for its eager attention."""
-    from transformers.masking_utils import eager_mask, sdpa_mask
-
-    given |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-    whole = eager_mask(**given) if is_eager else sdpa_mask(**given)
+    if before.__name__ not in _MASKS:
+        raise TypeError(
+            f"watch(): a model that computes with its mask must have one of numbers; got that of "
+            f"{before.__name__.removesuffix('_mask')}. "
+            'model.set_attn_implementation("sdpa") or "eager" gives it one.'
+        )
+    whole = before(**given | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False})
     assert whole is not None
     return whole
 
 
 def _is_left_out(
-    before: str | None,
+    way: str | None,
     shape: tuple[bool, tuple[int | None, int | None] | None],
     size: tuple[int, int, int, int],
     others: dict[str, Any],
+    keys: Tensor | None,
+    first: int,
 ) -> bool:
     """Would transformers have made no mask, all tokens being real?
 
@@ -436,9 +489,12 @@ def _is_left_out(
     if window is not None and n_keys >= (others.get("local_size") or 0):
         return False
     if not causal:
-        return before in ("sdpa", "eager") and bool(others.get("allow_is_bidirectional_skip"))
-    allowed = before == "sdpa" and bool(others.get("allow_is_causal_skip", True))
-    return allowed and n_queries in (1, n_keys)
+        skips = way is not None and bool(others.get("allow_is_bidirectional_skip"))
+        return skips and keys is None
+    if way != "sdpa" or not others.get("allow_is_causal_skip", True):
+        return False
+    # A cache that was made in advance, and is empty so far, has free places behind the queries.
+    return first == 0 or (keys is None and n_queries in (1, n_keys))
 
 
 def _recognise(

@@ -105,7 +105,9 @@ class Watching(AbstractContextManager[Run]):
             _watching.append(self)
         try:
             if HuggingFace.is_needed(self._model):
-                self._hugging_face = HuggingFace(self._model, self._from_hugging_face)
+                self._hugging_face = HuggingFace(
+                    self._model, self._from_hugging_face, self._missed_in
+                )
                 self._hugging_face.enter()
             self._uncompiled.enter()
             self._modules.watch(self._enter_module, self._leave_module)
@@ -193,6 +195,9 @@ class Watching(AbstractContextManager[Run]):
         running = self._modules.running()
         if running is not None:
             self._skipped[running.name] = running.module
+
+    def _missed_in(self, module: nn.Module) -> None:
+        self._skipped[self._modules.names[id(module)]] = module
 
     def _from_hugging_face(self, module: nn.Module, call: Call) -> tuple[Tensor, Call] | None:
         running = self._modules.of(module)
