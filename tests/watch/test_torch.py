@@ -254,10 +254,11 @@ def test_a_decoder_layer_has_self_and_cross_attention() -> None:
 def test_nothing_is_left_behind_also_after_an_exception() -> None:
     model = encoder()
     before = F.scaled_dot_product_attention
+    runs: list[regard.Run] = []
     for fail in (False, True):
-        watching = regard.watch(model)
         expectation = pytest.raises(KeyError, match="mine") if fail else nullcontext()
-        with expectation, watching as run:
+        with expectation, regard.watch(model) as run:
+            runs.append(run)
             model(torch.randn(B, N, 12))
             assert not run.layers
             if fail:
@@ -267,7 +268,7 @@ def test_nothing_is_left_behind_also_after_an_exception() -> None:
         for module in model.modules():
             assert not module._forward_hooks
             assert not module._forward_pre_hooks
-        assert len(watching._run.layers) == 2  # pyright: ignore[reportAttributeAccessIssue]
+        assert len(runs[-1].layers) == 2
 
 
 def test_an_exception_inside_the_model_leaves_the_stack_in_order() -> None:

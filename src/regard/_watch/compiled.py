@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -14,29 +14,26 @@ __all__ = ["Uncompiled"]
 class Uncompiled:
     """While one of them is entered, nothing that was compiled runs as such."""
 
-    _lock = threading.Lock()
-    _users = 0
-    _stance: Any = None  # of PyTorch, and how to put it back
-
-    def __init__(self) -> None:
-        self._is_entered = False
+    _lock = threading.RLock()
+    _users: ClassVar[list[Uncompiled]] = []
+    _before: Any = None  # the stance of PyTorch that is to be put back
 
     def enter(self) -> None:
-        """Also called again, as long as nothing has been compiled: importing dynamo takes long."""
-        if self._is_entered or "torch._dynamo" not in sys.modules:
+        """Nothing is compiled as long as dynamo is not imported, which takes long."""
+        dynamo = sys.modules.get("torch._dynamo.eval_frame")
+        if dynamo is None:
             return
         with self._lock:
-            self._is_entered = True
-            if not Uncompiled._users:
-                Uncompiled._stance = torch.compiler.set_stance("force_eager")
-            Uncompiled._users += 1
+            if not self._users:
+                Uncompiled._before = dynamo._stance
+            self._users.append(self)
+            torch.compiler.set_stance("force_eager")
 
     def leave(self) -> None:
-        if not self._is_entered:
-            return
+        """Also called again: an interrupt may have come in between."""
         with self._lock:
-            self._is_entered = False
-            Uncompiled._users -= 1
-            if not Uncompiled._users:
-                Uncompiled._stance.__exit__(None, None, None)
-                Uncompiled._stance = None
+            if self in self._users:
+                self._users.remove(self)
+            if not self._users and Uncompiled._before is not None:
+                sys.modules["torch._dynamo.eval_frame"]._set_stance(Uncompiled._before)
+                Uncompiled._before = None

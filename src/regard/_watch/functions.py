@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import _GeneratorContextManager
 from dataclasses import replace
-from typing import Any
+from types import FunctionType, TracebackType
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,7 @@ from torch.overrides import (
     _get_current_function_mode,
     _get_current_function_mode_stack,
     _pop_mode,
+    _pop_mode_temporarily,
     _push_mode,
 )
 
@@ -34,7 +36,7 @@ from regard._watch.call import Call
 from regard._watch.pattern import Pattern, made_whole
 from regard.observation import See
 
-__all__ = ["Functions", "working"]
+__all__ = ["Functions", "at_work", "settle"]
 
 _sdpa = F.scaled_dot_product_attention
 _mha = F.multi_head_attention_forward
@@ -43,6 +45,8 @@ _SOFTMAX = frozenset(
     (F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax, F.log_softmax)
 )
 
+_TAKES_AWAY = inspect.unwrap(_pop_mode_temporarily).__code__
+_T = TypeVar("_T")
 _CAUGHT = _SOFTMAX | {_sdpa, _mha, attention, scaled_dot_product_attention}
 
 
@@ -80,16 +84,25 @@ class Functions(TorchFunctionMode):
         """In this thread, and not in a backward pass, which knows no modes."""
         return any(mode is self for mode in _get_current_function_mode_stack())
 
+    def aside(self, function: Callable[[], _T]) -> _T:
+        """Compute without this mode, which is on top, and would be asked about every step."""
+        try:
+            _pop_mode()
+            return function()
+        finally:
+            if not self.is_entered:
+                self.enter()
+
     def leave(self) -> None:
         """Take this mode away, also from under others that were entered later."""
-        others: list[TorchFunctionMode] = []
-        while torch._C._len_torch_function_stack():
-            mode = _pop_mode()
-            if mode is self:
-                break
-            others.append(mode)
-        for mode in reversed(others):
-            _push_mode(mode)
+        others = [mode for mode in _get_current_function_mode_stack() if mode is not self]
+        if len(others) == torch._C._len_torch_function_stack():
+            return
+        try:
+            _put(others)
+        finally:
+            if _get_current_function_mode_stack() != others:  # an interrupt came in between
+                _put(others)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -160,8 +173,8 @@ class Functions(TorchFunctionMode):
         see: See | None = options.get("see")
         if see is None:
             return out
-        with torch.no_grad(), working():  # the caller's look is his own: other queries, other sizes
-            return out, call.look(see)
+        with torch.no_grad():  # the caller's look is his own: other queries, other sizes
+            return out, at_work(lambda: call.look(see))
 
     # ── nn.MultiheadAttention ─────────────────────────────────────────────────────────────────
 
@@ -171,7 +184,7 @@ class Functions(TorchFunctionMode):
         given: dict[str, Any] = dict(bound.arguments)
         query, key = given["query"], given["key"]
         cross = not (query is key or is_same(query, key))
-        wants_weights, average = given["need_weights"], given["average_attn_weights"]
+        wants_weights = given["need_weights"]
         padding: Tensor | None = given["key_padding_mask"]
         more_keys = (given["bias_k"] is not None) + bool(given["add_zero_attn"])
         inner: dict[str, Any] = {**given, "need_weights": False}
@@ -187,16 +200,52 @@ class Functions(TorchFunctionMode):
             extra: dict[str, Any] = {"cross": cross, "seen": calls, "more_keys": more_keys}
             return self._sdpa(*inner_args, **inner_kwargs, padding=padding, **extra)
 
-        with working():
-            with _sdpa_replaced(ours):
-                output, _ = _mha(**inner)
-            if not wants_weights:
-                return output, None
-            if not calls:
-                return output, _mha(**given)[1]
-            found = calls[-1].weights().to(output.dtype)
-            found = found.mean(1) if average else found
-            return output, found if query.dim() == 3 else found[0]
+        return at_work(lambda: _with_weights(inner, given, ours, calls))
+
+
+def _with_weights(
+    inner: dict[str, Any], given: dict[str, Any], ours: Callable[..., Tensor], calls: list[Call]
+) -> tuple[Tensor, Tensor | None]:
+    """What `nn.MultiheadAttention` gives, attention itself being computed by `ours`."""
+    output, _ = _with_sdpa(ours)(**inner)
+    if not given["need_weights"]:
+        return output, None
+    if not calls:
+        return output, _mha(**given)[1]
+    found = calls[-1].weights().to(output.dtype)
+    found = found.mean(1) if given["average_attn_weights"] else found
+    return output, found if given["query"].dim() == 3 else found[0]
+
+
+def _with_sdpa(ours: Callable[..., Tensor]) -> Callable[..., Any]:
+    """PyTorch's `multi_head_attention_forward` with another SDPA than PyTorch's."""
+    names: dict[str, Any] = {**_mha.__globals__, "scaled_dot_product_attention": ours}
+    function = FunctionType(_mha.__code__, names, _mha.__name__, _mha.__defaults__)
+    names[_mha.__name__] = function  # which it hands to function modes
+    return function
+
+
+def settle(trace: TracebackType | None) -> None:
+    """Let functions of PyTorch that an error came through put their modes back now.
+
+    They take a mode away by a generator. If an interrupt came as that was entered or left, it
+    would go on only when the traceback is let go of, and enter the mode again.
+    """
+    while trace is not None:
+        manager = trace.tb_frame.f_locals.get("self")
+        if isinstance(manager, _GeneratorContextManager):
+            generator = getattr(manager, "gen", None)
+            if generator is not None and generator.gi_code is _TAKES_AWAY:
+                generator.close()
+        trace = trace.tb_next
+
+
+def _put(modes: list[TorchFunctionMode]) -> None:
+    """Have these modes entered in this thread, and no others."""
+    while torch._C._len_torch_function_stack():
+        _pop_mode()
+    for mode in modes:
+        _push_mode(mode)
 
 
 class _Work(threading.local):
@@ -208,45 +257,11 @@ class _Work(threading.local):
 _work = _Work()
 
 
-@contextmanager
-def working() -> Generator[None]:
+def at_work(function: Callable[[], _T]) -> _T:
     """What is computed inside is the work of a watch: every mode of ours lets it pass."""
-    _work.depth += 1
+    before = _work.depth
     try:
-        yield
+        _work.depth = before + 1
+        return function()
     finally:
-        _work.depth -= 1
-
-
-class _Replaced(threading.local):
-    """What `multi_head_attention_forward` is to call in this thread."""
-
-    def __init__(self) -> None:
-        self.by: list[Callable[..., Tensor]] = []
-
-
-_replaced = _Replaced()
-_lock = threading.Lock()
-_users = 0
-
-
-def _chosen(*args: Any, **kwargs: Any) -> Tensor:
-    return (_replaced.by[-1] if _replaced.by else _sdpa)(*args, **kwargs)
-
-
-@contextmanager
-def _sdpa_replaced(ours: Callable[..., Tensor]) -> Generator[None]:
-    """While it is entered, `multi_head_attention_forward` calls `ours` in this thread."""
-    global _users
-    with _lock:
-        _users += 1
-        F.scaled_dot_product_attention = _chosen
-    _replaced.by.append(ours)
-    try:
-        yield
-    finally:
-        _replaced.by.pop()
-        with _lock:
-            _users -= 1
-            if not _users:
-                F.scaled_dot_product_attention = _sdpa
+        _work.depth = before

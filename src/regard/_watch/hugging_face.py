@@ -57,7 +57,7 @@ class HuggingFace:
     the doors are changed that transformers finds attention and masks by.
     """
 
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _active: ClassVar[list[HuggingFace]] = []
 
     def __init__(

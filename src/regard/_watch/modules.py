@@ -1,17 +1,14 @@
-"""Which module of a watched model is running: the stack that its hooks keep."""
+"""Which module of a watched model is running: the stack that their calls keep."""
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 __all__ = ["Modules", "Running"]
 
@@ -28,33 +25,35 @@ class Running:
     cross: bool = False  # it was handed another sequence to look at
     outermost: bool = False
     has_entered: bool = False  # the mode that catches attention, which was not there
-    frame: FrameType | None = None  # in which it is called
-
-    @property
-    def is_over(self) -> bool:
-        """Has the call ended without a word, as an interrupt ends it?"""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame is not self.frame:
-            frame = frame.f_back
-        return frame is None
 
 
 class Modules:
-    """The modules of a model by name, and which of them are running in each thread."""
+    """The modules of a model by name, and which of them are running in each thread.
+
+    Nothing is written into a module, so that a copy of it is a copy of the model alone: while
+    somebody watches, `nn.Module.__call__` is ours, and asks whether the module is a watched one.
+    """
+
+    _lock = threading.RLock()
+    _watched: dict[int, Modules] = {}  # noqa: RUF012
 
     def __init__(self, model: nn.Module) -> None:
         self.root = model
         self.names = {id(module): name for name, module in model.named_modules()}
         self._local = threading.local()
-        self._handles: list[RemovableHandle] = []
-        self.scripted: dict[str, nn.Module] = {}  # TorchScript, which takes no hooks
+        self._known: dict[int, Running] = {}
+        self._parts: set[int] = set()
+        self.scripted: dict[str, nn.Module] = {}  # TorchScript, which computes by itself
 
     def watch(
         self,
         entered: Callable[[Running, tuple[Any, ...], dict[str, Any]], None],
+        ended: Callable[[Running], None],
         left: Callable[[Running, Any], None],
     ) -> None:
-        """Hook every module that may compute attention, and those that hold one."""
+        """Have `entered` told of every module that may compute attention, or holds one that may,
+        when it is called, `ended` however the call ends, and `left` of what it gave."""
+        self._entered, self._ended, self._left = entered, ended, left
         for name, module in self.root.named_modules():
             if name and not any(True for _ in module.children()) and _is_builtin(module):
                 continue  # a linear layer, a norm, an activation
@@ -62,39 +61,56 @@ class Modules:
                 if not any(name.startswith(f"{other}.") for other in self.scripted):
                     self.scripted[name] = module
                 continue
-            self._hook(Running(name, module, _is_cross(module)), entered, left)
+            self._known[id(module)] = Running(name, module, _is_cross(module))
+        with self._lock:
+            self._watched.update(dict.fromkeys(self._known, self))
+            _open_door()
 
-    def _hook(
+    def hear(
         self,
-        running: Running,
-        entered: Callable[[Running, tuple[Any, ...], dict[str, Any]], None],
-        left: Callable[[Running, Any], None],
+        parts: Collection[int],
+        heard: Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Any], None],
     ) -> None:
-        def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            cross = running.cross or _looks_elsewhere(args, kwargs)
-            now = Running(running.name, running.module, cross)
-            now.frame = sys._getframe(1)
-            stack = self._alive()
-            now.outermost = not stack
-            stack.append(now)
-            entered(now, args, kwargs)
-
-        def after(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-            stack = self._stack()
-            while stack and stack[-1].module is not running.module and stack[-1].is_over:
-                stack.pop()
-            if stack and stack[-1].module is running.module:
-                left(stack.pop(), output)
-
-        module = running.module
-        self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-        self._handles.append(module.register_forward_hook(after, always_call=True))
+        """Have `heard` told of what these modules, known by their ids, got and gave."""
+        self._parts, self._heard = set(parts), heard
+        with self._lock:
+            self._watched.update(dict.fromkeys(self._parts, self))
 
     def release(self) -> None:
-        """Take every hook away again."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        """Look no more. Also called again: an interrupt may have come in between."""
+        with self._lock:
+            for key in [key for key, each in self._watched.items() if each is self]:
+                del self._watched[key]
+            if not self._watched:
+                _close_door()
+
+    def call(
+        self,
+        before: Callable[..., Any],
+        module: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Call a module of the model."""
+        known = self._known.get(id(module))
+        if known is None:
+            output = before(module, *args, **kwargs)
+        else:
+            stack = self._stack()
+            depth = len(stack)
+            cross = known.cross or _looks_elsewhere(args, kwargs)
+            running = Running(known.name, module, cross, outermost=not depth)
+            try:
+                stack.append(running)
+                self._entered(running, args, kwargs)
+                output = before(module, *args, **kwargs)
+            finally:
+                del stack[depth:]
+                self._ended(running)
+            self._left(running, output)
+        if id(module) in self._parts:
+            self._heard(module, args, kwargs, output)
+        return output
 
     def _stack(self) -> list[Running]:
         if not hasattr(self._local, "stack"):
@@ -102,16 +118,9 @@ class Modules:
         stack: list[Running] = self._local.stack
         return stack
 
-    def _alive(self) -> list[Running]:
-        """The stack without what an interrupt has left there."""
-        stack = self._stack()
-        while stack and stack[-1].is_over:
-            stack.pop()
-        return stack
-
     def running(self) -> Running | None:
         """The innermost module that is being computed in this thread."""
-        stack = self._alive()
+        stack = self._stack()
         return stack[-1] if stack else None
 
     def is_in_attention(self) -> bool:
@@ -126,6 +135,31 @@ class Modules:
                 return each
         name = self.names.get(id(module))
         return None if name is None else Running(name, module, _is_cross(module))
+
+
+def _open_door() -> None:
+    if not hasattr(nn.Module.__call__, "before"):
+        nn.Module.__call__ = _door(nn.Module.__call__)
+
+
+def _close_door() -> None:
+    door: Any = nn.Module.__call__
+    if hasattr(door, "before"):
+        nn.Module.__call__ = door.before
+
+
+def _door(before: Callable[..., Any]) -> Callable[..., Any]:
+    """The call of a module, which is asked first whether it is watched."""
+    watched = Modules._watched
+
+    def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        modules = watched.get(id(self))
+        if modules is None:
+            return before(self, *args, **kwargs)
+        return modules.call(before, self, args, kwargs)
+
+    call.before = before  # pyright: ignore[reportFunctionMemberAccess]
+    return call
 
 
 def _is_builtin(module: nn.Module) -> bool:

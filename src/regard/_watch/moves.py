@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 __all__ = ["Moves", "main_tensor"]
 
@@ -50,22 +49,16 @@ class Moves:
         self.between: dict[str, Tensor] = {}
         self.first: Tensor | None = None  # the tokens before the first block
         self._running: dict[str, _Block] = {}
-        self._handles: list[RemovableHandle] = []
+        self._parts: dict[int, list[tuple[str, str]]] = {}  # by id: the block, and the name there
 
-    def watch(self, model: nn.Module) -> None:
-        """Hook the blocks, which stand in a list, and their parts."""
+    def parts_of(self, model: nn.Module) -> Collection[int]:
+        """The parts of the model's blocks, which stand in a list."""
         for name, module in model.named_modules():
             if not name.rpartition(".")[2].isdigit():
                 continue
             for part_name, part in _parts(module):
-                hook = self._hear(name, part_name)
-                self._handles.append(part.register_forward_hook(hook, with_kwargs=True))
-
-    def release(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
-        self._running.clear()
+                self._parts.setdefault(id(part), []).append((name, part_name))
+        return self._parts
 
     def enter(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A block begins."""
@@ -83,14 +76,15 @@ class Moves:
             self.first = block.given if self.first is None else self.first
             self.between[name] = found.clone()
 
-    def _hear(self, block: str, part: str) -> Callable[..., None]:
-        def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def hear(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> None:
+        """A part of a block has run."""
+        for block, name in self._parts[id(module)]:
             running = self._running.get(block)
             if running is not None:
                 given = main_tensor([*args, *kwargs.values()])
-                running.parts.append(_Part(part, given, main_tensor(output)))
-
-        return hook
+                running.parts.append(_Part(name, given, main_tensor(output)))
 
 
 @torch.no_grad()

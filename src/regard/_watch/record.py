@@ -44,6 +44,7 @@ class Record:
     number: int = 0  # of the layer, in the order of computation
     nth: int = 0  # which call of the module it was in its pass
     text: Text | None = None
+    is_whole: bool = False  # nothing has stopped it from taking in the last call
     is_asked: bool = True  # for map and received: else they are left out without a word
     pieces: list[_Piece] = field(default_factory=list[_Piece])
     options: Options = field(default_factory=Options)
@@ -76,7 +77,7 @@ class Record:
     def continues(self, call: Call) -> bool:
         """Are these the keys of the last call and more, or, across sequences, the same again?"""
         call = replace(call, start=call.start - self._base)
-        if self._last is None or call.cross != self.cross or not self.pieces:
+        if self._last is None or call.cross != self.cross or not self.is_whole:
             return False
         n_keys = call.k.shape[2]
         if call.k.shape[:2] + call.k.shape[3:] != self._last.shape[:2] + self._last.shape[3:]:
@@ -101,6 +102,7 @@ class Record:
         self, call: Call, output: Tensor, seen: Observation, tokens: Tensor | None, shares: bool
     ) -> None:
         """Take in one call, and what was seen of it. `tokens` (B, Nk) are the keys' token ids."""
+        self.is_whole = False
         n_keys = call.k.shape[2]
         if not self.pieces and call.start:
             self._base = call.start
@@ -146,6 +148,7 @@ class Record:
         self._grows = call.grows
         self.kv_heads = call.k.shape[1]
         self.start, self.end = call.start, call.start + n_keys
+        self.is_whole = True
 
     def _own(self, call: Call) -> Call:
         """The call with masks that are nobody else's."""

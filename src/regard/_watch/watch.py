@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
 from typing import Any, cast
 
 from torch import nn
@@ -92,17 +94,43 @@ def watch(
     if every is not None or report is not None:
         monitor = Monitor(1 if every is None else every, report)
         see = See(entropy=True) if see is None else replace(see, entropy=True)
-    return Watching(
-        model,
-        _USUAL if see is None else see,
-        kept,
-        _check_layers(layers),
-        tokenizer,
-        text,
-        Cuts(cut, block),
-        monitor,
-        is_usual=see is None,
+    return _Watch(
+        Watching(
+            model,
+            _USUAL if see is None else see,
+            kept,
+            _check_layers(layers),
+            tokenizer,
+            text,
+            Cuts(cut, block),
+            monitor,
+            is_usual=see is None,
+        )
     )
+
+
+class _Watch(AbstractContextManager[Run]):
+    """The `with`. An interrupt that comes as it ends may keep `__exit__` from running at all: then
+    everything is put back when this goes."""
+
+    def __init__(self, watching: Watching) -> None:
+        self._watching = watching
+        self._at_last = weakref.finalize(self, watching.release)
+        self._at_last.atexit = False
+
+    def __enter__(self) -> Run:
+        return self._watching.enter()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._watching.leave(error)
+        finally:
+            self._at_last.detach()
 
 
 def _check_layers(layers: object) -> tuple[LayerName, ...] | None:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import _pop_mode_temporarily
 
 from regard._attention.eager import is_transformed
 from regard._watch.call import Call
 from regard._watch.compiled import Uncompiled
 from regard._watch.cut import Cuts, LayerName, is_meant
-from regard._watch.functions import Functions, working
+from regard._watch.functions import Functions, at_work, settle
 from regard._watch.hugging_face import HuggingFace
 from regard._watch.keeping import Copies, Owned
 from regard._watch.modules import Modules, Running
@@ -41,7 +38,7 @@ class _Pass(threading.local):
         self.places: dict[str, tuple[int, int]] = {}  # the first of them, and how many there are
 
 
-class Watching(AbstractContextManager[Run]):
+class Watching:
     def __init__(
         self,
         model: nn.Module,
@@ -84,17 +81,25 @@ class Watching(AbstractContextManager[Run]):
         self._wanted_layers: set[LayerName] = set()  # those asked for that were found
         self._hugging_face: HuggingFace | None = None
         self._uncompiled = Uncompiled()
-        self._entered = False
+        self._entered = self._released = False
         self._run = Run(model=type(model).__name__, text=text, see=see)
 
     # ── in and out ────────────────────────────────────────────────────────────────────────────
 
-    def __enter__(self) -> Run:
+    def enter(self) -> Run:
         if self._entered:
             raise RuntimeError(
                 "watch(): each one can be entered once; got a second time. Call watch(…) again."
             )
         self._entered = True
+        try:
+            self._set_up()
+            return self._run
+        except BaseException:
+            self._put_back()
+            raise
+
+    def _set_up(self) -> None:
         with _lock:
             for other in _watching:
                 if other._modules.names.keys() & self._modules.names.keys():
@@ -103,41 +108,42 @@ class Watching(AbstractContextManager[Run]):
                         "already. Leave the other with first."
                     )
             _watching.append(self)
+        if HuggingFace.is_needed(self._model):
+            self._hugging_face = HuggingFace(self._model, self._from_hugging_face, self._missed_in)
+            self._hugging_face.enter()
+        self._uncompiled.enter()
+        self._modules.watch(self._enter_module, self._end_module, self._leave_module)
+        if "vectors" in self._keep:
+            self._modules.hear(self._moves.parts_of(self._model), self._moves.hear)
+        self._mode.enter()
+
+    def leave(self, error: BaseException | None) -> None:
+        """Look no more, and finish the run; in silence, if an error is on its way."""
         try:
-            if HuggingFace.is_needed(self._model):
-                self._hugging_face = HuggingFace(
-                    self._model, self._from_hugging_face, self._missed_in
-                )
-                self._hugging_face.enter()
-            self._uncompiled.enter()
-            self._modules.watch(self._enter_module, self._leave_module)
-            if "vectors" in self._keep:
-                self._moves.watch(self._model)
-            self._mode.enter()
-        except BaseException:
-            self._release()
-            raise
-        return self._run
+            settle(None if error is None else error.__traceback__)
+        finally:
+            self._put_back()
+        self._close(quiet=error is not None)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _put_back(self) -> None:
+        try:
+            self.release()
+        finally:
+            self.release()  # what an interrupt has left undone
+
+    def release(self) -> None:
+        """Put everything back. Each part of it can be done twice."""
+        if self._released or not self._entered:
+            return
         self._mode.leave()
-        self._release()
-        self._close(quiet=kind is not None)
-
-    def _release(self) -> None:
         with _lock:
             if self in _watching:
                 _watching.remove(self)
         self._modules.release()
-        self._moves.release()
         self._uncompiled.leave()
         if self._hugging_face is not None:
             self._hugging_face.leave()
+        self._released = True
 
     # ── while the model runs ──────────────────────────────────────────────────────────────────
 
@@ -160,9 +166,11 @@ class Watching(AbstractContextManager[Run]):
             if self._monitor is not None:
                 self._monitor.begin()
 
-    def _leave_module(self, running: Running, output: Any) -> None:
+    def _end_module(self, running: Running) -> None:
         if running.has_entered:
             self._mode.leave()
+
+    def _leave_module(self, running: Running, output: Any) -> None:
         if running.module is self._model:
             if "output" in self._keep:
                 self._output = _main_tensor(output)
@@ -205,8 +213,7 @@ class Watching(AbstractContextManager[Run]):
             return None
         if not self._mode.is_on_top:
             return self._attend(running, call)
-        with _pop_mode_temporarily():  # it would only be asked about each step of its own work
-            return self._attend(running, call)
+        return self._mode.aside(lambda: self._attend(running, call))
 
     def _saw_softmax(self, x: Tensor) -> None:
         running = self._modules.running()
@@ -223,8 +230,7 @@ class Watching(AbstractContextManager[Run]):
                 "watch(): torch.func transforms (vmap, grad) of a watched model are not "
                 "implemented. Call the model itself."
             )
-        with working():
-            return self._look(running, call)
+        return at_work(lambda: self._look(running, call))
 
     def _look(self, running: Running, call: Call) -> tuple[Tensor, Call]:
         name = running.name or type(running.module).__name__
@@ -324,11 +330,21 @@ class Watching(AbstractContextManager[Run]):
     def _closed(self) -> dict[str, Layer]:
         layers: dict[str, Layer] = {}
         times: dict[str, int] = {}
+        self._drop_what_is_not_whole()
         for record in self._records:
             n = times[record.name] = times.get(record.name, 0) + 1
             unique = record.name if n == 1 else f"{record.name}#{n}"
             layers[unique] = record.close(unique)
         return layers
+
+    def _drop_what_is_not_whole(self) -> None:
+        """Let go of records that an error or an interrupt came into."""
+        broken = [record for record in self._records if not record.is_whole]
+        self._records = [record for record in self._records if record.is_whole]
+        for record in broken:
+            self._run.notes.append(
+                f"{record.name}: left out, as its pass was stopped while it was looked at."
+            )
 
     def _close(self, quiet: bool) -> None:
         run = self._run
@@ -342,7 +358,7 @@ class Watching(AbstractContextManager[Run]):
         run.between = {name: x for name, x in self._moves.between.items() if name in run.vectors}
         if run.between and self._moves.first is not None:
             run.between = {"embedding": self._moves.first, **run.between}
-        run.notes = [note for layer in run.layers.values() for note in layer.notes]
+        run.notes += [note for layer in run.layers.values() for note in layer.notes]
         if self._monitor is not None:
             self._monitor.close()
         if not quiet:
@@ -362,7 +378,7 @@ class Watching(AbstractContextManager[Run]):
                 + (", or none that can be seen." if self._has_run else ". Call the model there.")
             )
         if problems and not quiet:
-            warnings.warn("watch(): " + "\n".join(problems), stacklevel=3)
+            warnings.warn("watch(): " + "\n".join(problems), stacklevel=4)
 
     def _try_to_name_tokens(self, run: Run) -> None:
         """A tokenizer that fails takes nothing with it but the names."""
@@ -456,7 +472,7 @@ def _of_its_own(model: str, kind: type[nn.Module], names: list[str]) -> str:
 
 
 _watching: list[Watching] = []
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 def _may_attend(scripted: nn.Module) -> bool:
