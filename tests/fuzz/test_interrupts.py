@@ -27,6 +27,14 @@ def _without_gradients() -> Any:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _one_thread() -> Any:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # many small calls wait for each other otherwise
+    yield
+    torch.set_num_threads(threads)
+
+
 def encoder() -> nn.Module:
     torch.manual_seed(5)
     layer = nn.TransformerEncoderLayer(12, 3, 17, batch_first=True)
@@ -106,8 +114,6 @@ def one_at_a_random_line(choose: random.Random, lines: int) -> None:
 @pytest.mark.filterwarnings("ignore:watch\\(\\)")
 @pytest.mark.parametrize("how", ["signal", "line"])
 def test_an_interrupt_comes_out_as_it_is_and_everything_is_put_back(how: str) -> None:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # so that how long a pass takes does not hang on other processes
     given = passes()
 
     def interrupt(*_: object) -> None:
@@ -148,5 +154,4 @@ def test_an_interrupt_comes_out_as_it_is_and_everything_is_put_back(how: str) ->
             assert (plain - again)[1].abs().max() < 1e-3
     finally:
         signal.signal(signal.SIGALRM, old)
-        torch.set_num_threads(threads)
     assert came

@@ -21,6 +21,14 @@ FAMILIES = (
 TWO = ("t5", "marian", "umt5")
 
 
+@pytest.fixture(autouse=True)
+def _one_thread() -> Any:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # many small calls wait for each other otherwise
+    yield
+    torch.set_num_threads(threads)
+
+
 def flat(choose: random.Random) -> Tensor:
     """A mask of (B, N), as a tokenizer makes it: padding on either side, or holes."""
     kind = choose.choice(("none", "right", "left", "holes"))

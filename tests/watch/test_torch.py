@@ -248,6 +248,74 @@ def test_a_decoder_layer_has_self_and_cross_attention() -> None:
     assert_layer_is(own, full)
 
 
+def packing(norm: nn.Module | None = None, **options: Any) -> nn.TransformerEncoder:
+    """An encoder that packs real tokens into a nested tensor, which wants heads in pairs."""
+    torch.manual_seed(5)
+    layer = nn.TransformerEncoderLayer(12, 4, 17, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, norm, **options).eval()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("longest", [N, N - 2])
+def test_an_encoder_that_leaves_padding_out_gives_the_same_there(norm: bool, longest: int) -> None:
+    last = nn.LayerNorm(12) if norm else None
+    if last is not None:
+        nn.init.uniform_(last.bias)
+    model = packing(last)
+    x = torch.randn(B, N, 12)
+    padding = torch.arange(N) >= torch.tensor([[longest], [3]])
+    expected = model(x, src_key_padding_mask=padding)
+    is_left_out = expected[padding] == (0.0 if last is None else last.bias)
+    assert is_left_out.all()  # it went the fast path
+    with regard.watch(model, SEE) as run:
+        out = model(x, src_key_padding_mask=padding)
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(out.mean(1), expected.mean(1), atol=1e-5, rtol=1e-4)
+    assert [layer.keys is not None for layer in run.layers.values()] == [True, True]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_an_encoder_that_does_not_check_its_padding_takes_the_first_tokens_for_real() -> None:
+    model, x = packing(mask_check=False), torch.randn(B, N, 12)
+    padding = torch.zeros(B, N, dtype=torch.bool)
+    padding[1, 2] = True
+    expected = model(x, src_key_padding_mask=padding)
+    assert (expected[1, -1] == 0).all()
+    with regard.watch(model):
+        out = model(x, src_key_padding_mask=padding)
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_padding_is_computed_where_pytorch_computes_it() -> None:
+    model, x = packing(), torch.randn(B, N, 12)
+    padding = torch.arange(N) >= torch.tensor([[N], [3]])
+    shut = torch.ones(N, N, dtype=torch.bool).triu(1)
+    for training, mask in ((True, None), (False, shut)):
+        model.train(training)
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+            if isinstance(module, nn.MultiheadAttention):
+                module.dropout = 0.0
+        expected = model(x, mask, padding)
+        assert not (expected[1, -1] == 0).any()
+        with regard.watch(model):
+            out = model(x, mask, padding)
+        torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("reach", [1, 2])
+def test_a_hint_that_the_fast_path_does_not_read_is_not_followed(reach: int) -> None:
+    layer, x = packing().layers[0], torch.randn(B, N, 12)
+    shut = torch.ones(N, N, dtype=torch.bool).triu(reach)
+    for options in ({"src_mask": shut}, {}):
+        expected = layer(x, **options, is_causal=True)
+        with regard.watch(layer):
+            out = layer(x, **options, is_causal=True)
+        torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-4)
+
+
 # ── in and out ────────────────────────────────────────────────────────────────────────────────
 
 

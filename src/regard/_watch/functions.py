@@ -188,7 +188,7 @@ class Functions(TorchFunctionMode):
         padding: Tensor | None = given["key_padding_mask"]
         more_keys = (given["bias_k"] is not None) + bool(given["add_zero_attn"])
         inner: dict[str, Any] = {**given, "need_weights": False}
-        if wants_weights or padding is not None:
+        if (wants_weights or padding is not None) and given["attn_mask"] is not None:
             inner["is_causal"] = False  # a hint that PyTorch follows only without these
         if padding is not None:
             # PyTorch would merge the two masks into one of (B · H, Nq, Nk).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,8 @@ __all__ = ["Modules", "Running"]
 
 # Arguments under which a module gets the sequence that it looks at, if it is another one.
 _OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "memory", "context")
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass
@@ -25,6 +27,7 @@ class Running:
     cross: bool = False  # it was handed another sequence to look at
     outermost: bool = False
     has_entered: bool = False  # the mode that catches attention, which was not there
+    left_out: Tensor | None = None  # (B, N), the places that PyTorch's encoder gives 0 for
 
 
 class Modules:
@@ -43,16 +46,18 @@ class Modules:
         self._local = threading.local()
         self._known: dict[int, Running] = {}
         self._parts: set[int] = set()
+        self._norms: set[int] = set()  # of PyTorch's encoders
         self.scripted: dict[str, nn.Module] = {}  # TorchScript, which computes by itself
 
     def watch(
         self,
-        entered: Callable[[Running, tuple[Any, ...], dict[str, Any]], None],
+        entered: Callable[[Running, tuple[Any, ...], dict[str, Any]], Arguments],
         ended: Callable[[Running], None],
         left: Callable[[Running, Any], None],
     ) -> None:
         """Have `entered` told of every module that may compute attention, or holds one that may,
-        when it is called, `ended` however the call ends, and `left` of what it gave."""
+        when it is called; what it gives is what the module is called with. `ended` is told however
+        the call ends, and `left` of what it gave."""
         self._entered, self._ended, self._left = entered, ended, left
         for name, module in self.root.named_modules():
             if name and not any(True for _ in module.children()) and _is_builtin(module):
@@ -62,8 +67,10 @@ class Modules:
                     self.scripted[name] = module
                 continue
             self._known[id(module)] = Running(name, module, _is_cross(module))
+            if isinstance(module, nn.TransformerEncoder) and module.norm is not None:
+                self._norms.add(id(module.norm))
         with self._lock:
-            self._watched.update(dict.fromkeys(self._known, self))
+            self._watched.update(dict.fromkeys((*self._known, *self._norms), self))
             _open_door()
 
     def hear(
@@ -92,6 +99,8 @@ class Modules:
         kwargs: dict[str, Any],
     ) -> Any:
         """Call a module of the model."""
+        if id(module) in self._norms and self._stack():
+            args = _emptied(self._stack()[-1], module, args)
         known = self._known.get(id(module))
         if known is None:
             output = before(module, *args, **kwargs)
@@ -102,8 +111,10 @@ class Modules:
             running = Running(known.name, module, cross, outermost=not depth)
             try:
                 stack.append(running)
-                self._entered(running, args, kwargs)
+                args, kwargs = self._entered(running, args, kwargs)
                 output = before(module, *args, **kwargs)
+                if running.left_out is not None and cast("Any", module).norm is None:
+                    output = output.masked_fill(running.left_out[..., None], 0.0)
             finally:
                 del stack[depth:]
                 self._ended(running)
@@ -135,6 +146,13 @@ class Modules:
                 return each
         name = self.names.get(id(module))
         return None if name is None else Running(name, module, _is_cross(module))
+
+
+def _emptied(around: Running, norm: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What the last norm of an encoder is to get, which `around` may be."""
+    if around.left_out is None or norm is not cast("Any", around.module).norm:
+        return args
+    return args[0].masked_fill(around.left_out[..., None], 0.0), *args[1:]
 
 
 def _open_door() -> None:

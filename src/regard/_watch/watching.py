@@ -15,6 +15,7 @@ from regard._attention.eager import is_transformed
 from regard._watch.call import Call
 from regard._watch.compiled import Uncompiled
 from regard._watch.cut import Cuts, LayerName, is_meant
+from regard._watch.fast import left_out, without_hint
 from regard._watch.functions import Functions, at_work, settle
 from regard._watch.hugging_face import HuggingFace
 from regard._watch.keeping import Copies, Owned
@@ -149,7 +150,7 @@ class Watching:
 
     def _enter_module(
         self, running: Running, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         self._has_run = True
         if running.outermost and not self._mode.is_entered:
             # Another thread, or what is computed once more on the way back.
@@ -165,6 +166,16 @@ class Watching:
             self._ids.take(args, kwargs)
             if self._monitor is not None:
                 self._monitor.begin()
+        if isinstance(running.module, nn.MultiheadAttention | nn.TransformerEncoderLayer):
+            return without_hint(running.module, args, kwargs, self._mode)
+        if isinstance(running.module, nn.TransformerEncoder):
+            padding = running.left_out = left_out(running.module, args, kwargs, self._mode)
+            if padding is not None:
+                return (*args[:1],), {
+                    **({} if args else {"src": kwargs["src"]}),
+                    "src_key_padding_mask": padding,
+                }
+        return args, kwargs
 
     def _end_module(self, running: Running) -> None:
         if running.has_entered:
