@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 from watch_checks import assert_layer_is
+from watch_families import small
 from watch_models import build
 
 import regard
@@ -297,3 +298,35 @@ def test_usual_maps_that_generating_leaves_out_are_not_warned_of(
     assert not run.notes
     assert not [each for each in recwarn if "watch()" in str(each.message)]
     assert all(layer.map is None for layer in run.layers.values())
+
+
+def test_the_router_of_jamba_is_not_called_attention() -> None:
+    model = small("jamba")
+    expected = model(**given("jamba")).logits
+    with regard.watch(model) as run:
+        out = model(**given("jamba")).logits
+    torch.testing.assert_close(out, expected, atol=2e-4, rtol=1e-4)
+    assert list(run.layers) == ["model.layers.1.self_attn"]
+    assert not run.unseen
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_model_with_keys_that_are_no_tokens_runs_as_unwatched_and_says_so(padded: bool) -> None:
+    model, inputs = small("deepseek_v4"), given("deepseek_v4", padded)
+    expected = model(**inputs).logits
+    with pytest.warns(UserWarning, match="cannot be seen"), regard.watch(model) as run:
+        out = model(**inputs).logits
+    assert torch.equal(out, expected)
+    assert [line.partition(":")[0] for line in run.unseen] == [
+        "model.layers.0.self_attn and 1 more"
+    ]
+
+
+@pytest.mark.parametrize("family", ["deepseek_v32", "minimax_m3_vl", "glm_moe_dsa"])
+def test_a_model_that_chooses_keys_by_its_mask_is_seen(family: str) -> None:
+    model, inputs = small(family), given(family)
+    expected = model(**inputs)[0]
+    with regard.watch(model, SEE) as run:
+        out = model(**inputs)[0]
+    torch.testing.assert_close(out, expected, atol=2e-4, rtol=1e-4)
+    assert len(run.layers) == 2

@@ -316,6 +316,74 @@ def test_a_hint_that_the_fast_path_does_not_read_is_not_followed(reach: int) -> 
         torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-4)
 
 
+class Given(nn.Module):
+    """A module that hands what it gets to SDPA."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, **more: Any) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, **more)
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "v"),
+    [
+        ((1, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)),
+        ((2, 3, 5, 4), (1, 3, 7, 4), (2, 3, 7, 4)),
+        ((2, 3, 5, 4), (2, 1, 7, 4), (1, 3, 7, 4)),
+        ((2, 1, 5, 4), (1, 3, 7, 4), (1, 1, 7, 4)),
+        ((2, 3, 5, 4), (7, 4), (3, 7, 4)),
+        ((5, 4), (3, 7, 4), (1, 7, 4)),
+        ((1, 5, 4), (3, 7, 4), (3, 7, 4)),
+        ((2, 3, 1, 5, 4), (2, 1, 3, 7, 4), (1, 3, 3, 7, 4)),
+    ],
+)
+@pytest.mark.parametrize("masked", [False, True])
+def test_whatever_pytorch_broadcasts_is_seen(
+    q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...], masked: bool
+) -> None:
+    model, tensors = Given(), [torch.randn(shape) for shape in (q, k, v)]
+    more = {"attn_mask": torch.rand(5, 7) > 0.3} if masked else {}
+    expected = model(*tensors, **more)
+    with regard.watch(model, SEE) as run:
+        out = model(*tensors, **more)
+    assert not run.unseen
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-4)
+    (layer,) = run.layers.values()
+    assert layer.lse.numel() == expected[..., 0].numel()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_what_only_pytorch_computes_is_named_with_what_it_got() -> None:
+    x = torch.nested.nested_tensor([torch.randn(3, n, 4) for n in (5, 7)])
+    model = Given()
+    with pytest.warns(UserWarning, match="nested"), regard.watch(model) as run:
+        model(x, x, x)
+    (line,) = run.unseen
+    assert line.startswith("Given: attention of q nested torch.float32, k nested")
+    assert "scaled_dot_product_attention" not in line
+
+
+def test_a_router_is_not_called_attention() -> None:
+    class Router(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.softmax(-1)
+
+    class AttentionDecoderLayer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = Given()
+            self.choice = Router()
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.choice(x[0, 0])
+            return self.attention(x, x, x)
+
+    model = AttentionDecoderLayer()
+    with regard.watch(model) as run:
+        model(torch.randn(2, 3, 5, 4))
+    assert list(run.layers) == ["attention"]
+    assert not run.unseen
+
+
 # ── in and out ────────────────────────────────────────────────────────────────────────────────
 
 

@@ -49,22 +49,25 @@ def sdpa_call(
         return None
     if any(x.is_nested or x.dim() < 2 or not x.is_floating_point() for x in tensors):
         return None
-    axes = query.dim()
-    if not (query.dtype == key.dtype == value.dtype) or not (axes == key.dim() == value.dim()):
+    lead = leading(query, key, value, enable_gqa)
+    if not (query.dtype == key.dtype == value.dtype) or lead is None:
         return None
-    if attn_mask is not None and (is_causal or not 2 <= attn_mask.dim() <= axes):
+    if attn_mask is not None and (is_causal or not 2 <= attn_mask.dim() <= len(lead) + 2):
         return None
     if attn_mask is not None and not takes_mask(query, attn_mask):
         return None
-    q, k, v = (_four_axes(x) for x in tensors)
-    if k.shape[0] == v.shape[0] == 1 != q.shape[0]:
-        k, v = (x.expand(q.shape[0], -1, -1, -1) for x in (k, v))
-    if not enable_gqa and k.shape[1] != v.shape[1]:  # one of them is for all heads
-        k, v = (x.expand(-1, q.shape[1], -1, -1) if x.shape[1] == 1 else x for x in (k, v))
-    if k.shape[:3] != v.shape[:3] or k.shape[3] != q.shape[3] or k.shape[0] != q.shape[0]:
+    if key.shape[-2] != value.shape[-2] or key.shape[-1] != query.shape[-1]:
         return None
-    if q.shape[1] != k.shape[1] and not _are_grouped(q.shape[1], k.shape[1], enable_gqa):
-        return None
+    query = query.expand(*lead, -1, -1)
+    if len(lead) < 2:
+        key, value = (x.expand(*lead, -1, -1) for x in (key, value))
+    else:  # one head of keys and values may be for all
+        heads = {x.shape[-3] if x.dim() > 2 else 1 for x in (key, value)}
+        shared = max(heads)
+        if (len(heads) > 1 and enable_gqa) or not _are_grouped(lead[-1], shared, enable_gqa):
+            return None
+        key, value = (x.expand(*lead[:-1], shared, -1, -1) for x in (key, value))
+    q, k, v = (_four_axes(x) for x in (query, key, value))
     mask = bias = None
     if attn_mask is not None:
         given = _mask_axes(attn_mask, query)
@@ -79,6 +82,19 @@ def sdpa_call(
     return _call(q, k, v, options, dropout)
 
 
+def leading(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> torch.Size | None:
+    """The axes of SDPA's output before the last two, to which those of all are broadcast."""
+    shapes = [x.shape[:-2] for x in (query, key, value)]
+    if enable_gqa:  # heads are for the query to say
+        if not all(shapes):
+            return None
+        shapes[1:] = [torch.Size((*shape[:-1], 1)) for shape in shapes[1:]]
+    try:
+        return torch.broadcast_shapes(*shapes)
+    except RuntimeError:
+        return None
+
+
 def takes_mask(query: Tensor, mask: Tensor) -> bool:
     """Is a mask of this type one that SDPA takes?"""
     if torch.is_autocast_enabled(query.device.type) and mask.is_floating_point():
@@ -88,7 +104,9 @@ def takes_mask(query: Tensor, mask: Tensor) -> bool:
 
 def _are_grouped(heads: int, kv_heads: int, enable_gqa: bool) -> bool:
     """May so many heads share so few keys? PyTorch broadcasts a single one unasked."""
-    return kv_heads == 1 or (enable_gqa and kv_heads > 0 and heads % kv_heads == 0)
+    if kv_heads in (1, heads):
+        return True
+    return enable_gqa and kv_heads > 0 and heads % kv_heads == 0
 
 
 def _call(

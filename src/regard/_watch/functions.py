@@ -26,6 +26,7 @@ from regard._attention import attention, scaled_dot_product_attention
 from regard._attention.sdpa import sdpa_layout
 from regard._watch.arguments import (
     is_same,
+    leading,
     merged_mask,
     own_call,
     sdpa_call,
@@ -62,7 +63,7 @@ class Functions(TorchFunctionMode):
         self,
         is_on: Callable[[], bool],
         attend: Callable[[Call], tuple[Tensor, Call]],
-        missed: Callable[[], None],
+        missed: Callable[[Tensor, Tensor, Tensor], None],
         softmax: Callable[[Tensor], None],
     ) -> None:
         super().__init__()
@@ -143,7 +144,7 @@ class Functions(TorchFunctionMode):
     ) -> Tensor:
         call = sdpa_call(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         if call is None:
-            self._missed()
+            self._missed(query, key, value)
             if padding is not None:
                 attn_mask = merged_mask(attn_mask, padding, is_causal, query, key)
                 is_causal = False
@@ -159,7 +160,9 @@ class Functions(TorchFunctionMode):
         if seen is not None:
             seen.append(call)
         if query.dim() != 4:
-            return out.view(*query.shape[:-1], value.shape[-1]).contiguous()
+            lead = leading(query, key, value, enable_gqa)
+            assert lead is not None
+            return out.view(*lead, query.shape[-2], value.shape[-1]).contiguous()
         layout = sdpa_layout(query, key, value, attn_mask, dropout_p, enable_gqa)
         if layout == "query":
             as_query = torch.empty_like(query, dtype=out.dtype, requires_grad=False)

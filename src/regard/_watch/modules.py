@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ __all__ = ["Modules", "Running"]
 # Arguments under which a module gets the sequence that it looks at, if it is another one.
 _OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "memory", "context")
 
+_ATTENTION = re.compile("attention|attn")
+_LAYER = re.compile("(layer|block|model|encoder|decoder)$")
+_ROUTER = re.compile("(router|gating|gate|experts?)( |$)", re.IGNORECASE)
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -135,9 +139,15 @@ class Modules:
         return stack[-1] if stack else None
 
     def is_in_attention(self) -> bool:
-        """Is a module running whose class says that it is attention?"""
-        names = (type(each.module).__name__.lower() for each in self._stack())
-        return any("attention" in name or "attn" in name for name in names)
+        """Is a module running whose class says that it is attention? A layer around it may be
+        called so for what else is in it, and a router chooses experts."""
+        stack = self._stack()
+        *around, innermost = [type(each.module).__name__.lower() for each in stack]
+        if _ROUTER.search(f"{stack[-1].name} {innermost}"):
+            return False
+        if _ATTENTION.search(innermost):
+            return True
+        return any(_ATTENTION.search(name) and not _LAYER.search(name) for name in around)
 
     def of(self, module: nn.Module) -> Running | None:
         """The running module that is `module`, or, if it is not on the stack, itself."""

@@ -71,6 +71,7 @@ class Watching:
         self._latest: dict[str, dict[int, Record]] = {}  # of each module, by the nth call in a pass
         self._numbers: dict[tuple[str, int], int] = {}  # of layers: a module, and which call of it
         self._skipped: dict[str, nn.Module] = {}  # modules that computed a softmax of their own
+        self._alone: dict[str, str] = {}  # and those with attention that only PyTorch can compute
         self._vectors: dict[str, Tensor] = {}
         self._moves = Moves()
         self._output: Tensor | None = None
@@ -210,10 +211,11 @@ class Watching:
         assert running is not None
         return self._attend(running, call)
 
-    def _missed(self) -> None:
+    def _missed(self, *given: Tensor) -> None:
         running = self._modules.running()
         if running is not None:
-            self._skipped[running.name] = running.module
+            what = [f"{'nested' if x.is_nested else tuple(x.shape)} {x.dtype}" for x in given]
+            self._alone[running.name] = f"q {what[0]}, k {what[1]}, v {what[2]}"
 
     def _missed_in(self, module: nn.Module) -> None:
         self._skipped[self._modules.names[id(module)]] = module
@@ -231,7 +233,10 @@ class Watching:
         if running is None or x.shape[-1] < 2:
             return
         is_square = x.dim() == 3 and x.shape[-1] == x.shape[-2]
-        if x.dim() >= 4 or is_square or self._modules.is_in_attention():
+        # A model of transformers says by its names which of its modules attend.
+        is_said = type(running.module).__module__.startswith("transformers.")
+        looks_so = not is_said and (x.dim() >= 4 or is_square)
+        if looks_so or self._modules.is_in_attention():
             self._skipped[running.name] = running.module
 
     def _attend(self, running: Running, call: Call) -> tuple[Tensor, Call]:
@@ -451,6 +456,13 @@ class Watching:
             if name not in seen:
                 kinds.setdefault(type(module), []).append(name)
         found = [_of_its_own(type(self._model).__name__, *each) for each in kinds.items()]
+        found += [
+            f"{name or type(self._model).__name__}: attention of {what} was not seen, as only "
+            "PyTorch computes it. Tensors that are dense, floating and broadcast to (B, H, N, D) "
+            "can be."
+            for name, what in self._alone.items()
+            if (name or type(self._model).__name__) not in seen
+        ]
         found += [
             f"{name or type(self._model).__name__}: is TorchScript, which cannot be watched, so "
             "attention inside it was not seen. The module that it was made from can be."
