@@ -18,6 +18,7 @@ from regard.run import Options
 
 __all__ = [
     "is_same",
+    "leading",
     "merged_mask",
     "own_call",
     "sdpa_call",

@@ -159,9 +159,9 @@ class Functions(TorchFunctionMode):
         out, call = self._attend(call)
         if seen is not None:
             seen.append(call)
-        if query.dim() != 4:
-            lead = leading(query, key, value, enable_gqa)
-            assert lead is not None
+        lead = leading(query, key, value, enable_gqa)
+        assert lead is not None
+        if len(lead) != 2:
             return out.view(*lead, query.shape[-2], value.shape[-1]).contiguous()
         layout = sdpa_layout(query, key, value, attn_mask, dropout_p, enable_gqa)
         if layout == "query":

@@ -69,7 +69,7 @@ class TokenIds:
         self._has_encoder = any("encoder" in name.split(".") for name in names)
         self._is_ours = isinstance(model, Transformer)
         self._local = threading.local()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._sequences = 0
         self.count = 0
         self.last: Text | None = None  # in whichever thread
