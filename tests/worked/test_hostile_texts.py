@@ -59,3 +59,9 @@ def test_json_of_any_depth_is_refused_in_words() -> None:
 def test_dotted_keys_of_an_honest_depth_are_read() -> None:
     text = "[one.two.three]\nfour.Q = [[2, 1]]\nfour.K = [[3, 5]]\nfour.scores = [[11]]"
     assert check_text(text, "a.toml").exit_code == 0
+
+
+@pytest.mark.parametrize("row", ["&", "&&", " & ", "\\\\", "&\\\\&"])
+def test_a_table_without_cells_is_refused_in_words(row: str) -> None:
+    with pytest.raises(Unreadable):
+        check_text(f"\\begin{{tabular}}{row}\\end{{tabular}}")

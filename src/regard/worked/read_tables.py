@@ -112,9 +112,9 @@ def read_tabular(source: Source, text: str, start: int) -> list[Block]:
     for end in [m.span() for m in re.finditer(r"\\\\(?:\[[^\]]*\])?|$", text)]:
         rules = r"\\(?:hline|toprule|midrule|bottomrule)|\n"
         line = re.sub(rules, lambda rule: " " * len(rule[0]), text[at : end[0]])
-        if line.strip():
-            cells = re.finditer(r"[^&]+", line)
-            rows.append([_Cell(cell[0], start + at + cell.start()) for cell in cells])
+        cells = [_Cell(cell[0], start + at + cell.start()) for cell in re.finditer(r"[^&]+", line)]
+        if line.strip() and cells:
+            rows.append(cells)
         at = end[1]
     return _blocks(source, rows) if rows else []
 
