@@ -8,7 +8,8 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from regard.studio.answers import Answer, Answers
 from regard.studio.guard import Guard, TooLong
 from regard.studio.jobs import Full, Job, Jobs
 from regard.studio.places import Forbidden, Places
+from regard.studio.process import end_all
 from regard.studio.reading import Models
 from regard.studio.shelf import NoSuchRun, Shelf
 from regard.studio.work import Gone, Line
@@ -69,6 +71,7 @@ def make_app(
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        lifespan=_life,
     )
     app.state.jobs = jobs
     # Each computes with all cores. A page asks for six things at a time, and there may be many.
@@ -80,6 +83,12 @@ def make_app(
     _add_sql(app, shelf, sql.Queries(sql_seconds, sql_memory), Line(2, 8, closing))
     _add_jobs(app, shelf, jobs, Models(places, models, closing))
     return Guard(app, token=token, port=port)
+
+
+@asynccontextmanager
+async def _life(_: FastAPI) -> AsyncGenerator[None]:
+    yield
+    end_all()
 
 
 class Answered(Response):

@@ -41,7 +41,6 @@ def serve(
     import uvicorn
 
     from regard.studio.app import make_app
-    from regard.studio.process import end_all
 
     listening = _listen(port)
     port = listening.getsockname()[1]
@@ -79,7 +78,6 @@ def serve(
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             closing.set()
             await super().shutdown(sockets)
-            end_all()
 
     with contextlib.closing(listening), contextlib.suppress(KeyboardInterrupt):
         Server(config).run(sockets=[listening])
