@@ -191,15 +191,15 @@ def test_keys_of_one_sequence_for_all_are_seen() -> None:
     assert run.layers["Plain"].shape == (2, 3, 5, 5)
 
 
-def test_what_only_pytorch_can_compute_is_named() -> None:
+def test_keys_with_fewer_axes_than_queries_are_seen() -> None:
     class Uneven(nn.Module):
         def forward(self, q: Tensor, k: Tensor) -> Tensor:
             return F.scaled_dot_product_attention(q, k, k)
 
     model, q, k = Uneven(), torch.randn(3, 3, 5, 4), torch.randn(3, 5, 4)
-    with pytest.warns(UserWarning, match="Uneven: computes attention in its own way"):
-        run = equal(model, q, k)
-    assert not run.layers
+    run = equal(model, q, k)
+    assert list(run.layers) == ["Uneven"]
+    assert not run.unseen
 
 
 def test_autocast_changes_the_type_as_it_does_unwatched() -> None:
