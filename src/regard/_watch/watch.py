@@ -130,7 +130,8 @@ class _Watch(AbstractContextManager[Run]):
         try:
             self._watching.leave(error)
         finally:
-            self._at_last.detach()
+            self._watching.release()
+        self._at_last.detach()
 
 
 def _check_layers(layers: object) -> tuple[LayerName, ...] | None:
