@@ -330,3 +330,20 @@ def test_a_model_that_chooses_keys_by_its_mask_is_seen(family: str) -> None:
         out = model(**inputs)[0]
     torch.testing.assert_close(out, expected, atol=2e-4, rtol=1e-4)
     assert len(run.layers) == 2
+
+
+def test_a_model_that_goes_by_having_no_mask_generates_as_unwatched() -> None:
+    model, ids = small("roberta"), given("roberta")["input_ids"]
+    model.set_attn_implementation("sdpa")
+    options: dict[str, Any] = {
+        "max_new_tokens": 3,
+        "do_sample": False,
+        "cache_implementation": "static",
+        "disable_compile": True,
+        "output_logits": True,
+        "return_dict_in_generate": True,
+    }
+    expected = torch.stack(model.generate(ids, **options).logits)
+    with regard.watch(model):
+        out = torch.stack(model.generate(ids, **options).logits)
+    torch.testing.assert_close(out, expected, atol=2e-4, rtol=1e-4)
