@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from torch import Tensor
+
 from regard._attention.errors import WrongValue
 
 __all__ = ["is_causal_bias", "position_of"]
@@ -11,6 +13,8 @@ __all__ = ["is_causal_bias", "position_of"]
 
 def is_causal_bias(given: object) -> bool:
     """Is it `torch.nn.attention.bias.causal_upper_left(…)`, or `causal_lower_right(…)`?"""
+    if given is None or type(given) is Tensor:
+        return False
     module = sys.modules.get("torch.nn.attention.bias")  # who has one has imported it
     return module is not None and isinstance(given, module.CausalBias)
 

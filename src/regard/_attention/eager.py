@@ -15,6 +15,7 @@ __all__ = [
     "PLAIN",
     "has_function_mode",
     "has_tangent",
+    "is_batched",
     "is_eager",
     "is_plain",
     "is_transformed",
@@ -35,7 +36,7 @@ _is_tracing = torch._C._is_tracing
 _function_modes = torch._C._len_torch_function_stack
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _transform_level = torch._C._functorch.maybe_current_level  # pyright: ignore[reportAttributeAccessIssue]
-_is_batched = torch._C._functorch.is_legacy_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]
+is_batched = torch._C._functorch.is_legacy_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def is_eager() -> bool:
@@ -60,7 +61,10 @@ def with_function_of_their_own(*arguments: object) -> tuple[Tensor, ...]:
 
     A CausalBias knows of PyTorch's alone; what it means is read off it.
     """
-    if all(x is None or type(x) in PLAIN for x in arguments):
+    for x in arguments:
+        if x is not None and type(x) not in PLAIN:
+            break
+    else:
         return ()
     tensors = tuple(x for x in arguments if isinstance(x, Tensor) and not is_causal_bias(x))
     return tensors if has_torch_function(tensors) else ()
@@ -72,25 +76,23 @@ def is_transformed() -> bool:
 
 
 def is_plain(tensors: Sequence[Tensor]) -> bool:
-    """Are these real tensors, and is nobody watching?
-
-    A gradient that is_grads_batched=True brings is of type Tensor, too, and many in one.
-    """
-    return is_eager() and all(
-        type(x) in PLAIN and not x.is_meta and not _is_batched(x) for x in tensors
-    )
+    """Are these real tensors, and is nobody watching?"""
+    return is_eager() and all(type(x) in PLAIN and not x.is_meta for x in tensors)
 
 
 def lost_its_memory(x: Tensor) -> bool:
     """Was its storage resized to 0, though it has numbers to show?"""
-    return (
-        getattr(type(x), "__torch_dispatch__", None)
-        is _NO_DISPATCH  # else its numbers are elsewhere
-        and not (_is_compiling() or is_transformed() or _is_batched(x))
-        and x.numel() > 0
-        and x.untyped_storage().nbytes() == 0
-        and not x._is_zerotensor()
-    )
+    kind = type(x)
+    if kind not in PLAIN and getattr(kind, "__torch_dispatch__", None) is not _NO_DISPATCH:
+        return False  # its numbers are elsewhere
+    if _is_compiling():
+        return False
+    try:
+        if x.data_ptr():
+            return False
+    except RuntimeError:
+        return False  # part of a transform, which has its own
+    return x.numel() > 0 and x.untyped_storage().nbytes() == 0 and not x._is_zerotensor()
 
 
 def may_go_direct(tensors: Sequence[Tensor]) -> bool:

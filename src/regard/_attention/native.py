@@ -159,7 +159,7 @@ def attend(
 ) -> tuple[Tensor, Observation | None]:
     """The output (B, H, Nq, Dv), and what was asked for in `see`. No size may be 0 but Dv."""
     out = new_output(problem)
-    if out.stride(3) != 1 and out.shape[3] > 1:
+    if problem.layout == "query" and out.stride(3) != 1 and out.shape[3] > 1:
         joined, seen = attend(replace(problem, layout="joined"), see, dropout, seed)
         return out.copy_(joined), seen
     q, k, v = _rows(problem.q), _rows(problem.k), _rows(problem.v)
@@ -361,9 +361,9 @@ def _rectangle(tile: Tile) -> tuple[int, int, int, int]:
 
 def _in_memory(x: Tensor) -> Tensor:
     """x with the numbers that it shows at its address: not their negatives, nor none at all."""
-    if x._is_zerotensor():
-        return x.clone()  # zeros that were never written down
-    return x.resolve_neg()
+    if x.data_ptr() and not x.is_neg():
+        return x
+    return x.clone() if x._is_zerotensor() else x.resolve_neg()  # zeros never written down
 
 
 def _rows(x: Tensor) -> Tensor:

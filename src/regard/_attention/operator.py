@@ -10,7 +10,13 @@ from torch import Tensor
 from regard._attention import native
 from regard._attention.backward import Gradients, new_gradients, pull_back
 from regard._attention.dispatch import pulls_back_natively, run
-from regard._attention.eager import is_plain, is_transformed, lost_its_memory, may_have_tangents
+from regard._attention.eager import (
+    is_batched,
+    is_plain,
+    is_transformed,
+    lost_its_memory,
+    may_have_tangents,
+)
 from regard._attention.errors import WrongValue
 from regard._attention.problem import Problem
 from regard._attention.results import new_observation, new_output
@@ -30,6 +36,8 @@ _INPUTS = (
 )
 _N_TENSORS, _N_INPUTS = 8, 16
 _WITH_GRADIENT = (0, 1, 2, 4, 6)  # q, k, v, bias and sinks among the inputs
+
+_LSE = See()  # made once, as small calls are measured in microseconds
 
 # An operator returns a fixed number of tensors: what is not asked for is an empty one.
 _SEEN = ("lse", "entropy", "top_keys", "top_weights", "map", "received", "distance")
@@ -70,7 +78,7 @@ def attend(
         dropout,
         problem.layout,
     )
-    asked = See() if see is None else see
+    asked = _LSE if see is None else see
     queries = () if asked.queries is None else (asked.queries,)
     if is_plain((*problem.tensors, *queries)):
         return _PlainAttention.apply(*inputs, see, backend)
@@ -194,13 +202,17 @@ class _Attention(torch.autograd.Function):
         gradients: list[Tensor | None] = [None] * ctx.n_arguments
         if grads[0] is not None:
             tensors = (grads[0], *ctx.saved_tensors)
-            if any(x is not None and lost_its_memory(x) for x in tensors):
-                raise WrongValue(
-                    "attention(): what its gradient is made of must have its numbers in memory; "
-                    "got a tensor whose storage was resized to 0. Keep q, k and v until then."
-                )
-            # With create_graph=True the operator is asked, as it may be for its own gradient.
-            plain = not torch.is_grad_enabled() and is_plain([x for x in tensors if x is not None])
+            for x in tensors:
+                if x is not None and lost_its_memory(x):
+                    raise WrongValue(
+                        "attention(): what its gradient is made of must have its numbers in "
+                        "memory; got a tensor whose storage was resized to 0. Keep q, k and v "
+                        "until then."
+                    )
+            # With create_graph=True the operator is asked, as it may be for its own gradient; and
+            # for the many gradients in one that is_grads_batched=True brings.
+            plain = not torch.is_grad_enabled() and not is_batched(tensors[0])
+            plain = plain and is_plain([x for x in tensors if x is not None])
             pull = _attention_backward if plain else torch.ops.regard.attention_backward
             found = pull(*tensors, *ctx.options, ctx.wanted, ctx.backend)
             for place, gradient, want in zip(_WITH_GRADIENT, found, ctx.wanted, strict=True):
@@ -217,7 +229,7 @@ class _PlainAttention(_Attention):
         problem, dropout, seed = _problem(tuple(inputs))
         wanted = [ctx.needs_input_grad[place] for place in _WITH_GRADIENT]
         natively = pulls_back_natively(backend, problem, wanted)
-        asked = See() if see is None and natively else see
+        asked = _LSE if see is None and natively else see
         out, seen = run(backend, problem, asked, dropout, seed)
         found = (out, seen.lse) if natively and seen is not None else (None, None)
         _keep(ctx, found, arguments, wanted)
