@@ -8,6 +8,7 @@ cover the numbers exactly: in order, without overlap, without holes, to the last
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import struct
 import weakref
@@ -83,6 +84,9 @@ def read_header(path: str | Path) -> dict[str, Entry]:
         return opened.entries
 
 
+_numbers = itertools.count()
+
+
 class Opened:
     """An open file whose header has been checked: its tensors, and what is said about them.
 
@@ -93,13 +97,19 @@ class Opened:
     def __init__(
         self, path: Path, handle: int, entries: dict[str, Entry], about: dict[str, str], start: int
     ) -> None:
+        self.number = next(_numbers)  # of no other file that was opened
         self.path = path
         self.entries = entries
         self.about = about
         self._start = start  # of the numbers
         self._handle = handle
-        self._state = _state(handle)
+        self._was = _state(handle)
         self.close = weakref.finalize(self, os.close, handle)
+
+    @property
+    def state(self) -> object:
+        """What changes when the file does."""
+        return _state(self._handle)
 
     def tensor(self, entry: Entry) -> Tensor:
         """A whole tensor, in memory."""
@@ -123,7 +133,7 @@ class Opened:
             if not count:
                 break
             done += count
-        if done < len(into) or _state(self._handle) != self._state:
+        if done < len(into) or self.state != self._was:
             raise CheckpointError(
                 self.path, "stay as it is while it is open", "another content", "Load it again."
             )

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.run.on_disk import in_memory
+
 __all__ = ["Levels"]
 
 
@@ -33,7 +35,9 @@ class Levels:
         """
         group = 1 << (level - self.level)
         top, left = rows[0] * group, columns[0] * group
-        picture = self.pictures[reduce][..., top : rows[1] * group, left : columns[1] * group]
+        picture = in_memory(
+            self.pictures[reduce][..., top : rows[1] * group, left : columns[1] * group]
+        )
         if group == 1:
             return picture
         tall = self._sizes(self.shape[0], top, picture.shape[-2]).to(picture)

@@ -5,6 +5,8 @@ They are read, and never mapped: a file that another program cuts short would en
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -29,6 +31,7 @@ DTYPES = {
     "F32": torch.float32,
     "F64": torch.float64,
 }
+_RECENT = 2**26  # bytes of what was looked at last that stay in memory
 _GAP = 2**16  # bytes that are not wanted between two that are, which are read all the same
 # What is answered without a look at the numbers, and what only looks at a part of them.
 _TOLD = {
@@ -178,11 +181,41 @@ def with_part(x: Tensor, span: object) -> Tensor:
         isinstance(end, int | None) for end in (span.start, span.stop, span.step)
     ):
         start, stop, _ = span.indices(x.shape[2]) if span.step != 0 else (start, stop, 1)
-    if stop - start >= x.shape[2]:
-        return x.read()
-    whole = torch.empty(x.shape, dtype=x.dtype)
-    whole[:, :, start:stop] = x[:, :, start:stop]
-    return whole
+    return _recent.part(x, start, stop)
+
+
+class _Recent:
+    """The parts that were looked at last: a picture is made in strips, which share their keys."""
+
+    def __init__(self) -> None:
+        self._parts: OrderedDict[tuple[Any, ...], tuple[Tensor, int]] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def part(self, x: OnDisk, start: int, stop: int) -> Tensor:
+        """A tensor of x's shape, which nobody may change, with [start, stop) of axis 2."""
+        if x._own is not None:
+            return x._own
+        place = x._place
+        where = (place.storage_offset(), tuple(place.shape), place.stride(), place.dtype)
+        key = (x._opened.number, x._opened.state, x._start, *where, start, stop)
+        with self._lock:
+            if key in self._parts:
+                self._parts.move_to_end(key)
+                return self._parts[key][0]
+        if stop - start >= x.shape[2]:
+            found = x.read()
+        else:
+            found = torch.empty(x.shape, dtype=x.dtype)
+            found[:, :, start:stop] = x[:, :, start:stop]
+        size = x.numel() // max(x.shape[2], 1) * (stop - start) * x.element_size()
+        with self._lock:
+            self._parts[key] = found, size
+            while sum(each for _, each in self._parts.values()) > _RECENT:
+                self._parts.popitem(last=False)
+        return found
+
+
+_recent = _Recent()
 
 
 def _once(place: Tensor) -> Tensor:
