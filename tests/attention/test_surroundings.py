@@ -258,7 +258,7 @@ def test_windows_are_as_wide_as_they_are_said_to_be(
 
 
 def test_a_backward_pass_changes_nothing_for_threads_that_start_meanwhile() -> None:
-    q, k, v = (torch.randn(1, 2, 211, 16, requires_grad=True) for _ in range(3))
+    q, k, v = (torch.randn(1, 4, 701, 64, requires_grad=True) for _ in range(3))
     over = threading.Event()
 
     def pull() -> None:
@@ -271,11 +271,11 @@ def test_a_backward_pass_changes_nothing_for_threads_that_start_meanwhile() -> N
     pulling = threading.Thread(target=pull)
     pulling.start()
     try:
-        for _ in range(200):
+        for _ in range(1500):
             new = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
             new.start()
             new.join()
     finally:
         over.set()
         pulling.join()
-    assert found == [expected] * 200
+    assert set(found) == {expected}
