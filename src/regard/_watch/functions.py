@@ -37,7 +37,7 @@ from regard._watch.call import Call
 from regard._watch.pattern import Pattern, made_whole
 from regard.observation import See
 
-__all__ = ["Functions", "at_work", "settle"]
+__all__ = ["Functions", "at_work", "off_work", "settle"]
 
 _sdpa = F.scaled_dot_product_attention
 _mha = F.multi_head_attention_forward
@@ -258,6 +258,11 @@ class _Work(threading.local):
 
 
 _work = _Work()
+
+
+def off_work() -> None:
+    """Nobody watches any more: what an interrupt has left of `at_work` in this thread is over."""
+    _work.depth = 0
 
 
 def at_work(function: Callable[[], _T]) -> _T:

@@ -16,7 +16,7 @@ from regard._watch.call import Call
 from regard._watch.compiled import Uncompiled
 from regard._watch.cut import Cuts, LayerName, is_meant
 from regard._watch.fast import left_out, without_hint
-from regard._watch.functions import Functions, at_work, settle
+from regard._watch.functions import Functions, at_work, off_work, settle
 from regard._watch.hugging_face import HuggingFace
 from regard._watch.keeping import Copies, Owned
 from regard._watch.modules import Modules, Running
@@ -141,6 +141,8 @@ class Watching:
         with _lock:
             if self in _watching:
                 _watching.remove(self)
+            if not _watching:
+                off_work()
         self._modules.release()
         self._uncompiled.leave()
         if self._hugging_face is not None:

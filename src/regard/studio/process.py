@@ -49,6 +49,7 @@ class Process:
                 start_new_session=True,
             )
         self._line = Connection(ours.detach())
+        self._ending = threading.RLock()
         Process.alive.add(self)
 
     def tell(self, message: Message) -> None:
@@ -70,12 +71,16 @@ class Process:
         return Ended(f"signal {-code}" if code < 0 else f"code {code}")
 
     def end(self) -> None:
-        """Whatever it does, and whatever it has started, such as a download."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._line.close()
-        Process.alive.discard(self)
+        """Whatever it does, and whatever it has started, such as a download.
+
+        Whoever waits for it and the end of the studio may both ask for it at once.
+        """
+        with self._ending:
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._line.close()
+            Process.alive.discard(self)
 
 
 def end_all() -> None:
