@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import shutil
@@ -54,7 +55,7 @@ def change_document(choose: Random, folder: Path) -> None:
         if isinstance(node, dict) and choose.random() < 0.3:
             del node[key]
         else:
-            node[key] = choose.choice(WRONG)
+            node[key] = copy.deepcopy(choose.choice(WRONG))
     (folder / "run.json").write_text(json.dumps(document))
 
 
