@@ -27,6 +27,8 @@ __all__ = [
     "with_padding",
 ]
 
+_SDPA = "scaled_dot_product_attention()"
+
 
 def sdpa_call(
     query: Tensor,
@@ -44,7 +46,7 @@ def sdpa_call(
         return None
     position = 0  # PyTorch's flag is aligned to the first key
     if is_causal_bias(attn_mask) and not is_causal:
-        position = position_of("sdpa", "attn_mask", attn_mask, query.shape[-2], key.shape[-2])
+        position = position_of(_SDPA, "attn_mask", attn_mask, query.shape[-2], key.shape[-2])
         is_causal, attn_mask = True, None
     if any(type(x) not in PLAIN for x in (*tensors, attn_mask) if x is not None):
         return None
