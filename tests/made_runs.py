@@ -38,7 +38,7 @@ def made_run(
     keep: bool = True,
     top: int = 8,
     size: tuple[int, int] | None = (64, 64),
-    vectors: bool = True,
+    hidden_states: bool = True,
     sharpness: float = 3.0,
     seed: int = 0,
 ) -> Run:
@@ -66,5 +66,9 @@ def made_run(
         x = x + torch.randn(1, n, 2 * width, generator=generator) * 0.5
         blocks[f"model.layers.{index}"] = x
     return Run(
-        made, model="made up", text=text, tokens=[tokens], vectors=blocks if vectors else None
+        made,
+        model="made up",
+        text=text,
+        tokens=[tokens],
+        hidden_states=blocks if hidden_states else None,
     )

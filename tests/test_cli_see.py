@@ -157,7 +157,7 @@ def test_what_token_shows_is_the_weights_of_the_model(
 def test_cut_shows_no_change_before_the_cut_and_some_after(
     capsys: pytest.CaptureFixture[str], encoder: str
 ) -> None:
-    out = output_of(capsys, TEXT, "--model", encoder, "--cut", "1.0", "--cut", "1.2")
+    out = output_of(capsys, TEXT, "--model", encoder, "--ablate", "1.0", "--ablate", "1.2")
     changes = dict(re.findall(r"^    (\w+) +(\d+\.\d\d)%", out, re.MULTILINE))
     assert "Without 1.0, 1.2" in out
     assert list(changes) == ["0", "1", "output"]
@@ -170,7 +170,7 @@ def test_cut_comes_after_the_layer_or_the_head_that_is_asked_for(
     capsys: pytest.CaptureFixture[str], encoder: str, choice: tuple[str, str]
 ) -> None:
     alone = output_of(capsys, TEXT, "--model", encoder, *choice).partition("Heads by kind")[2]
-    out = output_of(capsys, TEXT, "--model", encoder, *choice, "--cut", "0.1")
+    out = output_of(capsys, TEXT, "--model", encoder, *choice, "--ablate", "0.1")
     shown, _, changed = out.partition("Heads by kind")[2].partition("\nWithout 0.1")
     assert shown == alone != ""
     assert "block   mean change" in changed
@@ -184,7 +184,7 @@ def test_cut_tells_of_the_next_word_where_the_model_predicts_one(
 
     torch.manual_seed(5)
     save(LlamaForCausalLM(small_llama(vocab_size=31)), tmp_path)
-    out = output_of(capsys, TEXT, "--model", str(tmp_path), "--cut", "0.1")
+    out = output_of(capsys, TEXT, "--model", str(tmp_path), "--ablate", "0.1")
     assert re.search(r"Next word: \S+ nats of divergence .* of 10 tokens", " ".join(out.split()))
 
 
@@ -275,11 +275,11 @@ def test_json_has_heads_links_and_tokens(capsys: pytest.CaptureFixture[str], enc
 
 
 def test_json_has_what_was_asked_for(capsys: pytest.CaptureFixture[str], encoder: str) -> None:
-    asked = ("--token", "apple", "--cut", "0.1", "--sql", "select 1 as one")
+    asked = ("--token", "apple", "--ablate", "0.1", "--sql", "select 1 as one")
     found = json.loads(output_of(capsys, TEXT, "--model", encoder, *asked, "--json", "-"))
     assert found["sql"] == [{"one": 1}]
     assert found["token"]["position"] == 3
-    assert found["effect"]["cut"] == [{"layer": 0, "head": 1}]
+    assert found["effect"]["ablated"] == [{"layer": 0, "head": 1}]
     assert len(found["effect"]["relative"]["output"]) == 10
 
 
@@ -329,7 +329,7 @@ def test_a_picture_of_the_same_text_is_the_same_every_time(
         (["\udcff"], "not UTF-8"),
         (["--file", "no/such.txt"], "cannot read no/such.txt: No such file"),
         (["--file", "."], "cannot read .: "),
-        ([TEXT, "--cut", "3"], "LAYER.HEAD, such as 3.5; got '3'"),
+        ([TEXT, "--ablate", "3"], "LAYER.HEAD, such as 3.5; got '3'"),
         ([TEXT, "--layer", "-1"], "--layer"),
         ([TEXT, "--model", "./no/such/folder"], "./no/such/folder must be a folder"),
         ([TEXT, "--json", "-", "--svg", "-"], "standard output"),
@@ -348,8 +348,8 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
         (["--layer", "2"], "no layer 2; there are 2 here, from 0"),
         (["--head", "3"], "no head 3; there are 3 here, from 0"),
         (["--layer", "1", "--head", "3"], "no head 3 in layer 1; there are 3"),
-        (["--cut", "2.0"], "no layer 2; there are 2 here, from 0"),
-        (["--cut", "0.3"], "no head 3 in layer 0"),
+        (["--ablate", "2.0"], "no layer 2; there are 2 here, from 0"),
+        (["--ablate", "0.3"], "no head 3 in layer 0"),
         (["--token", "pears"], "no token 'pears'. There are: [CLS], i, love"),
         (["--token", "love"], "'love' occurs 2 times: say love#1 or love#2."),
         (["--token", "love#3"], "'love' occurs 2 times: say love#1 or love#2."),

@@ -103,7 +103,7 @@ def test_watch_a_model_shows_the_run_and_what_a_cut_head_did(tmp_path: Path) -> 
     assert "previous token 1.00" in ran.of("Counter(")
     assert "0.68" in ran.of('words.index("animal")')
     assert "{'layer': 3, 'head': 1, 'weight': 0.68" in ran.of("run.sql(")
-    effect = ran.of("cut={3: [1]}").splitlines()
+    effect = ran.of("ablate={3: [1]}").splitlines()
     changes = {line.split()[0]: line.split()[1] for line in effect[1:]}
     blocks = [value for name, value in changes.items() if name.startswith("encoder.layer")]
     assert blocks[:3] == ["0.00%"] * 3

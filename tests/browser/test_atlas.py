@@ -122,7 +122,7 @@ def test_pointing_gives_both_tokens_and_the_weight_that_python_has(
 def test_a_block_has_the_mean_or_the_maximum_of_its_weights(
     open_page: OpenPage, name: str, reduce: str
 ) -> None:
-    run = made_run(long_text(1009), layers=1, heads=2, vectors=False)
+    run = made_run(long_text(1009), layers=1, heads=2, hidden_states=False)
     opened = open_page(run_page(run), address="#view=atlas&head=1")
     assert opened.ask("element.source.info.whole")
     opened.page.get_by_role("button", name=name, exact=True).click()

@@ -185,7 +185,7 @@ def test_light_and_dark_have_colours_of_their_own(open_page: OpenPage) -> None:
 
 
 def test_hundreds_of_heads_are_painted_as_they_come_into_sight(open_page: OpenPage) -> None:
-    run = measured(long_text(61), layers=30, heads=9, vectors=False)
+    run = measured(long_text(61), layers=30, heads=9, hidden_states=False)
     opened = open_page(run_page(run), address="#view=model", height=500)
     script = """(async () => {
         const all = [...element.root.querySelectorAll('.head canvas')];

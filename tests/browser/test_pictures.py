@@ -26,7 +26,7 @@ TIRED = "The animal didn't cross the street because it was too tired."
 
 @cache
 def _tired() -> str:
-    return _page(TIRED, ("q", "k", "vectors"))
+    return _page(TIRED, ("q", "k", "hidden_states"))
 
 
 @cache

@@ -25,15 +25,15 @@ WIDTH = 23
 
 
 def fine_run(text: str = SENTENCES["English"], *, layers: int = 3, grow: float = 1.0) -> Run:
-    """A run whose vectors are known before and after attention and the feed-forward layer."""
+    """A run whose hidden states are known before and after attention and the feed-forward layer."""
     run = made_run(text, layers=layers)
     generator = torch.Generator().manual_seed(7)
     x = torch.randn(1, len((run.tokens or [[]])[0]), WIDTH, generator=generator)
-    run.vectors = {"embedding": x}
+    run.hidden_states = {"embedding": x}
     for layer in range(layers):
         for part in ("attention", "feed-forward"):
             x = x * grow + torch.randn(x.shape, generator=generator) * 0.7
-            run.vectors[f"{layer} {part}"] = x
+            run.hidden_states[f"{layer} {part}"] = x
     return run
 
 
@@ -42,9 +42,9 @@ def fine_page() -> str:
     return run_page(fine_run())
 
 
-def vectors(run: Run, words: list[int]) -> Array:
+def hidden_states(run: Run, words: list[int]) -> Array:
     """(words, stages, width)"""
-    stacked = torch.stack(list(run.vectors.values()), dim=2)[0]
+    stacked = torch.stack(list(run.hidden_states.values()), dim=2)[0]
     return stacked[words].double().numpy()
 
 
@@ -104,7 +104,7 @@ def test_the_similarities_are_those_of_python_and_sorted_by_their_change(
 ) -> None:
     run, words = fine_run(), [1, 5, 8, 11]
     opened = open_page(run_page(run), address="#view=shift&words=1,5,8,11&upto=3")
-    x = vectors(run, words)
+    x = hidden_states(run, words)
     names = ["animal", "the", "it", "tired"]
     expected = {
         f"{names[a]} · {names[b]}": (cosine(x[a, 0], x[b, 0]), cosine(x[a, 3], x[b, 3]))
@@ -124,7 +124,7 @@ def test_the_similarities_are_those_of_python_and_sorted_by_their_change(
 def test_the_lengths_of_the_moves_are_those_of_python(open_page: OpenPage) -> None:
     run = fine_run()
     opened = open_page(run_page(run), address="#view=shift&words=1,8&token=8")
-    x = vectors(run, [8])[0]
+    x = hidden_states(run, [8])[0]
     moves = np.linalg.norm(np.diff(x, axis=0), axis=1) / np.linalg.norm(x[:-1], axis=1)
     cells = opened.page.locator("regard-shift .moves td").all_text_contents()
     assert [number(each) for each in cells] == pytest.approx(moves, abs=0.0051)
@@ -144,7 +144,7 @@ def test_the_picture_is_drawn_to_the_scale_of_the_directions(
     run, words = fine_run(), [2, 5, 7, 11]
     address = f"#view=shift&words=2,5,7,11&lengths={lengths}"
     opened = open_page(run_page(run), address=address)
-    x = vectors(run, words)
+    x = hidden_states(run, words)
     x = x / np.linalg.norm(x, axis=2, keepdims=True) if lengths == "directions" else x
     points, shares = principal(x.reshape(-1, WIDTH))
     points = points.reshape(len(words), -1, 2)
@@ -449,8 +449,8 @@ def test_an_answer_that_comes_late_is_not_drawn(open_page: OpenPage) -> None:
     opened = open_page(fine_page(), address="#view=shift&words=1,6")
     opened.ask(
         """{
-            const real = element.source.vectors.bind(element.source);
-            element.source.vectors = async (sequence, tokens) => {
+            const real = element.source.hiddenStates.bind(element.source);
+            element.source.hiddenStates = async (sequence, tokens) => {
                 const late = tokens.length === 3 ? 400 : 0;
                 await new Promise((done) => setTimeout(done, late));
                 return real(sequence, tokens);
@@ -468,7 +468,7 @@ def test_an_answer_that_comes_late_is_not_drawn(open_page: OpenPage) -> None:
 
 def test_a_word_without_a_vector_is_named(open_page: OpenPage) -> None:
     run = fine_run()
-    run.vectors["1 attention"][0, 6, 3] = float("nan")
+    run.hidden_states["1 attention"][0, 6, 3] = float("nan")
     opened = open_page(run_page(run), address="#view=shift&words=1,6,8")
     assert opened.page.locator("regard-shift .label").all_text_contents() == ["animal", "it"]
-    assert opened.page.get_by_text("No vectors were kept of “street” (#6).").is_visible()
+    assert opened.page.get_by_text("No hidden states were kept of “street” (#6).").is_visible()

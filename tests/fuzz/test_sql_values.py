@@ -18,7 +18,7 @@ from regard.view.table import render_table
 def show(table: pa.Table) -> None:
     """All that `regard see --sql` does with an answer."""
     assert render_table(table, 60)
-    found = json.loads(document(Run(), "none", 0.0, table=table, cuts=[]))["sql"]
+    found = json.loads(document(Run(), "none", 0.0, table=table, ablated=[]))["sql"]
     assert len(found) == table.num_rows
     assert len(found[0]) == table.num_columns
 

@@ -52,7 +52,7 @@ QUESTIONS = {
     f"{RUN}/map": ("sequence", "layer", "head"),
     f"{RUN}/tile": ("sequence", "layer", "head", "level", "row", "column", "reduce"),
     f"{RUN}/rollout": ("sequence", "token"),
-    f"{RUN}/vectors": ("sequence", "tokens"),
+    f"{RUN}/hidden_states": ("sequence", "tokens"),
     RUN: (),
     "/api/effect": ("run", "other"),
     "/api/jobs/{run}": (),
@@ -67,7 +67,7 @@ BODIES = {
     ),
     "/api/check": ("text", "name"),
     f"{RUN}/save": ("name",),
-    f"{RUN}/cut": ("cut",),
+    f"{RUN}/ablate": ("ablate",),
     "/api/see": ("text", "model"),
     "/api/jobs/{run}/cancel": (),
 }
@@ -77,7 +77,7 @@ BODIES = {
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     folder: Path = tmp_path_factory.mktemp("studio")
     made_run().save(folder / "runs" / "one")
-    made_run(keep=False, vectors=False).save(folder / "runs" / "bare")
+    made_run(keep=False, hidden_states=False).save(folder / "runs" / "bare")
     app = make_app(
         token=TOKEN, port=PORT, folders=[folder / "runs"], models=[], store=folder / "store"
     )

@@ -29,7 +29,7 @@ QUERIES = (
 def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A folder with a run, and a model that takes texts of any length."""
     runs, model = tmp_path_factory.mktemp("runs"), tmp_path_factory.mktemp("model")
-    made_run(long_text(1511), layers=3, vectors=False).save(runs / "one")
+    made_run(long_text(1511), layers=3, hidden_states=False).save(runs / "one")
     torch.manual_seed(7)
     save(LlamaForCausalLM(small_llama(max_position_embeddings=10**6)), model)
     return str(runs), str(model)

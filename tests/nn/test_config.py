@@ -30,7 +30,7 @@ from regard.nn import (
     StackConfig,
     TransformerConfig,
 )
-from regard.nn.described import Described
+from regard.nn.serialization import Described
 
 KINDS: list[type[StackConfig]] = [
     StackConfig,

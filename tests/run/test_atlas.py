@@ -64,7 +64,7 @@ def test_a_picture_made_in_strips_is_the_same(height: int, monkeypatch: pytest.M
 def test_what_takes_long_asks_whether_it_is_still_wanted() -> None:
     q = torch.randn(1, 3, 37, 5)
     _, seen = regard.attention(q, q, q, see=regard.See())
-    run = regard.Run({"a": Layer("a", seen, q=q, k=q)}, vectors={"a": q[0]})
+    run = regard.Run({"a": Layer("a", seen, q=q, k=q)}, hidden_states={"a": q[0]})
     work = {
         "blocks": lambda: blocks(run.layer(0), 0, 0, (0, 37), (0, 37)),
         "rollout": lambda: run.rollout(7),

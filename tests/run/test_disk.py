@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,7 +74,7 @@ def full_run() -> Run:
             layer.options, scale=1 / 3, bias=torch.randn(1, 1, 1, 11).expand(2, 3, 11, 11)
         ),
     )
-    run.vectors = {"block.1": torch.randn(2, 11, 5), "block.0": torch.randn(2, 11, 5).half()}
+    run.hidden_states = {"block.1": torch.randn(2, 11, 5), "block.0": torch.randn(2, 11, 5).half()}
     run.output = torch.randn(2, 11, 13, requires_grad=True).detach()
     run.see = replace(regard.See(map=(3, 4)), queries=torch.ones(2, 11, dtype=torch.bool))
     return run
@@ -106,7 +107,7 @@ def test_any_text_and_any_number_comes_back(
     )
     tokens = [[regard.text.Token(model, 0, len(model))], []]
     run = Run({model: layer}, model=model, text=model, notes=notes, tokens=tokens)
-    run.vectors = {model: torch.tensor(values).reshape(1, 1, 2)}
+    run.hidden_states = {model: torch.tensor(values).reshape(1, 1, 2)}
     folder = tmp_path_factory.mktemp("any") / "run"
     run.save(folder)
     assert_same_run(load(folder), run)
@@ -458,3 +459,20 @@ def test_a_header_that_lies_is_refused(folder: Path) -> None:
     file.write_bytes(content)
     with pytest.raises(RunError, match=r"tensors.safetensors must be a whole safetensors file"):
         load(folder)
+
+
+def test_a_run_whose_hidden_states_bear_their_old_name_is_read(tmp_path: Path) -> None:
+    run = full_run()
+    folder = tmp_path / "run"
+    run.save(folder)
+    document = json.loads((folder / "run.json").read_text())
+    document["vectors"] = document.pop("hidden_states")
+    tensors = safetensors.torch.load_file(folder / "tensors.safetensors")
+    for n in range(2):
+        tensors[f"vectors.{n}"] = tensors.pop(f"hidden_states.{n}")
+        document["tensors"][f"vectors.{n}"] = document["tensors"].pop(f"hidden_states.{n}")
+    safetensors.torch.save_file(tensors, folder / "tensors.safetensors")
+    size = (folder / "tensors.safetensors").stat().st_size
+    document["files"]["tensors.safetensors"] = size
+    (folder / "run.json").write_text(json.dumps(document))
+    assert_same_run(load(folder), run)

@@ -66,7 +66,7 @@ def test_edges_are_all_strong_weights_and_no_others(kind: str, listed: int) -> N
     run, made = make_run(kind, see=regard.See(top=listed))
     for least in (0.01, 0.1, 0.6):
         table = run.edges(least)
-        assert b"regard.cut" not in table.schema.metadata
+        assert b"regard.truncated" not in table.schema.metadata
         assert_same(as_edges(table), expected_edges(made, least), least)
 
 
@@ -83,14 +83,16 @@ def test_rows_that_are_not_named_as_cut_are_whole(
     keep = ("q", "k") if kept else ()
     run, made = make_run(*kinds, see=regard.See(top=listed), keep=keep)
     table = quiet(run, least, top)
-    rows = run.cut_rows(least, top).to_pylist()
-    cut = {(row["sequence"], row["layer"], row["head"], row["query"]) for row in rows}
-    assert not (kept and cut)
+    rows = run.truncated_rows(least, top).to_pylist()
+    truncated = {(row["sequence"], row["layer"], row["head"], row["query"]) for row in rows}
+    assert not (kept and truncated)
     expected = expected_edges(made, least, top)
     found = as_edges(table)
-    whole = {edge: w for edge, w in found.items() if edge[:4] not in cut}
-    assert_same(whole, {edge: w for edge, w in expected.items() if edge[:4] not in cut}, least)
-    for edge in found.keys() - whole.keys():  # what is there of a cut row is right
+    whole = {edge: w for edge, w in found.items() if edge[:4] not in truncated}
+    assert_same(
+        whole, {edge: w for edge, w in expected.items() if edge[:4] not in truncated}, least
+    )
+    for edge in found.keys() - whole.keys():  # what is there of a truncated row is right
         assert edge in expected or abs(found[edge] - least) < 1e-5
 
 
@@ -109,10 +111,10 @@ def test_exactly_the_rows_whose_list_may_be_too_short_are_cut() -> None:
                 expected.append({"sequence": b, "layer": n, "head": h, "query": i})
     expected.sort(key=lambda row: tuple(row.values()))
     assert 0 < len(expected) < 60
-    assert run.cut_rows(least).to_pylist() == expected
-    with pytest.warns(UserWarning, match=f"{len(expected)} rows are cut.*keep=.*See"):
+    assert run.truncated_rows(least).to_pylist() == expected
+    with pytest.warns(UserWarning, match=f"{len(expected)} rows are truncated.*keep=.*See"):
         table = run.edges(least)
-    counts = json.loads(table.schema.metadata[b"regard.cut"])
+    counts = json.loads(table.schema.metadata[b"regard.truncated"])
     for each in counts:
         here = [r for r in expected if (r["layer"], r["head"]) == (each["layer"], each["head"])]
         assert len(here) == each["rows"]
@@ -219,11 +221,11 @@ def test_rows_that_are_not_finite_are_said_to_be_so() -> None:
     )
     with pytest.warns(UserWarning, match="1 rows have no edges.*not finite"):
         table = run.edges(0.1)
-    assert run.cut_rows(0.1).num_rows == 0
+    assert run.truncated_rows(0.1).num_rows == 0
     bare = Run({"a": replace(run.layers["a"], q=None, k=None)})
-    cut = bare.cut_rows(0.1).to_pylist()
-    assert cut
-    assert {"sequence": 0, "layer": 0, "head": 1, "query": 4} not in cut
+    truncated = bare.truncated_rows(0.1).to_pylist()
+    assert truncated
+    assert {"sequence": 0, "layer": 0, "head": 1, "query": 4} not in truncated
     made.weights[0, 1, 4] = 0
     assert_same(as_edges(table), expected_edges([made], 0.1), 0.1)
 
@@ -252,7 +254,7 @@ def test_batches_and_lengths_of_nothing_give_empty_tables() -> None:
             _, seen = regard.attention(q, q, q, causal=True, see=see)
             run = Run({"a": regard.run.Layer("a", seen, regard.run.Options(causal=True), q=q, k=q)})
             assert run.edges(0.1).num_rows == 0
-            assert run.cut_rows().num_rows == 0
+            assert run.truncated_rows().num_rows == 0
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def pair(width: int = 7, vocabulary: int = 13, causal: bool = True) -> tuple[Run
             model="made up",
             tokens=[[Token(f"t{i}", i, i + 1) for i in range(3)] for _ in range(2)],
             token_ids=IDS,
-            vectors={"block.0": draw(width), "block.1": draw(width)},
+            hidden_states={"block.0": draw(width), "block.1": draw(width)},
             output=draw(vocabulary),
         )
 
@@ -47,7 +47,7 @@ def test_vectors_are_compared_token_by_token() -> None:
     found = one.effect(other)
     assert list(found.layers) == ["block.0", "block.1"]
     for name, change in found.layers.items():
-        a, b = one.vectors[name].double().numpy(), other.vectors[name].double().numpy()
+        a, b = one.hidden_states[name].double().numpy(), other.hidden_states[name].double().numpy()
         size = np.sqrt((a * a).sum(-1))
         np.testing.assert_allclose(change.relative, np.sqrt(((a - b) ** 2).sum(-1)) / size)
         cosine = (a * b).sum(-1) / (size * np.sqrt((b * b).sum(-1)))
@@ -107,12 +107,12 @@ def test_whether_an_output_is_logits_follows_the_rule() -> None:
         return output.divergence is not None
 
     assert judged(*pair())
-    assert not judged(*pair(vocabulary=7))  # as wide as the vectors: no vocabulary
+    assert not judged(*pair(vocabulary=7))  # as wide as the hidden_states: no vocabulary
     assert not judged(*pair(causal=False))
     assert judged(*pair(causal=False), logits=True)
     assert not judged(*pair(), logits=False)
     one, other = pair()
-    one.vectors, other.vectors = {}, {}
+    one.hidden_states, other.hidden_states = {}, {}
     assert not judged(one, other)
 
 
@@ -122,7 +122,7 @@ def test_the_summary_leaves_padding_out() -> None:
     other.output = one.output.clone()
     other.output[0, 1] += torch.arange(13)
     other.output[1, 2] += 1e6 * torch.arange(13)  # padding
-    other.vectors = {"block.0": one.vectors["block.0"]}
+    other.hidden_states = {"block.0": one.hidden_states["block.0"]}
     lines = str(one.effect(other)).splitlines()
     assert lines[0].split() == ["mean", "change", "largest", "change", "mean", "cosine"]
     assert lines[1].split()[:4] == ["block.0", "0.00%", "0.00%", "1.0000"]
@@ -164,11 +164,11 @@ def test_what_cannot_be_compared_is_refused_in_words() -> None:
     with pytest.raises(ValueError, match="same tokens"):
         Run(text="a", output=torch.ones(1, 2)).effect(Run(text="b", output=torch.ones(1, 2)))
     one, other = pair()
-    other.vectors["block.1"] = torch.zeros(2, 3, 5)
+    other.hidden_states["block.1"] = torch.zeros(2, 3, 5)
     with pytest.raises(ValueError, match=r"block.1 must be of the same shape.*\(2, 3, 7\)"):
         one.effect(other)
     bare, _ = make_run("causal")
-    with pytest.raises(ValueError, match=r'none in common.*keep=\("vectors", "output"\)'):
+    with pytest.raises(ValueError, match=r'none in common.*keep=\("hidden_states", "output"\)'):
         bare.effect(bare)
     with pytest.raises(TypeError, match=r"effect\(\): other must be a Run; got 3"):
         bare.effect(3)  # pyright: ignore[reportArgumentType]

@@ -37,7 +37,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run, _ = make_run("causal", "left padding", "mask", "sinks", "right padding", "bias")
     bare = make("causal", name="bare", keep=(), see=regard.See(entropy=True, top=11)).layer
     run.layers["bare"] = replace(bare, shares={}, tokens=words(2, 11))
-    run.vectors = {"block.0": torch.randn(2, 11, 5), "block.1": torch.randn(2, 11, 5)}
+    run.hidden_states = {"block.0": torch.randn(2, 11, 5), "block.1": torch.randn(2, 11, 5)}
     run.save(folder)
     return folder
 
@@ -268,7 +268,7 @@ def test_edges_that_unpack_to_far_more_than_they_are_are_not_read(folder: Path) 
         (["layers", 1, "key"], "block.0", "'block.0' stands there 2 times"),
         (["layers", 0, "notes"], "abc", "'abc' is no list"),
         (["layers"], {}, "no list"),
-        (["vectors", 1], "block.0", "'block.0' stands there 2 times"),
+        (["hidden_states", 1], "block.0", "'block.0' stands there 2 times"),
         (["tokens"], 0, "0 is no list"),
         (["tokens"], {}, "no list"),
         (["tokens", 0, 0, 1], 2**63, "no place"),
@@ -311,7 +311,7 @@ def expanded(folder: Path, n_keys: int, lse: float) -> None:
     size = (folder / "tensors.safetensors").stat().st_size
     document = {
         "format": 1, "model": "m", "text": None, "tokens": None, "see": None, "notes": [],
-        "unseen": [], "vectors": [], "between": [], "layers": [layer], "tensors": shapes,
+        "unseen": [], "hidden_states": [], "between": [], "layers": [layer], "tensors": shapes,
         "files": {"tensors.safetensors": size, "edges.parquet": 0},
     }  # fmt: skip
     (folder / "run.json").write_text(json.dumps(document))
@@ -426,8 +426,8 @@ def text_as_weight(table: pa.Table) -> pa.Table:
         text_as_weight,
         lambda table: table.set_column(1, "layer", table["layer"].cast(pa.int64())),
         lambda table: table.replace_schema_metadata({"regard.min_weight": "[" * 10**5}),
-        lambda table: table.replace_schema_metadata({"regard.cut": '[{"rows": "x"}]'}),
-        lambda table: table.replace_schema_metadata({"regard.cut": "3"}),
+        lambda table: table.replace_schema_metadata({"regard.truncated": '[{"rows": "x"}]'}),
+        lambda table: table.replace_schema_metadata({"regard.truncated": "3"}),
         lambda table: table.replace_schema_metadata({"regard.not_finite": "null"}),
         lambda table: pa.concat_tables([table] * 97),
     ],
@@ -551,7 +551,7 @@ def test_a_document_that_was_changed_anywhere_is_refused_or_does_no_harm(
         asked: list[Callable[[], object]] = [
             run.heads,
             run.edges,
-            run.cut_rows,
+            run.truncated_rows,
             lambda: run.sql("select count(*) from edges"),
             lambda: run.sql("select * from heads, layers, tokens limit 3"),
             lambda: [repr(layer) for layer in run.layers.values()],

@@ -30,7 +30,7 @@ NAME = "tensors.safetensors"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     run, _ = make_run("causal", "mask", "bias", "left padding")
-    run.vectors = {"block.0": torch.randn(2, 11, 5)}
+    run.hidden_states = {"block.0": torch.randn(2, 11, 5)}
     run.save(tmp_path / "run")
     return tmp_path / "run"
 
@@ -58,8 +58,8 @@ DOORS: dict[str, Callable[[Run], Any]] = {
     "edges": lambda run: run.edges(0.3),
     "heads": lambda run: run.heads(),
     "a sum": lambda run: [float(layer.lse.sum()) for layer in run.layers.values()],
-    "numbers": lambda run: run.vectors["block.0"].numpy(),
-    "a list": lambda run: run.vectors["block.0"].tolist(),
+    "numbers": lambda run: run.hidden_states["block.0"].numpy(),
+    "a list": lambda run: run.hidden_states["block.0"].tolist(),
     "a copy": copy.deepcopy,
     "its words": lambda run: repr([layer.q for layer in run.layers.values()]),
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import regard
@@ -117,18 +119,28 @@ def test_a_saved_run_answers_from_its_file(tmp_path: Path, monkeypatch: pytest.M
     assert loaded.sql(query) == run.sql(query)
 
 
-def test_cut_rows_are_warned_of(tmp_path: Path) -> None:
+def test_truncated_rows_are_warned_of(tmp_path: Path) -> None:
     run, _ = make_run("causal", see=regard.See(top=1), keep=())
-    with pytest.warns(UserWarning, match="rows are cut") as warned:
+    with pytest.warns(UserWarning, match="rows are truncated") as warned:
         run.sql("select * from edges")
     assert warned[0].filename == __file__
     run.save(tmp_path / "run")
-    with pytest.warns(UserWarning, match="rows are cut"):
+    with pytest.warns(UserWarning, match="rows are truncated"):
         load(tmp_path / "run").sql("select * from edges")
-    with pytest.warns(UserWarning, match="rows are cut") as warned:
+    file = tmp_path / "run" / "edges.parquet"
+    table = pyarrow.parquet.read_table(file)
+    told = {**table.schema.metadata}
+    told[b"regard.cut"] = told.pop(b"regard.truncated")  # as runs were saved once
+    pyarrow.parquet.write_table(table.replace_schema_metadata(told), file)
+    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    document["files"]["edges.parquet"] = file.stat().st_size
+    (tmp_path / "run" / "run.json").write_text(json.dumps(document))
+    with pytest.warns(UserWarning, match="rows are truncated"):
+        load(tmp_path / "run").sql("select * from edges")
+    with pytest.warns(UserWarning, match="rows are truncated") as warned:
         sql("select * from edges", {"a": run})
     assert warned[0].filename == __file__
-    with pytest.warns(UserWarning, match="rows are cut") as warned:
+    with pytest.warns(UserWarning, match="rows are truncated") as warned:
         run.edges()
     assert warned[0].filename == __file__
     run.sql("select * from heads")  # which does not ask for them

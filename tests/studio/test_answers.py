@@ -53,9 +53,9 @@ def test_rows_columns_maps_and_rollouts_are_those_of_python(client: Client, run:
     np.testing.assert_allclose(
         client.array(f"{path}/rollout", sequence=0, token=9), made.rollout(9).numpy(), atol=1e-6
     )
-    vectors = client.array(f"{path}/vectors", sequence=0, tokens="3,11")
-    expected = np.stack([x[0, [3, 11]].numpy() for x in made.vectors.values()], axis=1)
-    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    hidden_states = client.array(f"{path}/hidden_states", sequence=0, tokens="3,11")
+    expected = np.stack([x[0, [3, 11]].numpy() for x in made.hidden_states.values()], axis=1)
+    np.testing.assert_allclose(hidden_states, expected, atol=1e-6)
 
 
 def test_links_are_the_strongest_keys(client: Client, run: str) -> None:
@@ -86,7 +86,7 @@ def test_links_are_made_where_they_were_not_recorded(tmp_path: Path) -> None:
 def test_a_tile_is_exact_at_every_level(
     tmp_path: Path, level: int, row: int, column: int, reduce: str
 ) -> None:
-    made = made_run(long_text(701), layers=1, heads=2, vectors=False)
+    made = made_run(long_text(701), layers=1, heads=2, hidden_states=False)
     made.save(tmp_path / "run")
     app = make_app(
         token=TOKEN, port=PORT, folders=[tmp_path / "run"], models=[], store=tmp_path / "store"
@@ -136,8 +136,8 @@ def test_a_run_without_q_and_k_says_what_it_has(tmp_path: Path) -> None:
         "column?sequence=0&layer=0&head=1&key=13",
         "tile?sequence=0&layer=0&head=1&level=99&row=0&column=0",
         "tile?sequence=0&layer=0&head=1&level=0&row=7&column=0",
-        "vectors?sequence=0&tokens=1,x",
-        "vectors?sequence=0&tokens=99",
+        "hidden_states?sequence=0&tokens=1,x",
+        "hidden_states?sequence=0&tokens=99",
         "rollout?sequence=0&token=99",
     ],
 )

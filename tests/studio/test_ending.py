@@ -85,7 +85,7 @@ def test_ctrl_c_ends_the_studio_in_the_middle_of_a_query(
 def test_a_run_that_is_being_saved_at_ctrl_c_is_whole_or_not_there(
     tmp_path: Path,
 ) -> None:
-    made = made_run(long_text(1009), layers=5, vectors=False, top=0)
+    made = made_run(long_text(1009), layers=5, hidden_states=False, top=0)
     made.save(tmp_path / "one")
     with studio(str(tmp_path)) as server:
         run = server.ask("/api/runs")[0]["id"]

@@ -304,7 +304,8 @@ def test_an_effect_names_the_token_that_changed_most() -> None:
     after = before.clone()
     after[0, 1] *= 0.5
     one, other = (
-        Run(vectors={"block.0": before, "block.1": x}, output=x[..., :2]) for x in (before, after)
+        Run(hidden_states={"block.0": before, "block.1": x}, output=x[..., :2])
+        for x in (before, after)
     )
     lines = plain(render_effect(one.effect(other), [(1, 0)], ["a", "b", "c"]))
     assert lines[1].startswith("Without 1.0")

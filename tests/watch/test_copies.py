@@ -47,7 +47,7 @@ def main(output: Any) -> Tensor:
 
 @pytest.mark.parametrize("make", [encoder, lambda: build("llama"), lambda: build("bert", "eager")])
 @pytest.mark.parametrize("copied", [copy.deepcopy, saved, pickled])
-@pytest.mark.parametrize("keep", [(), ("vectors",)])
+@pytest.mark.parametrize("keep", [(), ("hidden_states",)])
 def test_a_copy_made_inside_the_with_works_there_and_afterwards(
     make: Callable[[], nn.Module], copied: Callable[[nn.Module], nn.Module], keep: tuple[str, ...]
 ) -> None:

@@ -73,7 +73,7 @@ class Model(nn.Module):
 @torch.no_grad()
 def test_the_place_between_is_where_the_block_was(kind: str) -> None:
     model, x = Model(kind), torch.randn(B, N, WIDTH)
-    with regard.watch(model, keep="vectors") as run:
+    with regard.watch(model, keep="hidden_states") as run:
         model(x)
     assert list(run.between) == ["embedding", "blocks.0", "blocks.1", "blocks.2"]
     torch.testing.assert_close(run.between["embedding"], x)
@@ -88,7 +88,7 @@ def test_the_place_between_is_where_the_block_was(kind: str) -> None:
 @torch.no_grad()
 def test_what_does_not_add_up_is_left_out() -> None:
     model = Model("otherwise")
-    with regard.watch(model, keep="vectors") as run:
+    with regard.watch(model, keep="hidden_states") as run:
         model(torch.randn(B, N, WIDTH))
     assert run.between == {}
     assert list(stages(run)) == ["blocks.0", "blocks.1", "blocks.2"]
@@ -100,7 +100,7 @@ def test_pytorchs_layers_have_a_place_between(norm_first: bool) -> None:
     layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, norm_first=norm_first)
     model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
     x = torch.randn(B, N, 16)
-    with regard.watch(model, keep="vectors") as run:
+    with regard.watch(model, keep="hidden_states") as run:
         model(x)
     first: Any = model.layers[0]
     moved = first.self_attn(*[first.norm1(x)] * 3)[0] if norm_first else first.self_attn(x, x, x)[0]
@@ -115,16 +115,16 @@ def test_hugging_faces_blocks_have_a_place_between(name: str) -> None:
     ids = torch.randint(3, 61, (B, N))
     image = torch.randn(B, 3, 12, 12)
     given = {"pixel_values": image} if name == "vit" else {"input_ids": ids}
-    with regard.watch(model, keep="vectors") as run:
+    with regard.watch(model, keep="hidden_states") as run:
         model(**given)
-    assert len(run.vectors) >= 2
-    assert run.between.keys() == {"embedding", *run.vectors}
+    assert len(run.hidden_states) >= 2
+    assert run.between.keys() == {"embedding", *run.hidden_states}
 
 
 @torch.no_grad()
 def test_nothing_is_hooked_afterwards() -> None:
     model = Model("before")
-    with regard.watch(model, keep="vectors"):
+    with regard.watch(model, keep="hidden_states"):
         model(torch.randn(B, N, WIDTH))
     assert not any(module._forward_hooks for module in model.modules())
 
@@ -132,8 +132,8 @@ def test_nothing_is_hooked_afterwards() -> None:
 @torch.no_grad()
 def test_vectors_are_of_every_block_also_if_one_layer_is_looked_at() -> None:
     model = Model("before")
-    with regard.watch(model, keep="vectors", layers=[1]) as run:
+    with regard.watch(model, keep="hidden_states", layers=[1]) as run:
         model(torch.randn(B, N, WIDTH))
     assert list(run.layers) == ["blocks.1.attention"]
-    assert list(run.vectors) == ["blocks.0", "blocks.1", "blocks.2"]
+    assert list(run.hidden_states) == ["blocks.0", "blocks.1", "blocks.2"]
     assert list(run.between) == ["embedding", "blocks.0", "blocks.1", "blocks.2"]

@@ -246,7 +246,7 @@ def test_a_module_that_runs_several_times_has_a_number_for_each() -> None:
         model(**inputs)
     (layer,) = run.layers.values()
     assert_layer_is(layer, full[1])
-    with regard.watch(model, SEE, cut={1: [0, 1, 2, 3, 4, 5]}, keep="output") as run:
+    with regard.watch(model, SEE, ablate={1: [0, 1, 2, 3, 4, 5]}, keep="output") as run:
         model(**inputs)
     first, second = (run.layer(n).output for n in range(2))
     assert first is not None
@@ -267,7 +267,7 @@ def test_layers_stand_in_the_order_of_computation() -> None:
     assert list(run.layers) == [first, second, f"{first}#2", f"{second}#2"]
     with (
         pytest.warns(UserWarning, match="of the last of 2 passes only"),
-        regard.watch(model, cut={1: [0]}, keep="output") as run,
+        regard.watch(model, ablate={1: [0]}, keep="output") as run,
     ):
         [model(**inputs) for _ in range(2)]
     for n, layer in enumerate(run.layers.values()):

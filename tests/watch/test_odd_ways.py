@@ -357,9 +357,9 @@ def test_vectors_are_those_of_their_block_also_if_it_works_in_place() -> None:
     model = nn.Sequential(Block(), Block())
     x = torch.randn(2, 5, 4)
     after_one = model[0](x.clone())
-    with torch.no_grad(), regard.watch(model, keep=("vectors",)) as run:
+    with torch.no_grad(), regard.watch(model, keep=("hidden_states",)) as run:
         model(x.clone())
-    torch.testing.assert_close(run.vectors["0"], after_one)
+    torch.testing.assert_close(run.hidden_states["0"], after_one)
 
 
 def test_keys_that_were_written_over_are_not_passed_off_as_what_was_seen() -> None:
@@ -586,10 +586,10 @@ def test_a_report_that_fails_leaves_nothing_for_the_next_step() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"cut": [0, 1]}, "cut must be"),
-        ({"cut": {0: 1}}, "cut's heads must be whole numbers"),
-        ({"cut": {0: ["a"]}}, "cut's heads must be whole numbers"),
-        ({"cut": {0: [-1]}}, "cut's heads must be whole numbers"),
+        ({"ablate": [0, 1]}, "ablate must be"),
+        ({"ablate": {0: 1}}, "ablate's heads must be whole numbers"),
+        ({"ablate": {0: ["a"]}}, "ablate's heads must be whole numbers"),
+        ({"ablate": {0: [-1]}}, "ablate's heads must be whole numbers"),
         ({"block": [(0, 0, 1.5, 0)]}, "block's heads and queries must be whole numbers"),
         ({"block": [(0, 0, 0, -1)]}, "block's keys must be whole numbers"),
         ({"block": [(None, 0, 0, 1)]}, "a layer must be a name or a number"),
@@ -609,7 +609,7 @@ def test_odd_arguments_are_refused(arguments: dict[str, Any], message: str) -> N
         ({"layers": [9]}, "no attention of 9 was computed.$"),
         ({"block": [(0, 0, 99, 0)]}, "no query looked along"),
         ({"block": [(0, 0, 0, 99)]}, "no query looked along"),
-        ({"keep": ("vectors",)}, "vectors: none"),
+        ({"keep": ("hidden_states",)}, "hidden_states: none"),
     ],
 )
 def test_what_was_asked_for_and_is_not_there_is_said(
@@ -623,7 +623,7 @@ def test_what_was_asked_for_and_is_not_there_is_said(
 @pytest.mark.parametrize("name", ["nope", "layers.*", "0.nope"])
 def test_a_name_that_is_no_module_is_refused_before_anything_runs(name: str) -> None:
     model = nn.Sequential(Plain(), Plain())
-    both: list[dict[str, Any]] = [{"cut": {name: [0]}}, {"block": [(name, 0, 0, 0)]}]
+    both: list[dict[str, Any]] = [{"ablate": {name: [0]}}, {"block": [(name, 0, 0, 0)]}]
     for arguments in both:
         with pytest.raises(ValueError, match=f"must be the name of a module.*got '{name}'"):
             regard.watch(model, **arguments)
@@ -631,7 +631,7 @@ def test_a_name_that_is_no_module_is_refused_before_anything_runs(name: str) -> 
 
 def test_heads_are_cut_and_links_blocked_by_pattern() -> None:
     model, x = nn.Sequential(Plain(), Plain()), torch.randn(2, 3, 5, 4)
-    with torch.no_grad(), regard.watch(model, cut={"*": [1]}, keep=("output",)) as run:
+    with torch.no_grad(), regard.watch(model, ablate={"*": [1]}, keep=("output",)) as run:
         model(x)
     for layer in run.layers.values():
         assert layer.output is not None

@@ -139,11 +139,11 @@ def test_own_attention_can_be_cut_and_blocked() -> None:
     model = Attention(causal=True)
     x = torch.randn(B, N, H * D)
     whole = model(x).unflatten(2, (H, D))
-    with regard.watch(model, SEE, cut={0: [4]}):
-        cut = model(x).unflatten(2, (H, D))
-    assert not cut[:, :, 4].any()
+    with regard.watch(model, SEE, ablate={0: [4]}):
+        ablated = model(x).unflatten(2, (H, D))
+    assert not ablated[:, :, 4].any()
     others = [head for head in range(H) if head != 4]
-    torch.testing.assert_close(cut[:, :, others], whole[:, :, others], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(ablated[:, :, others], whole[:, :, others], atol=1e-5, rtol=1e-5)
     mask = torch.ones(1, H, N, N).bool()
     mask[0, 2, 7, 3] = False
     expected = regard.attention(*model.qkv(x), causal=True, mask=mask).transpose(1, 2).flatten(2)

@@ -1,4 +1,4 @@
-"""watch on the modules of regard.nn: every attention by name, generation, cuts, and moves."""
+"""watch on the modules of regard.nn: every attention by name, generation, ablation, and moves."""
 
 from typing import Any
 
@@ -118,7 +118,7 @@ def test_where_attention_leaves_a_token_is_what_the_layer_says(
 ) -> None:
     model = language_model(residual=residual, norm=norm, position=Rotary(width=4))
     ids = some_ids(1, 7)
-    with listening(model) as told, regard.watch(model, SEE, keep=("vectors",)) as run:
+    with listening(model) as told, regard.watch(model, SEE, keep=("hidden_states",)) as run:
         model(ids)
     step = {"PostNorm": "norms.0 output", "PreNorm": " attention.residual"}.get(
         type(residual).__name__, "attention output"
@@ -133,11 +133,11 @@ def test_where_attention_leaves_a_token_is_what_the_layer_says(
 @torch.no_grad()
 def test_a_cut_head_gives_what_a_head_of_zeros_gives() -> None:
     model, ids = language_model(position=Rotary(width=4)), some_ids(2, 7)
-    with regard.watch(model, SEE, cut={1: [2]}):
-        cut = model(ids)
+    with regard.watch(model, SEE, ablate={1: [2]}):
+        ablated = model(ids)
     mix = model.get_parameter("decoder.layers.1.attention.w_o.weight")
     mix[:, 10:15] = 0.0
-    torch.testing.assert_close(cut, model(ids))
+    torch.testing.assert_close(ablated, model(ids))
 
 
 @torch.no_grad()

@@ -78,13 +78,13 @@ def test_a_batch_with_padding_is_seen_without_it(loaded: Any) -> None:
 
 def test_what_cutting_a_head_does_can_be_read_off(loaded: Any) -> None:
     inputs = loaded.inputs(TEXT)
-    keep = ("vectors", "output")
+    keep = ("hidden_states", "output")
     with regard.watch(loaded.model, regard.See(), keep=keep) as before:
         loaded.model(**inputs)
-    with regard.watch(loaded.model, regard.See(), keep=keep, cut={2: [1]}) as after:
+    with regard.watch(loaded.model, regard.See(), keep=keep, ablate={2: [1]}) as after:
         loaded.model(**inputs)
-    for number, name in enumerate(before.vectors):
-        same = torch.equal(before.vectors[name], after.vectors[name])
+    for number, name in enumerate(before.hidden_states):
+        same = torch.equal(before.hidden_states[name], after.hidden_states[name])
         assert same == (number < 2), name
     effect = before.effect(after)
     assert str(effect)

@@ -552,7 +552,7 @@ def test_an_empty_run_is_never_silent() -> None:
 def test_a_cut_head_gives_nothing_and_nothing_else_changes() -> None:
     model = OwnAttention()
     x = torch.randn(B, N, H * D)
-    with regard.watch(model, SEE, cut={0: [1]}) as run:
+    with regard.watch(model, SEE, ablate={0: [1]}) as run:
         out = model(x)
     expected = model(x).view(B, N, H, D)
     expected[:, :, 1] = 0
@@ -588,10 +588,10 @@ def test_a_cut_that_names_no_layer_is_said() -> None:
     for layer in layers:
         with (
             pytest.warns(UserWarning, match=f"no layer {layer!r}"),
-            regard.watch(model, cut={layer: [0]}),
+            regard.watch(model, ablate={layer: [0]}),
         ):
             model(torch.randn(B, N, H * D))
-    with pytest.raises(ValueError, match="from 0 to 2"), regard.watch(model, cut={0: [3]}):
+    with pytest.raises(ValueError, match="from 0 to 2"), regard.watch(model, ablate={0: [3]}):
         model(torch.randn(B, N, H * D))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from regard._trace.api import trace
 from regard._trace.attention import Trace
-from regard._trace.door import trace
 from regard._trace.model import ModelStep, ModelTrace
 from regard._trace.projections import Positions, Projections
 

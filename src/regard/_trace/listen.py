@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard._trace.given import Read, names_of_ids, read_ids, read_vectors
+from regard._trace.inputs import Read, names_of_ids, read_ids, read_vectors
 from regard._trace.model import ModelTrace
 from regard._trace.told import Book
 from regard._trace.told_attention import AttentionReader

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard._attention import attention
 from regard._watch.call import Call, weights_at
-from regard._watch.keeping import Copies, Owned, TextKeys, version_of
+from regard._watch.retention import Copies, Owned, TextKeys, version_of
 from regard._watch.tokens import Text
 from regard.observation import Observation, See
 from regard.run import Layer, Options

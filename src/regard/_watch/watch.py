@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from torch import nn
 
-from regard._watch.cut import Cuts, LayerName, Link
+from regard._watch.interventions import Interventions, LayerName, Link
 from regard._watch.monitor import Monitor
 from regard._watch.watching import Watching
 from regard.observation import See, shown
@@ -20,7 +20,7 @@ from regard.run import Run
 
 __all__ = ["watch"]
 
-_KEEP = ("q", "k", "v", "output", "vectors")
+_KEEP = ("q", "k", "v", "output", "hidden_states")
 _USUAL = See(entropy=True, top=8, map=(64, 64), distance=True)
 
 
@@ -32,7 +32,7 @@ def watch(
     layers: Sequence[LayerName] | LayerName | None = None,
     tokenizer: Any = None,
     text: str | list[str] | None = None,
-    cut: Mapping[LayerName, Iterable[int]] | None = None,
+    ablate: Mapping[LayerName, Iterable[int]] | None = None,
     block: Iterable[Link] | None = None,
     every: int | None = None,
     report: Callable[[dict[str, Any]], object] | str | Path | None = None,
@@ -46,12 +46,12 @@ def watch(
     - `see`: what to look at in every layer. Unless given: entropy, the eight strongest keys, maps
       of 64 × 64, distance
     - `keep`: any of "q", "k", "v", "output" (of attention, for each head; and of the model, as
-      `run.output`) and "vectors" (each token's after every block, for `run.effect`). With q and k
-      every weight can be had later, exactly.
+      `run.output`) and "hidden_states" (of each token after every block, for `run.effect`).
+      With q and k every weight can be had later, exactly.
     - `layers`: only these, by name, pattern ("*.3.*"), or number in the order of computation. A
       module that runs several times in one pass has as many numbers.
     - `tokenizer`, `text`: name the tokens, with their spans
-    - `cut`: {layer: heads} whose outputs are zeroed, layers being named in the same ways
+    - `ablate`: {layer: heads} whose outputs are zeroed, layers being named in the same ways
     - `block`: links (layer, head, query, key) that are masked; None is every head, or query
     - `every`: for training: look at every n-th step only, and hand {step, layer, entropy of each
       head} to `report`, a function or a file of JSON lines, instead of keeping it
@@ -102,7 +102,7 @@ def watch(
             _check_layers(layers),
             tokenizer,
             text,
-            Cuts(cut, block),
+            Interventions(ablate, block),
             monitor,
             is_usual=see is None,
         )

@@ -14,15 +14,15 @@ from torch import Tensor, nn
 from regard._attention.eager import is_transformed
 from regard._watch.call import Call
 from regard._watch.compiled import Uncompiled
-from regard._watch.cut import Cuts, LayerName, is_meant
 from regard._watch.fast import left_out, without_hint
 from regard._watch.functions import Functions, at_work, off_work, settle
 from regard._watch.hugging_face import HuggingFace
-from regard._watch.keeping import Copies, Owned
+from regard._watch.interventions import Interventions, LayerName, is_meant
 from regard._watch.modules import Modules, Running
 from regard._watch.monitor import Monitor
-from regard._watch.moves import Moves
 from regard._watch.record import Record
+from regard._watch.residual_stream import ResidualStream
+from regard._watch.retention import Copies, Owned
 from regard._watch.tokens import Names, TokenIds
 from regard.observation import See, shown
 from regard.run import Layer, Run
@@ -48,7 +48,7 @@ class Watching:
         layers: tuple[LayerName, ...] | None,
         tokenizer: Any,
         text: str | list[str] | None,
-        cuts: Cuts,
+        interventions: Interventions,
         monitor: Monitor | None,
         is_usual: bool,
     ) -> None:
@@ -57,14 +57,14 @@ class Watching:
         self._keep = keep
         self._layers = layers
         self._tokenizer = tokenizer
-        self._cuts = cuts
+        self._interventions = interventions
         self._monitor = monitor
         self._is_usual = is_usual  # what is looked at, as nothing was asked for
         self._modules = Modules(model)
         self._owned = Owned(model)
         self._copies = Copies()
         names = {name for name, _ in model.named_modules(remove_duplicate=False)}
-        cuts.check_names({name or type(model).__name__ for name in names})
+        interventions.check_names({name or type(model).__name__ for name in names})
         self._ids = TokenIds(model, names)
         self._pass = _Pass()
         self._records: list[Record] = []  # in the order of computation
@@ -72,8 +72,8 @@ class Watching:
         self._numbers: dict[tuple[str, int], int] = {}  # of layers: a module, and which call of it
         self._skipped: dict[str, nn.Module] = {}  # modules that computed a softmax of their own
         self._alone: dict[str, str] = {}  # and those with attention that only PyTorch can compute
-        self._vectors: dict[str, Tensor] = {}
-        self._moves = Moves()
+        self._hidden_states: dict[str, Tensor] = {}
+        self._residual_stream = ResidualStream()
         self._output: Tensor | None = None
         self._mode = Functions(
             self._is_running, self._from_function, self._missed, self._saw_softmax
@@ -115,8 +115,10 @@ class Watching:
             self._hugging_face.enter()
         self._uncompiled.enter()
         self._modules.watch(self._enter_module, self._end_module, self._leave_module)
-        if "vectors" in self._keep:
-            self._modules.hear(self._moves.parts_of(self._model), self._moves.hear)
+        if "hidden_states" in self._keep:
+            self._modules.hear(
+                self._residual_stream.parts_of(self._model), self._residual_stream.hear
+            )
         self._mode.enter()
 
     def leave(self, error: BaseException | None) -> None:
@@ -162,8 +164,8 @@ class Watching:
         if running.outermost:
             self._pass.calls.clear()
             self._pass.places.clear()
-        if "vectors" in self._keep and _is_block(running.name):
-            self._moves.enter(running.name, args, kwargs)
+        if "hidden_states" in self._keep and _is_block(running.name):
+            self._residual_stream.enter(running.name, args, kwargs)
         if running.module is self._model:
             self._passes += 1
             self._ids.take(args, kwargs)
@@ -194,11 +196,11 @@ class Watching:
                 finally:
                     self._records.clear()
                     self._latest.clear()
-        if "vectors" in self._keep and _is_block(running.name):
+        if "hidden_states" in self._keep and _is_block(running.name):
             vector = _main_tensor(output)
             if vector is not None and vector.dim() == 3:
-                self._vectors[running.name] = vector
-                self._moves.leave(running.name, vector, self._attended(running.name))
+                self._hidden_states[running.name] = vector
+                self._residual_stream.leave(running.name, vector, self._attended(running.name))
 
     def _attended(self, block: str) -> list[str]:
         """The modules of a block, or itself, that computed attention, also if nobody looked."""
@@ -265,7 +267,7 @@ class Watching:
         else:
             number = record.number
         first = self._first_query(name, call, record)
-        call, heads = self._cuts.apply(name, number, call, first)
+        call, heads = self._interventions.apply(name, number, call, first)
         wanted = self._is_wanted(name, number) and not _is_going_back()
         if self._monitor is not None and not self._monitor.is_on:
             wanted = False
@@ -370,12 +372,16 @@ class Watching:
         last = self._ids.last
         run.token_ids = None if last is None else last.ids
         run.output = self._output
-        run.vectors = {
-            name: vector for name, vector in self._vectors.items() if self._attended(name)
+        run.hidden_states = {
+            name: vector for name, vector in self._hidden_states.items() if self._attended(name)
         }
-        run.between = {name: x for name, x in self._moves.between.items() if name in run.vectors}
-        if run.between and self._moves.first is not None:
-            run.between = {"embedding": self._moves.first, **run.between}
+        run.between = {
+            name: x
+            for name, x in self._residual_stream.between.items()
+            if name in run.hidden_states
+        }
+        if run.between and self._residual_stream.first is not None:
+            run.between = {"embedding": self._residual_stream.first, **run.between}
         run.notes += [note for layer in run.layers.values() for note in layer.notes]
         if self._monitor is not None:
             self._monitor.close()
@@ -383,7 +389,7 @@ class Watching:
             self._try_to_name_tokens(run)
         run.notes += self._remarks(run)
         run.unseen = self._unseen()
-        problems = [*run.unseen, *run.notes, *self._cuts.unused()]
+        problems = [*run.unseen, *run.notes, *self._interventions.unused()]
         if self._monitor is not None:
             if not self._monitor.lines:
                 problems.append(
@@ -438,14 +444,14 @@ class Watching:
             for layer in self._layers or ()
             if layer not in self._wanted_layers
         ]
-        if self._keep & {"vectors", "output"} and self._passes > 1 and self._monitor is None:
+        if self._keep & {"hidden_states", "output"} and self._passes > 1 and self._monitor is None:
             remarks.append(
-                f"vectors and output: of the last of {self._passes} passes only. "
+                f"hidden_states and output: of the last of {self._passes} passes only. "
                 "One pass inside the with has all."
             )
-        if "vectors" in self._keep and not run.vectors and run.layers:
+        if "hidden_states" in self._keep and not run.hidden_states and run.layers:
             remarks.append(
-                "vectors: none. Blocks are known by standing in a list (nn.ModuleList, "
+                "hidden_states: none. Blocks are known by standing in a list (nn.ModuleList, "
                 "nn.Sequential), and none of these holds attention."
             )
         return remarks

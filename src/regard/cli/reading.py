@@ -111,7 +111,7 @@ def look(
     text: str,
     *,
     keep: Iterable[str] | None = None,
-    cut: Mapping[str | int, Iterable[int]] | None = None,
+    ablate: Mapping[str | int, Iterable[int]] | None = None,
     effect: bool = False,
 ) -> tuple[Run, float]:
     """The run of a text through a model, and how many seconds it took.
@@ -128,7 +128,7 @@ def look(
     length = inputs["input_ids"].shape[1]
     kept = set(("q", "k") if length <= _LONG else ()) if keep is None else set(keep)
     side = 64 if kept >= {"q", "k"} else 24  # without q and k, a map must fit as it is
-    kept |= {"vectors", "output"} if effect else set()
+    kept |= {"hidden_states", "output"} if effect else set()
     taken = inspect.signature(loaded.model.forward).parameters
     if "use_cache" in taken:
         inputs["use_cache"] = False
@@ -140,7 +140,7 @@ def look(
         keep=sorted(kept),
         tokenizer=loaded.tokenizer,
         text=text,
-        cut=cut,
+        ablate=ablate,
     )
     try:
         with notes(), watching as run, torch.no_grad(), progress(loaded.model):

@@ -52,7 +52,7 @@ Examples:
   regard see "The animal didn't cross the street because it was too tired."
   regard see "The cat saw that it was late." --token it
   regard see "…" --layer 3 --head 1
-  regard see "…" --cut 3.1 --cut 5.11
+  regard see "…" --ablate 3.1 --ablate 5.11
   regard see --file story.txt --model smollm2 --save story
   regard see "…" --sql "select layer, head from heads where first > 0.8"
 
@@ -106,10 +106,11 @@ def see(
     token: Annotated[
         str | None, typer.Option(metavar="TOKEN", help="Where every head looks from it.")
     ] = None,
-    cut: Annotated[
+    ablate: Annotated[
         list[str] | None,
         typer.Option(metavar="L.H", help="What changes without this head; may be repeated."),
     ] = None,
+    cut: Annotated[list[str] | None, typer.Option(hidden=True)] = None,  # what 0.1.0 called it
     sql: Annotated[
         str | None, typer.Option(metavar="QUERY", help="Ask one SELECT, and print the table.")
     ] = None,
@@ -132,7 +133,7 @@ def see(
     """
     refuse_two_outputs(json=json, svg=svg, html=html)
     text = _read(words, file)
-    cuts = [_pair(each) for each in cut or ()]
+    ablated = [_pair(each) for each in (*(ablate or ()), *(cut or ()))]
     for path in (json, svg, html):
         check_file(path)
     if save is not None:
@@ -141,7 +142,7 @@ def see(
         check_query(sql)
     name, why = (model, "") if model is not None else _choose(text)
     loaded = load_model(name)
-    for place in ((layer, head), *cuts):
+    for place in ((layer, head), *ablated):
         check_config(loaded, *place)
     reading = read_tokens(loaded, text)
     position = None if token is None else _position(reading.tokens, text, token)
@@ -149,12 +150,12 @@ def see(
     exact = None not in (layer, head) or not (save is token is sql is html is None)
     keep = ("q", "k") if exact else None
     if html is not None and len(reading.tokens) <= _MOST_MOVED:
-        keep = ("q", "k", "vectors")
-    run, seconds = look(loaded, text, keep=keep, effect=bool(cuts))
-    for place in ((layer, head), *cuts):
+        keep = ("q", "k", "hidden_states")
+    run, seconds = look(loaded, text, keep=keep, effect=bool(ablated))
+    for place in ((layer, head), *ablated):
         check_place(run, *place)
     table = None if sql is None else ask(run, sql)
-    effect = _effect(loaded, text, run, cuts) if cuts else None
+    effect = _effect(loaded, text, run, ablated) if ablated else None
 
     from regard.view import picture
     from regard.view.run import render_summary
@@ -169,12 +170,12 @@ def see(
         unknown, sign = reading.unknown, reading.sign
         about = partial(render_summary, run, width, name=name, why=why, unknown=unknown, sign=sign)
         title, summary = about(), about(seconds=seconds)
-        lines = _lines(run, position, layer, head, effect, cuts, width)
+        lines = _lines(run, position, layer, head, effect, ablated, width)
     if save is not None:
         _save(run, save)
     if json is not None:
         content = document(
-            run, name, seconds, table=table, token=position, effect=effect, cuts=cuts
+            run, name, seconds, table=table, token=position, effect=effect, ablated=ablated
         )
         write_out(json, content)
     if svg is not None:
@@ -194,12 +195,12 @@ def _lines(
     layer: int | None,
     head: int | None,
     effect: Effect | None,
-    cuts: list[tuple[int, int]],
+    ablated: list[tuple[int, int]],
     width: int,
 ) -> list[Text]:
-    """What is asked for: a token, a head, what stands out of a layer, or of all; what a cut does.
+    """What is asked for: a token, a head, what stands out of a layer, or of all; an ablation.
 
-    A cut alone is all that is shown.
+    An ablation alone is all that is shown.
     """
     from regard.view.effect import render_effect
     from regard.view.head import render_head
@@ -215,16 +216,16 @@ def _lines(
     elif effect is None or (layer, head) != (None, None):
         lines += render_run(run, width, layer=layer, head=head)
     if effect is not None:
-        lines += render_effect(effect, cuts, token_names(run), width)
+        lines += render_effect(effect, ablated, token_names(run), width)
     return lines
 
 
-def _effect(loaded: Loaded, text: str, run: Run, cuts: list[tuple[int, int]]) -> Effect:
+def _effect(loaded: Loaded, text: str, run: Run, ablated: list[tuple[int, int]]) -> Effect:
     """What changes without these heads: the model reads the text once more."""
     heads: dict[str | int, list[int]] = {}
-    for layer, head in cuts:
+    for layer, head in ablated:
         heads.setdefault(layer, []).append(head)
-    without, _ = look(loaded, text, keep=(), cut=heads, effect=True)
+    without, _ = look(loaded, text, keep=(), ablate=heads, effect=True)
     return run.effect(without)
 
 
@@ -270,10 +271,10 @@ def _choose(text: str) -> tuple[str, str]:
     return "smollm2", f"smollm2, as the text is long; {limit}."
 
 
-def _pair(cut: str) -> tuple[int, int]:
-    found = re.fullmatch(r"([0-9]{1,9})\.([0-9]{1,9})", cut.strip())
+def _pair(place: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([0-9]{1,9})\.([0-9]{1,9})", place.strip())
     if found is None:
-        raise BadInput(f"--cut needs LAYER.HEAD, such as 3.5; got {cut!r}.")
+        raise BadInput(f"--ablate needs LAYER.HEAD, such as 3.5; got {place!r}.")
     return int(found[1]), int(found[2])
 
 

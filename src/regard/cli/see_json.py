@@ -27,12 +27,12 @@ def document(
     table: pa.Table | None = None,
     token: int | None = None,
     effect: Effect | None = None,
-    cuts: list[tuple[int, int]],
+    ablated: list[tuple[int, int]],
 ) -> str:
     """The run of a model: its tokens, heads and links, and what else was asked for.
 
     >>> from regard import Run
-    >>> json.loads(document(Run(text="I love"), "minilm", 0.25, cuts=[]))["model"]
+    >>> json.loads(document(Run(text="I love"), "minilm", 0.25, ablated=[]))["model"]
     'minilm'
     """
     from regard.view.links import strongest_links
@@ -40,7 +40,7 @@ def document(
     found = {
         "sql": None if table is None else _rows(table),
         "token": None if token is None else _looks(run, token),
-        "effect": None if effect is None else _changes(effect, cuts),
+        "effect": None if effect is None else _changes(effect, ablated),
     }
     tokens = run.tokens[0] if run.tokens else []
     content = {
@@ -78,12 +78,12 @@ def _looks(run: Run, token: int) -> dict[str, Any]:
     return {"position": token, "heads": heads, "mean": mean_looks(run, token).tolist()}
 
 
-def _changes(effect: Effect, cuts: list[tuple[int, int]]) -> dict[str, Any]:
+def _changes(effect: Effect, ablated: list[tuple[int, int]]) -> dict[str, Any]:
     changes = dict(effect.layers)
     if effect.output is not None:
         changes["output"] = effect.output
     return {
-        "cut": [{"layer": layer, "head": head} for layer, head in cuts],
+        "ablated": [{"layer": layer, "head": head} for layer, head in ablated],
         "relative": {name: change.relative[0].tolist() for name, change in changes.items()},
         "cosine": {name: change.cosine[0].tolist() for name, change in changes.items()},
     }

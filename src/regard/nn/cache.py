@@ -169,9 +169,9 @@ def _with_room(kept: Tensor | None, first: int, old: int, new: Tensor) -> Tensor
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What an encoder made of a source: vectors (B, M, width), and which of them are real."""
+    """What an encoder made of a source: hidden states (B, M, width), and which are real."""
 
-    vectors: Tensor
+    hidden_states: Tensor
     source: Tensor  # (B, M)
     mask: Tensor | None  # (B, M)
     lengths: Tensor | None  # (B,)
@@ -179,7 +179,7 @@ class Memory:
     def select(self, rows: Tensor) -> Memory:
         """These rows of the batch, in this order."""
         return Memory(
-            self.vectors[rows],
+            self.hidden_states[rows],
             self.source[rows],
             None if self.mask is None else self.mask[rows],
             None if self.lengths is None else self.lengths[rows],
@@ -289,7 +289,7 @@ class Cache:
         moved: dict[int, Tensor] = {}
         if memory and self.memory is not None:
             old, self.memory = self.memory, self.memory.select(rows)
-            moved[id(old.vectors)] = self.memory.vectors
+            moved[id(old.hidden_states)] = self.memory.hidden_states
         for layer in self.layers:
             layer.select(rows, memory, moved)
         if self._real is not None and self._count is not None:

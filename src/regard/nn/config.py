@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
-from regard.nn.described import Described
 from regard.nn.feed_forward import ACTIVATIONS, Activation
 from regard.nn.norm import NormName
 from regard.nn.position import NoPosition, Position
 from regard.nn.residual import PreNorm, Residual
+from regard.nn.serialization import Described
 
 __all__ = [
     "EncoderModelConfig",

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.nn.described import Described
+from regard.nn.serialization import Described
 
 __all__ = [
     "ALiBi",

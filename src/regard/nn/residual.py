@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from regard.nn._tell import tell
-from regard.nn.described import Described
+from regard.nn.serialization import Described
 
 __all__ = ["NotesNorm", "PostNorm", "PreNorm", "Residual", "Sublayer"]
 

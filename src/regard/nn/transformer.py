@@ -87,7 +87,7 @@ class Transformer(Model, config=TransformerConfig):
         memory = self._remembered(source, source_mask, source_lengths, cache)
         logits = self.decode(
             target,
-            memory.vectors,
+            memory.hidden_states,
             mask=target_mask,
             lengths=target_lengths,
             memory_mask=memory.mask,
@@ -112,12 +112,12 @@ class Transformer(Model, config=TransformerConfig):
                     "it was; got another. Make a new cache for it with model.new_cache()."
                 )
             return known
-        vectors = self.encode(source, mask=mask, lengths=lengths)
+        hidden_states = self.encode(source, mask=mask, lengths=lengths)
         if cache is None:
-            return Memory(vectors, source, mask, lengths)
+            return Memory(hidden_states, source, mask, lengths)
         # Copies: the caller may write the next source into the same tensors.
         kept = (None if given is None else given.clone() for given in (mask, lengths))
-        return Memory(vectors, source.clone(), *kept)
+        return Memory(hidden_states, source.clone(), *kept)
 
     def encode(
         self, source: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None

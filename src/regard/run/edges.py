@@ -13,9 +13,9 @@ import torch
 
 from regard.observation import NOT_A_NUMBER, shown
 from regard.run.choose import heads_of, layer_indices
+from regard.run.edge_filter import FilteredEdges, filter_edges
 from regard.run.extras import need
 from regard.run.layer import Layer
-from regard.run.sift import Sifted, sift
 from regard.run.tokens import codes_of_keys, codes_of_queries, readable, vocabulary
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from regard.run.choose import Which
     from regard.run.run import Run
 
-__all__ = ["check", "cut_rows", "edges", "warn"]
+__all__ = ["check", "edges", "truncated_rows", "warn"]
 
-CUT, MIN_WEIGHT, NOT_FINITE = b"regard.cut", b"regard.min_weight", b"regard.not_finite"
+TRUNCATED, MIN_WEIGHT, NOT_FINITE = b"regard.truncated", b"regard.min_weight", b"regard.not_finite"
 
 
 def check(call: str, min_weight: object, top: object) -> tuple[float, int | None]:
@@ -79,12 +79,12 @@ def edges(
     precise = any(layer.lse.dtype == torch.float64 for _, layer in chosen)
     schema = _schema(arrow, precise)
     parts: dict[int, list[Any]] = {}
-    cut: list[dict[str, int]] = []
+    truncated: list[dict[str, int]] = []
     not_finite = 0
     for index, layer in chosen:
-        found = sift(layer, least, most, _present(layer, wanted))
-        for head, rows in zip(*np.unique(found.cut[:, 1], return_counts=True), strict=True):
-            cut.append({"layer": index, "head": int(head), "rows": int(rows)})
+        found = filter_edges(layer, least, most, _present(layer, wanted))
+        for head, rows in zip(*np.unique(found.truncated[:, 1], return_counts=True), strict=True):
+            truncated.append({"layer": index, "head": int(head), "rows": int(rows)})
         not_finite += found.not_finite
         keys = codes_of_keys(run, layer, words)
         codes = codes_of_queries(layer, keys)[found.sequence, found.query]
@@ -103,8 +103,8 @@ def edges(
         for sequence, start, end in _sequences(found):
             parts.setdefault(sequence, []).append(table.slice(start, end - start))
     told = {MIN_WEIGHT: json.dumps(least)}
-    if cut:
-        told[CUT] = json.dumps(cut)
+    if truncated:
+        told[TRUNCATED] = json.dumps(truncated)
     if not_finite:
         told[NOT_FINITE] = json.dumps(not_finite)
     ordered = [table for sequence in sorted(parts) for table in parts[sequence]]
@@ -112,21 +112,21 @@ def edges(
     return whole.replace_schema_metadata(told)
 
 
-def cut_rows(run: Run, min_weight: float = 0.1, top: int | None = None) -> pa.Table:
-    """The table of `Run.cut_rows`.
+def truncated_rows(run: Run, min_weight: float = 0.1, top: int | None = None) -> pa.Table:
+    """The table of `Run.truncated_rows`.
 
     >>> from regard.run import Run
-    >>> cut_rows(Run()).column_names
+    >>> truncated_rows(Run()).column_names
     ['sequence', 'layer', 'head', 'query']
     """
-    least, most = check("cut_rows()", min_weight, top)
-    arrow = need("cut_rows()", "pyarrow")
+    least, most = check("truncated_rows()", min_weight, top)
+    arrow = need("truncated_rows()", "pyarrow")
     names, rows = ("sequence", "layer", "head", "query"), [np.empty((0, 4), dtype=np.int64)]
     for index, layer in enumerate(run.layers.values()):
         if layer.q is not None and layer.k is not None:
             continue  # every row of it can be computed
-        cut = sift(layer, least, most, _present(layer, None)).cut
-        rows.append(np.insert(cut, 1, index, axis=1))
+        truncated = filter_edges(layer, least, most, _present(layer, None)).truncated
+        rows.append(np.insert(truncated, 1, index, axis=1))
     table = np.concatenate(rows).astype(np.int32)
     table = table[np.lexsort(table.T[::-1])]
     return arrow.table({name: np.ascontiguousarray(table[:, n]) for n, name in enumerate(names)})
@@ -139,12 +139,15 @@ def warn(table: pa.Table, stacklevel: int) -> None:
     >>> warn(edges(Run()), stacklevel=2)
     """
     told = table.schema.metadata or {}
-    if CUT in told:
-        rows, least = sum(x["rows"] for x in json.loads(told[CUT])), json.loads(told[MIN_WEIGHT])
+    if TRUNCATED in told:
+        rows, least = (
+            sum(x["rows"] for x in json.loads(told[TRUNCATED])),
+            json.loads(told[MIN_WEIGHT]),
+        )
         warnings.warn(
-            f"edges(): {rows:,} rows are cut: they may have more keys with a weight of {least} or "
-            "more than were listed, and q and k were not kept. "
-            f"run.cut_rows({least}) names them; "
+            f"edges(): {rows:,} rows are truncated: they may have more keys with a weight of "
+            f"{least} or more than were listed, and q and k were not kept. "
+            f"run.truncated_rows({least}) names them; "
             'regard.watch(…, keep=("q", "k")), a larger See(top=…) or a larger min_weight helps.',
             UserWarning,
             stacklevel=stacklevel + 1,
@@ -180,7 +183,7 @@ def _array(arrow: Any, column: Any, kind: Any) -> Any:
     return arrow.array(column.astype(kind.to_pandas_dtype(), copy=False), kind)
 
 
-def _sequences(found: Sifted) -> list[tuple[int, int, int]]:
+def _sequences(found: FilteredEdges) -> list[tuple[int, int, int]]:
     """Each sequence with the first and the last of its edges."""
     which, starts = np.unique(found.sequence, return_index=True)
     ends = np.append(starts[1:], len(found.sequence))[: len(starts)]

@@ -115,12 +115,12 @@ def effect(run: Run, other: Run, logits: bool | None = None) -> Effect:
             f"{_CALL}: logits must be True, False or None; got {shown(logits)}. None decides."
         )
     _check_tokens(run, other)
-    both = [name for name in run.vectors if name in other.vectors]
+    both = [name for name in run.hidden_states if name in other.hidden_states]
     has_output = run.output is not None and other.output is not None
     if not both and not has_output:
         raise ValueError(
-            f"{_CALL}: both runs must have vectors or an output to compare; they have none in "
-            'common. regard.watch(…, keep=("vectors", "output")) keeps them.'
+            f"{_CALL}: both runs must have hidden states or an output to compare; they have none "
+            'in common. regard.watch(…, keep=("hidden_states", "output")) keeps them.'
         )
     if logits and run.output is None:
         raise ValueError(
@@ -128,12 +128,14 @@ def effect(run: Run, other: Run, logits: bool | None = None) -> Effect:
             'regard.watch(…, keep=("output",)) keeps it.'
         )
     for name in both:
-        _check_shapes(name, run.vectors[name], other.vectors[name])
+        _check_shapes(name, run.hidden_states[name], other.hidden_states[name])
     output = None
     if run.output is not None and other.output is not None:
         _check_shapes("output", run.output, other.output)
         output = compare(run.output, other.output, _are_logits(run) if logits is None else logits)
-    layers = {name: compare(run.vectors[name], other.vectors[name], False) for name in both}
+    layers = {
+        name: compare(run.hidden_states[name], other.hidden_states[name], False) for name in both
+    }
     return Effect(layers, output, _real(run), run.tokens)
 
 
@@ -169,10 +171,10 @@ def compare(a: Tensor, b: Tensor, logits: bool) -> Change:
 
 def _are_logits(run: Run) -> bool:
     """As `Run.effect` says."""
-    if run.output is None or run.output.dim() < 3 or not run.vectors:
+    if run.output is None or run.output.dim() < 3 or not run.hidden_states:
         return False
     causal = any(x.options.causal and not x.cross for x in run.layers.values())
-    return causal and run.output.shape[-1] > max(x.shape[-1] for x in run.vectors.values())
+    return causal and run.output.shape[-1] > max(x.shape[-1] for x in run.hidden_states.values())
 
 
 def _real(run: Run) -> Tensor | None:

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from regard.observation import Observation, See, shown
 from regard.run.errors import RunError
-from regard.run.fits import misfit
 from regard.run.layer import Layer, Options
 from regard.run.levels import Levels
+from regard.run.validation import misfit
 from regard.text import Token
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _IDS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 # for each that is in the file, and the axes multiplied if one is 0. Masks and biases may be larger,
 # as their shapes have to be those of the weights.
 _EXPANDED, _TIMES, _EMPTY = 2**24, 2**10, 2**20
+_OLD_STATES = "vectors"
 _LAST = 2**62  # place in a text
 _MOST_FAULTS = 20  # that are listed
 
@@ -55,7 +56,7 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
     ('tiny', {'token_ids': {'dtype': 'int64', 'shape': [1, 2]}})
     """
     given: dict[str, Tensor | None] = {"token_ids": run.token_ids, "output": run.output}
-    given |= {f"vectors.{n}": x for n, x in enumerate(run.vectors.values())}
+    given |= {f"hidden_states.{n}": x for n, x in enumerate(run.hidden_states.values())}
     given |= {f"between.{n}": x for n, x in enumerate(run.between.values())}
     layers: list[dict[str, Any]] = []
     for n, (key, layer) in enumerate(run.layers.items()):
@@ -107,7 +108,7 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "see": run.see and {name: getattr(run.see, name) for name in _FLAGS},
         "notes": run.notes,
         "unseen": run.unseen,
-        "vectors": list(run.vectors),
+        "hidden_states": list(run.hidden_states),
         "between": list(run.between),
         "layers": layers,
         "tensors": entries,
@@ -163,6 +164,14 @@ def unpack(document: Any, names: set[str], read: Callable[[str], Tensor], file: 
     from regard.run.run import Run
 
     tensors = _tensors(document, names, read, file)
+    if _OLD_STATES in document:  # as 0.1.0 called them
+        document = {**document, "hidden_states": document[_OLD_STATES]}
+        tensors = {
+            name.replace(f"{_OLD_STATES}.", "hidden_states.", 1)
+            if name.startswith(f"{_OLD_STATES}.")
+            else name: x
+            for name, x in tensors.items()
+        }
     try:
         see = document["see"]
         if see is not None:
@@ -181,9 +190,9 @@ def unpack(document: Any, names: set[str], read: Callable[[str], Tensor], file: 
             see=see,
             notes=_texts(document["notes"]),
             unseen=_texts(document["unseen"]),
-            vectors={
-                name: tensors.pop(f"vectors.{n}")
-                for n, name in enumerate(_different(_texts(document["vectors"])))
+            hidden_states={
+                name: tensors.pop(f"hidden_states.{n}")
+                for n, name in enumerate(_different(_texts(document["hidden_states"])))
             },
             between={
                 name: tensors.pop(f"between.{n}")

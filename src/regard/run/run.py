@@ -33,8 +33,8 @@ class Run:
       has tokens of its own
     - `see`: what was asked for; `notes` and `unseen`: what could not be done, and the modules whose
       attention could not be seen
-    - `vectors`: by the name of a block, (B, N, width), each token after it; `between`: after its
-      attention, where that could be told, and before the first block, as `embedding`
+    - `hidden_states`: by the name of a block, (B, N, width), each token after it; `between`: after
+      its attention, where that could be told, and before the first block, as `embedding`
     - `output`: the model's, (B, N, …) or (B, …)
 
     >>> import torch, regard
@@ -55,7 +55,7 @@ class Run:
         see: See | None = None,
         notes: list[str] | None = None,
         unseen: list[str] | None = None,
-        vectors: dict[str, Tensor] | None = None,
+        hidden_states: dict[str, Tensor] | None = None,
         between: dict[str, Tensor] | None = None,
         output: Tensor | None = None,
     ) -> None:
@@ -67,7 +67,7 @@ class Run:
         self.see = see
         self.notes: list[str] = [] if notes is None else notes
         self.unseen: list[str] = [] if unseen is None else unseen
-        self.vectors: dict[str, Tensor] = {} if vectors is None else vectors
+        self.hidden_states: dict[str, Tensor] = {} if hidden_states is None else hidden_states
         self.between: dict[str, Tensor] = {} if between is None else between
         self.output = output
         self._edges: Edges | None = None  # what `sql` asks, once it was made
@@ -175,8 +175,8 @@ class Run:
 
         The table is exact. It comes from the strongest keys of each query where these are all that
         there is, and from q and k elsewhere. Where q and k were not kept, a query may have more
-        edges than the table has: a warning says how many are cut so, `regard.cut` in the metadata
-        of the schema has their number by layer and head, and `run.cut_rows` names them.
+        edges than the table has: a warning says how many are truncated so; `regard.truncated` in
+        the schema's metadata has their number by layer and head, `run.truncated_rows` names them.
 
         >>> import torch, regard
         >>> q = torch.eye(3)[None, None]
@@ -191,19 +191,19 @@ class Run:
         warn(table, stacklevel=2)
         return table
 
-    def cut_rows(self, min_weight: float = 0.1, top: int | None = None) -> pa.Table:
+    def truncated_rows(self, min_weight: float = 0.1, top: int | None = None) -> pa.Table:
         """The rows of which `edges(min_weight, top)` may lack some: sequence, layer, head, query.
 
         >>> import torch, regard
         >>> q = torch.eye(3)[None, None]
         >>> _, seen = regard.attention(q, q, q, causal=True, see=regard.See(top=1))
         >>> run = Run({"a": Layer("a", seen, regard.run.Options(causal=True))})
-        >>> run.cut_rows(0.2)["query"].to_pylist()
+        >>> run.truncated_rows(0.2)["query"].to_pylist()
         [1, 2]
         """
-        from regard.run.edges import cut_rows
+        from regard.run.edges import truncated_rows
 
-        return cut_rows(self, min_weight, top)
+        return truncated_rows(self, min_weight, top)
 
     def sql(
         self,
@@ -367,14 +367,16 @@ class Run:
 
     def effect(self, other: Run, *, logits: bool | None = None) -> Effect:
         """What changed from this run to another of the same model on the same text: of each token
-        after each block, and in the output. Needs `regard.watch(…, keep=("vectors", "output"))`.
+        after each block, and in the output. Needs
+        `regard.watch(…, keep=("hidden_states", "output"))`.
 
         `logits` says whether the output is one score a word of the vocabulary. None decides: it is
         if the output is (B, N, …), a self-attention layer is causal, and the last axis is longer
         than that of every vector, which must have been kept for that.
 
         >>> import torch
-        >>> one, other = (Run(vectors={"block": torch.tensor([[[3.0, y]]])}) for y in (4.0, -4.0))
+        >>> states = [torch.tensor([[[3.0, y]]]) for y in (4.0, -4.0)]
+        >>> one, other = (Run(hidden_states={"block": x}) for x in states)
         >>> one.effect(other).layers["block"].relative.tolist()
         [[1.6]]
         """

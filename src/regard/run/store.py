@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.observation import shown
-from regard.run.edges import CUT, MIN_WEIGHT, NOT_FINITE, edges
+from regard.run.edges import MIN_WEIGHT, NOT_FINITE, TRUNCATED, edges
 from regard.run.errors import RunError
 from regard.run.extras import need
 from regard.run.files import own_file
@@ -22,6 +22,7 @@ __all__ = ["ID", "LEAST", "Edges", "stored_edges"]
 
 LEAST = 0.05  # the weight from which on an edge is in the tables of `sql` and in edges.parquet
 ID = "regard.run"  # in the metadata of a file: the folder that it was written for
+_OLD_TRUNCATED = b"regard.cut"  # as 0.1.0 called it
 _ROOM, _ROW = 2**26, 64  # bytes of edges.parquet unpacked: in all, and for each edge
 _AGAIN = "Delete it, and load the run again: its edges are then made anew."
 _NUMBERS = ("sequence", "layer", "head", "query", "key")
@@ -85,7 +86,9 @@ def _read(kept: Edges, most: int, call: str) -> pa.Table | None:
     arrow, parquet = need(call, "pyarrow"), need(call, "pyarrow.parquet")
     try:
         with parquet.ParquetFile(file, page_checksum_verification=True) as opened:
-            told = opened.schema_arrow.metadata or {}
+            told = dict(opened.schema_arrow.metadata or {})
+            if _OLD_TRUNCATED in told:
+                told[TRUNCATED] = told.pop(_OLD_TRUNCATED)
             found = json.loads(told.get(MIN_WEIGHT, b"null"))
             _check_schema(arrow, opened.schema_arrow, found, kept, call)
             if told.get(ID.encode()) != (kept.id and kept.id.encode()):
@@ -97,7 +100,7 @@ def _read(kept: Edges, most: int, call: str) -> pa.Table | None:
                     f"got {opened.metadata.num_rows:,}. {_AGAIN}"
                 )
             _check_room(opened.metadata, file, call)
-            return opened.read()
+            return opened.read().replace_schema_metadata(told)
     except RunError:
         raise
     except (OSError, ValueError, RecursionError, arrow.ArrowException) as error:
@@ -133,10 +136,10 @@ def _check_schema(arrow: Any, schema: pa.Schema, found: object, kept: Edges, cal
 
 def _check_told(told: dict[bytes, bytes], file: Path, call: str) -> None:
     """What the metadata say of rows that are not whole, as `edges` says it."""
-    cut, rows = json.loads(told.get(CUT, b"[]")), json.loads(told.get(NOT_FINITE, b"0"))
-    if not isinstance(cut, list) or not all(
+    truncated, rows = json.loads(told.get(TRUNCATED, b"[]")), json.loads(told.get(NOT_FINITE, b"0"))
+    if not isinstance(truncated, list) or not all(
         type(number) is int
-        for number in (rows, *(x.get("rows") if isinstance(x, dict) else None for x in cut))
+        for number in (rows, *(x.get("rows") if isinstance(x, dict) else None for x in truncated))
     ):
         raise RunError(
             f"{call}: {file} must say in whole numbers how many of its rows are not whole; "

@@ -167,7 +167,7 @@ class Answers:
     def rollout(self, sequence: int, token: int) -> Answer:
         return _floats(self._run.rollout(token, sequence)), {}
 
-    def vectors(self, sequence: int, tokens: list[int]) -> Answer:
+    def hidden_states(self, sequence: int, tokens: list[int]) -> Answer:
         """(tokens, stages, width)."""
         import torch
 
@@ -175,7 +175,7 @@ class Answers:
 
         kept = list(stages(self._run).values())
         if not kept:
-            raise ValueError("The vectors of the tokens were not kept.")
+            raise ValueError("The hidden states of the tokens were not kept.")
         batch, length = kept[0].shape[:2]
         if not 0 <= sequence < batch or not all(0 <= token < length for token in tokens):
             raise ValueError(f"There are tokens from 0 to {length - 1}.")

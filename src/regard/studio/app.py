@@ -258,9 +258,9 @@ def _add_runs(app: FastAPI, shelf: Shelf, computing: Line) -> None:
     async def rollout(request: Request, run: str, sequence: int, token: int) -> Response:
         return await of(request, run, _array, "rollout", sequence, token)
 
-    @app.get("/api/runs/{run}/vectors")
-    async def vectors(request: Request, run: str, sequence: int, tokens: str) -> Response:
-        return await of(request, run, _array, "vectors", sequence, _whole_numbers(tokens))
+    @app.get("/api/runs/{run}/hidden_states")
+    async def hidden_states(request: Request, run: str, sequence: int, tokens: str) -> Response:
+        return await of(request, run, _array, "hidden_states", sequence, _whole_numbers(tokens))
 
     @app.post("/api/runs/{run}/save")
     async def save(run: str, request: Request) -> Response:
@@ -324,12 +324,12 @@ def _add_jobs(app: FastAPI, shelf: Shelf, jobs: Jobs, models: Models) -> None:
             raise ValueError(f"A text may have {_MOST_TEXT:,} characters.")
         return Answered({"job": _read_later(jobs, shelf, models, model, text, {}).id})
 
-    @app.post("/api/runs/{run}/cut")
-    async def cut(run: str, request: Request) -> Response:
+    @app.post("/api/runs/{run}/ablate")
+    async def ablate(run: str, request: Request) -> Response:
         """The same text through the same model once more, without some heads."""
         origin = shelf.origin(run)
-        heads = _heads_to_cut((await _body(request)).get("cut"))
-        whole = {layer: [*origin["cut"].get(layer, [])] for layer in {*origin["cut"], *heads}}
+        heads = _heads_to_ablate((await _body(request)).get("ablate"))
+        whole = {layer: [*origin["ablate"].get(layer, [])] for layer in {*origin["ablate"], *heads}}
         for layer, some in heads.items():
             whole[layer] += [head for head in some if head not in whole[layer]]
         model, text = origin["model"], origin["text"]
@@ -371,14 +371,14 @@ def _add_jobs(app: FastAPI, shelf: Shelf, jobs: Jobs, models: Models) -> None:
 
 
 def _read_later(
-    jobs: Jobs, shelf: Shelf, models: Models, model: str, text: str, cut: dict[int, list[int]]
+    jobs: Jobs, shelf: Shelf, models: Models, model: str, text: str, ablate: dict[int, list[int]]
 ) -> Job:
     """Have a text read; the result of the job is the id of the run."""
 
     def work(job: Job) -> str:
-        run, seconds = models.read(model, text, cut, job)
+        run, seconds = models.read(model, text, ablate, job)
         about = {
-            "name": _title(text, cut),
+            "name": _title(text, ablate),
             "model": Path(model).name,
             "text": text[:200],
             "layers": len(run.layers),
@@ -386,25 +386,25 @@ def _read_later(
             "exact": True,
             "seconds": seconds,
         }
-        return shelf.add(run, time.time(), about, {"model": model, "text": text, "cut": cut})
+        return shelf.add(run, time.time(), about, {"model": model, "text": text, "ablate": ablate})
 
-    return jobs.add(_title(text, cut), work)
+    return jobs.add(_title(text, ablate), work)
 
 
-def _heads_to_cut(given: Any) -> dict[int, list[int]]:
+def _heads_to_ablate(given: Any) -> dict[int, list[int]]:
     pairs = given if isinstance(given, list) and given else [None]
     found: dict[int, list[int]] = {}
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2 or not all(type(x) is int for x in pair):
-            raise ValueError("Heads to cut are pairs of a layer and a head.")
+            raise ValueError("Heads to ablate are pairs of a layer and a head.")
         found.setdefault(pair[0], []).append(pair[1])
     return found
 
 
-def _title(text: str, cut: dict[int, list[int]]) -> str:
+def _title(text: str, ablate: dict[int, list[int]]) -> str:
     words = " ".join(text.split())
     title = words if len(words) <= 60 else words[:60].rsplit(" ", 1)[0] + " …"
-    heads = ", ".join(f"{layer}.{head}" for layer, heads in cut.items() for head in heads)
+    heads = ", ".join(f"{layer}.{head}" for layer, heads in ablate.items() for head in heads)
     return f"{title} (without {heads})" if heads else title
 
 

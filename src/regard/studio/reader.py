@@ -44,8 +44,8 @@ def main(handle: int) -> None:
                 loaded = None  # so that the old one's memory is free first
                 tell(f"Loading {Path(asked['model']).name}")
                 name, loaded = asked["model"], _load(asked["model"])
-            cut = {int(layer): heads for layer, heads in asked["cut"].items()}
-            run, seconds = _read(loaded, asked["text"], cut, tell)
+            ablate = {int(layer): heads for layer, heads in asked["ablate"].items()}
+            run, seconds = _read(loaded, asked["text"], ablate, tell)
             _keep_levels(run, tell)
             with _handed_over(run) as file:
                 teller.tell({"run": file, "seconds": seconds})
@@ -69,8 +69,10 @@ def _load(name: str) -> Loaded:
     return loaded
 
 
-def _read(loaded: Loaded, text: str, cut: Mapping[int, list[int]], tell: Tell) -> tuple[Run, float]:
-    """The run of a text, q and k and the tokens' vectors kept, and how many seconds it took."""
+def _read(
+    loaded: Loaded, text: str, ablate: Mapping[int, list[int]], tell: Tell
+) -> tuple[Run, float]:
+    """The run of a text, q and k and the hidden states kept, and how many seconds it took."""
     import torch
 
     from regard import See, watch
@@ -86,10 +88,10 @@ def _read(loaded: Loaded, text: str, cut: Mapping[int, list[int]], tell: Tell) -
     watching = watch(
         loaded.model,
         See(entropy=True, top=8, map=(64, 64), distance=True),
-        keep=("q", "k", "vectors", "output"),
+        keep=("q", "k", "hidden_states", "output"),
         tokenizer=loaded.tokenizer,
         text=text,
-        cut=dict(cut.items()) or None,
+        ablate=dict(ablate.items()) or None,
     )
 
     def told(done: int, total: int) -> None:

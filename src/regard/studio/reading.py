@@ -54,7 +54,7 @@ class Models:
         return found
 
     def read(
-        self, name: str, text: str, cut: Mapping[int, list[int]], job: Job
+        self, name: str, text: str, ablate: Mapping[int, list[int]], job: Job
     ) -> tuple[Run, float]:
         """The run of a text through a model by name, or in a folder in reach, and how many seconds
         it took. Raises ValueError in words, and Cancelled.
@@ -65,7 +65,7 @@ class Models:
         self._process = None
         run = None
         try:
-            process.tell({"model": name, "text": text, "cut": dict(cut.items())})
+            process.tell({"model": name, "text": text, "ablate": dict(ablate.items())})
             # torch, which the run will need here, is imported meanwhile.
             threading.Thread(target=_import_run, daemon=True).start()
             found = self._follow(process, job)

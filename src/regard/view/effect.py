@@ -1,4 +1,4 @@
-"""What a cut changed, in the terminal."""
+"""What ablated heads change, in the terminal."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["render_effect"]
 
 
 def render_effect(
-    effect: Effect, cut: Sequence[tuple[int, int]], labels: Sequence[str], width: int = 80
+    effect: Effect, ablated: Sequence[tuple[int, int]], labels: Sequence[str], width: int = 80
 ) -> list[Text]:
-    """What changed when heads (layer, head) were cut: after every block, and in the output.
+    """What changed when heads (layer, head) were ablated: after every block, and in the output.
 
     >>> import torch
     >>> from regard.run import Run
-    >>> one, other = (Run(vectors={"block": torch.tensor([[[3.0, y]]])}) for y in (4.0, -4.0))
+    >>> one, other = (Run(hidden_states={"block": torch.tensor([[[3.0, y]]])}) for y in (4.0, -4.0))
     >>> print(*render_effect(one.effect(other), [(0, 2)], ["love"])[1:4], sep="\\n")
     Without 0.2   what changed, block by block
         block   mean change  largest  at token
         0           160.00%  160.00%  love
     """
-    heads = ", ".join(f"{layer}.{head}" for layer, head in cut)
+    heads = ", ".join(f"{layer}.{head}" for layer, head in ablated)
     lines = [Text(), title_line(f"Without {heads}", "what changed, block by block", width)]
     lines.append(Text(f"{' ' * INDENT}block   mean change  largest  at token", "dim"))
     changes = [(str(index), change) for index, change in enumerate(effect.layers.values())]

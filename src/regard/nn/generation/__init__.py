@@ -4,7 +4,7 @@ Start reading at `doors`. `prompts` and `options` say what may be asked; `feed` 
 token at a time; `sampling` draws a token, `beams` searches for a sequence.
 """
 
-from regard.nn.generation.doors import generate, stream
+from regard.nn.generation.api import generate, stream
 from regard.nn.generation.options import GenerateOptions, StreamOptions
 from regard.nn.generation.prompts import Tokens
 from regard.nn.generation.result import Generated

@@ -1,4 +1,4 @@
-// A run in the studio: its views, and what can be done with it: save it, cut a head, compare.
+// A run in the studio: its views, and what can be done with it: save it, ablate a head, compare.
 
 import { start } from "./base.js";
 import { el } from "./dom.js";
@@ -31,7 +31,7 @@ export async function showRunPage(main, state, until) {
     said,
   );
   if (!about.saved) actions.append(...saving(id, said));
-  actions.append(...cutting(about, id, said, until));
+  actions.append(...ablating(about, id, said, until));
   for (const note of info.notes) main.append(el("p", { class: "faint" }, note));
   showRun(main, source, until);
 }
@@ -54,18 +54,18 @@ function saving(id, said) {
 
 /** Run the text once more without a head. @param {any} about @param {string} id @param {HTMLElement} said
  * @param {AbortSignal} until */
-function cutting(about, id, said, until) {
+function ablating(about, id, said, until) {
   if (about.saved) return [];
   const button = el("button", {
     onclick: async () => {
       const now = read(location.hash, start());
       const { layer, head } = now;
       if (head === null) {
-        said.replaceChildren(el("p", { class: "error" }, "Choose a head first: it is the one that will be cut."));
+        said.replaceChildren(el("p", { class: "error" }, "Choose a head first: it is the one that will be ablated."));
         return;
       }
       try {
-        const { job } = await tell(`/api/runs/${id}/cut`, { cut: [[layer, head]] });
+        const { job } = await tell(`/api/runs/${id}/ablate`, { ablate: [[layer, head]] });
         const other = await follow(job, said, until);
         if (other !== null) location.hash = address({ ...now, page: "compare", run: id, other });
       } catch (error) {

@@ -107,9 +107,9 @@ export class ServedRun {
   }
 
   /** @param {number} sequence @param {number[]} tokens @returns {Promise<Float32Array[]>} */
-  async vectors(sequence, tokens) {
+  async hiddenStates(sequence, tokens) {
     if (tokens.length === 0) return [];
-    const { values, shape } = await numbers(`${this.path}/vectors`, { sequence, tokens: tokens.join(",") });
+    const { values, shape } = await numbers(`${this.path}/hidden_states`, { sequence, tokens: tokens.join(",") });
     const size = shape[1] * shape[2];
     return tokens.map((_, n) => values.slice(n * size, (n + 1) * size));
   }

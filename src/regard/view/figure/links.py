@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.run.edge_filter import filter_edges
 from regard.run.edges import check
-from regard.run.sift import sift
 from regard.view.figure.legend import key, short
 from regard.view.figure.letters import size_of
 from regard.view.figure.matrix import round_places
@@ -18,7 +18,7 @@ from regard.view.labels import fit
 from regard.view.lines import counted
 
 if TYPE_CHECKING:
-    from regard.run.sift import Sifted
+    from regard.run.edge_filter import FilteredEdges
 
 __all__ = ["draw_links"]
 
@@ -41,7 +41,7 @@ def draw_links(paper: Paper, place: Place, head: int | None, min_weight: float) 
             'were. regard.watch(…, keep=("q", "k")) or See(top=8) brings them.'
         )
     heads = list(range(layer.shape[1])) if head is None else [head]
-    found = sift(layer, least, None, heads)
+    found = filter_edges(layer, least, None, heads)
     chosen = np.flatnonzero(found.sequence == place.sequence)
     chosen = chosen[np.argsort(-found.weight[chosen], kind="stable")]
     shown = chosen[:_MOST][::-1]  # the strongest last, on top of the others
@@ -58,14 +58,14 @@ def draw_links(paper: Paper, place: Place, head: int | None, min_weight: float) 
     _draw(sheet, place, found, shown)
     if head is None:
         key(sheet, [(str(h), sheet.colours.head(h)) for h in heads], "head")
-    if len(found.cut):
+    if len(found.truncated):
         sheet.paragraph(
             "Only the strongest keys of each token were kept: there may be more links than these."
         )
     return sheet
 
 
-def _draw(sheet: Sheet, place: Place, found: Sifted, shown: NDArray[np.int64]) -> None:
+def _draw(sheet: Sheet, place: Place, found: FilteredEdges, shown: NDArray[np.int64]) -> None:
     queries, keys = place.queries, place.keys
     sides = (queries.stop - queries.start, keys.stop - keys.start)
     step = min(0.165, (TALLEST - sheet.at - 0.6) / max(*sides, 1))
@@ -113,7 +113,7 @@ def _draw(sheet: Sheet, place: Place, found: Sifted, shown: NDArray[np.int64]) -
 
 def _lines(
     sheet: Sheet,
-    found: Sifted,
+    found: FilteredEdges,
     shown: NDArray[np.int64],
     sides: tuple[float, float],
     top: float,

@@ -21,7 +21,7 @@ __all__ = ["LIMIT", "has_rollout", "run_info", "run_page", "small_map"]
 
 LIMIT = 24_000_000  # bytes of a page, unless another is asked for
 _WHOLE = 5_000_000  # weights that a page may hold one by one
-_VECTORS = 2_500_000  # numbers of tokens' vectors
+_HIDDEN_STATES = 2_500_000  # numbers of hidden states
 _REST = 600_000  # bytes of a page that are not its parts: the script and the tokens
 _MAP = 64  # cells of a head's small map, in height and in width
 _SIXTEEN = 65535
@@ -74,7 +74,7 @@ class _Packing:
         top = 8 if whole else self._put_links(layers)
         self._put_maps(layers)
         level, reduces = (0, ["mean", "max"]) if whole else self._put_levels(layers)
-        stages = self._put_vectors()
+        stages = self._put_hidden_states()
         return {
             **run_info(self.run),
             "notes": [*self.run.notes, *self.run.unseen, *self.notes],
@@ -174,18 +174,18 @@ class _Packing:
         cells = sum(math.prod(part.shape) for part in maps)
         return 1.1 * sum(len(part.packed) for part in maps) / cells if cells else 3.0
 
-    # ── vectors ───────────────────────────────────────────────────────────────────────────────
+    # ── hidden states ─────────────────────────────────────────────────────────────────────────
 
-    def _put_vectors(self) -> list[str] | None:
+    def _put_hidden_states(self) -> list[str] | None:
         """Each token at each stage, (B, N, stages, width), where that was kept and is little."""
         kept = stages(self.run)
         if not kept:
             return None
-        if sum(x.numel() for x in kept.values()) > _VECTORS:
-            self.notes.append("The vectors of so many tokens have no room in this file.")
+        if sum(x.numel() for x in kept.values()) > _HIDDEN_STATES:
+            self.notes.append("The hidden states of so many tokens have no room in this file.")
             return None
         stacked = torch.stack(list(kept.values()), dim=2).float()
-        self.parts["vectors"] = Part.of(stacked.cpu().numpy().astype(np.float32))
+        self.parts["hidden_states"] = Part.of(stacked.cpu().numpy().astype(np.float32))
         return list(kept)
 
 

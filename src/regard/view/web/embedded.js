@@ -270,8 +270,8 @@ export class EmbeddedRun {
   }
 
   /** @param {number} sequence @param {number[]} tokens @returns {Promise<Float32Array[]>} */
-  async vectors(sequence, tokens) {
-    const { data, shape } = await part(this.parts, "vectors");
+  async hiddenStates(sequence, tokens) {
+    const { data, shape } = await part(this.parts, "hidden_states");
     const size = shape[2] * shape[3];
     return tokens.map((token) => {
       const start = (sequence * shape[1] + token) * size;

@@ -76,7 +76,7 @@ export class RegardShift extends RegardElement {
     const late = () => turn !== this.#turn;
     const { info } = source;
     if (info.stages === null || info.stages.length === 0) {
-      const said = 'This run has no vectors of words: regard.watch(…, keep=("vectors",)) keeps them.';
+      const said = 'This run has no hidden states: regard.watch(…, keep=("hidden_states",)) keeps them.';
       this.root.replaceChildren(el("p", {}, said));
       return;
     }
@@ -98,7 +98,7 @@ export class RegardShift extends RegardElement {
     const missing = words.filter((word) => !journeys.words.includes(word));
     parts.missing.hidden = missing.length === 0;
     const named = missing.map((n) => `“${text.labels[n]}” (#${n})`);
-    parts.missing.textContent = `No vectors were kept of ${named.join(", ")}.`;
+    parts.missing.textContent = `No hidden states were kept of ${named.join(", ")}.`;
     parts.empty.hidden = journeys.words.length > 0;
     parts.below.hidden = parts.bar.hidden = parts.lead.hidden = journeys.words.length === 0;
     if (journeys.words.length === 0) return;
@@ -166,7 +166,7 @@ export class RegardShift extends RegardElement {
 
   /** @param {RunSource} source @param {Text} text @param {number[]} words @returns {Promise<Journeys>} */
   async #journeys(source, text, words) {
-    const vectors = words.length === 0 ? [] : await source.vectors(text.sequence, words);
+    const vectors = words.length === 0 ? [] : await source.hiddenStates(text.sequence, words);
     const there = vectors.map((vector) => vector.length > 0 && vector.every(Number.isFinite));
     const kept = vectors.filter((_, n) => there[n]);
     const width = kept.length === 0 ? 0 : kept[0].length / /** @type {string[]} */ (source.info.stages).length;

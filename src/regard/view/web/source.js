@@ -42,7 +42,7 @@
  * @property {number} top how many of the strongest keys of a query can be had at least
  * @property {number} bits with how many bits a weight is kept
  * @property {boolean} rollout whether there is an attention rollout
- * @property {string[] | null} stages the names of the places at which there are vectors of tokens,
+ * @property {string[] | null} stages the names of the places at which there are hidden states of tokens,
  *   first to last: "embedding", then "0 attention", "0 feed-forward", … or "0", "1", …; null: none
  *
  * @typedef {object} Row the weights of one query on all keys (or, `received`, on one key of all
@@ -81,7 +81,7 @@ export const TILE = 256;
  * @property {(sequence: number) => Promise<number>} finest the smallest level of `tile` that is known
  *   everywhere; 0 if every weight is
  * @property {(sequence: number, token: number) => Promise<Float32Array>} rollout
- * @property {(sequence: number, tokens: number[]) => Promise<Float32Array[]>} vectors of each token:
+ * @property {(sequence: number, tokens: number[]) => Promise<Float32Array[]>} hiddenStates of each token:
  *   (stages × width)
  */
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard._trace.api import random_numbers
 from regard._trace.build import as_matrix
-from regard._trace.door import random_numbers
 from regard.text import tokenize
 
 __all__ = ["Read", "names_of_ids", "read_ids", "read_vectors"]

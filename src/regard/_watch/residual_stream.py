@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Moves", "main_tensor"]
+__all__ = ["ResidualStream", "main_tensor"]
 
 _CLOSE = 1e-4  # of the length of a vector: sums that differ in rounding only
 
@@ -29,7 +29,7 @@ class _Block:
     parts: list[_Part] = field(default_factory=list[_Part])
 
 
-class Moves:
+class ResidualStream:
     """Watches the parts of every block while it runs, and works out where attention's move ends.
 
     Blocks add their moves in different ways, and none says how. They can be told apart by what adds

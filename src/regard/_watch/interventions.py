@@ -1,4 +1,4 @@
-"""Heads that are cut, and links that are blocked: looking is correlation, cutting is cause."""
+"""Heads that are ablated, and links that are blocked: looking is correlation, ablating is cause."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, cast
 from regard._watch.call import Call
 from regard.observation import shown
 
-__all__ = ["Cuts", "LayerName", "Link", "is_meant"]
+__all__ = ["Interventions", "LayerName", "Link", "is_meant"]
 
 LayerName = str | int
 Link = tuple[LayerName, int | None, int | None, int]  # layer, head, query, key
@@ -24,22 +24,22 @@ def is_meant(layer: LayerName, name: str, number: int) -> bool:
     return layer == name or fnmatchcase(name, layer)
 
 
-class Cuts:
+class Interventions:
     """What is taken out of a model: the outputs of heads, and links from queries to keys."""
 
     def __init__(
         self,
-        cut: Mapping[LayerName, Iterable[int]] | None,
+        ablate: Mapping[LayerName, Iterable[int]] | None,
         block: Iterable[Link] | None,
     ) -> None:
         self._heads: dict[LayerName, tuple[int, ...]] = {}
-        if not isinstance(cast("object", cut), Mapping | None):
+        if not isinstance(cast("object", ablate), Mapping | None):
             raise TypeError(
-                f"watch(): cut must be {{layer: heads}}; got {shown(cut)}. "
-                "{3: [5]} cuts head 5 of layer 3."
+                f"watch(): ablate must be {{layer: heads}}; got {shown(ablate)}. "
+                "{3: [5]} ablates head 5 of layer 3."
             )
-        for layer, heads in (cut or {}).items():
-            self._heads[_layer(layer)] = _numbers("cut's heads", heads)
+        for layer, heads in (ablate or {}).items():
+            self._heads[_layer(layer)] = _numbers("ablate's heads", heads)
         self._links: list[Link] = []
         for link in block or ():
             if not isinstance(cast("object", link), tuple) or len(cast("Any", link)) != 4:
@@ -57,7 +57,7 @@ class Cuts:
 
     def check_names(self, names: Collection[str]) -> None:
         """Refuse a layer that is no module of the model, `names` being all of them."""
-        given = [("cut", layer) for layer in self._heads]
+        given = [("ablate", layer) for layer in self._heads]
         given += [("block", link[0]) for link in self._links]
         for argument, layer in given:
             if isinstance(layer, int) or any(is_meant(layer, name, -1) for name in names):
@@ -71,7 +71,7 @@ class Cuts:
             )
 
     def apply(self, name: str, index: int, call: Call, first: int) -> tuple[Call, tuple[int, ...]]:
-        """The call without the links that are blocked in this layer, and its heads to cut.
+        """The call without the links that are blocked in this layer, and its heads to ablate.
 
         `first` is where the first query of this call stands in its own text.
         """
@@ -106,7 +106,7 @@ class Cuts:
     def unused(self) -> list[str]:
         """What named nothing that was computed."""
         layers = [
-            f"cut: no layer {layer!r} was computed, so nothing was taken out of it."
+            f"ablate: no layer {layer!r} was computed, so nothing was taken out of it."
             for layer in self._heads
             if layer not in self._used
         ]

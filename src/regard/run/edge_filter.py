@@ -15,7 +15,7 @@ from regard.run.errors import RunError
 from regard.run.layer import Layer
 from regard.run.rows import weights_of_rows
 
-__all__ = ["Sifted", "sift"]
+__all__ = ["FilteredEdges", "filter_edges"]
 
 # How much the listed weights of a row, added up, may be wrong by rounding.
 _ROUNDING = 1e-3
@@ -25,10 +25,10 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Sifted:
+class FilteredEdges:
     """Edges in the order of sequence, head, query and falling weight, one array a column.
 
-    `cut` is (rows, 3), the sequence, head and query of each row that may have more edges.
+    `truncated` is (rows, 3), the sequence, head and query of each row that may have more edges.
     `not_finite` is how many rows have none because a NaN or an infinity got into them.
     """
 
@@ -37,23 +37,25 @@ class Sifted:
     query: Ints
     key: Ints
     weight: NDArray[np.floating]
-    cut: Ints
+    truncated: Ints
     not_finite: int
 
 
-def sift(layer: Layer, min_weight: float, top: int | None, heads: list[int]) -> Sifted:
+def filter_edges(
+    layer: Layer, min_weight: float, top: int | None, heads: list[int]
+) -> FilteredEdges:
     """The edges of some heads between real queries and real keys.
 
     A list of the strongest keys is all there is of a row if its last weight is too small, if it
     names every key that the query may attend to, if it names `top` keys, or if what the listed
     weights leave of 1 is too small. Other rows are computed from q and k; without these they are
-    cut, and what was listed of them is all that is known.
+    truncated, and what was listed of them is all that is known.
 
     >>> import regard
     >>> q = k = torch.eye(3)[None, None]
     >>> _, seen = regard.attention(q, k, k, scale=2.0, see=regard.See(top=1))
-    >>> found = sift(Layer("a", seen), 0.1, None, [0])
-    >>> found.key.tolist(), found.cut.tolist()
+    >>> found = filter_edges(Layer("a", seen), 0.1, None, [0])
+    >>> found.key.tolist(), found.truncated.tolist()
     ([0, 1, 2], [[0, 0, 0], [0, 0, 1], [0, 0, 2]])
     """
     batch, n_heads, n_queries, n_keys = layer.shape
@@ -69,14 +71,14 @@ def sift(layer: Layer, min_weight: float, top: int | None, heads: list[int]) -> 
         named &= real_keys[np.arange(batch)[:, None, None, None], keys]
     proven = _proven(layer, keys, values, named, min_weight, top, heads)
     unproven = rows & ~proven
-    cut = np.empty((0, 3), dtype=np.int64)
+    truncated = np.empty((0, 3), dtype=np.int64)
     exact: list[tuple[Ints, Ints, NDArray[np.floating]]] = []
     if layer.q is not None and layer.k is not None:
         rows &= proven
         exact = _exact(layer, unproven, real_keys, min_weight, top, heads)
     else:
-        cut = np.argwhere(unproven)
-        cut[:, 1] = np.asarray(heads, dtype=np.int64)[cut[:, 1]]
+        truncated = np.argwhere(unproven)
+        truncated[:, 1] = np.asarray(heads, dtype=np.int64)[truncated[:, 1]]
 
     strong = rows[..., None] & named & (values > 0) & (values >= values.dtype.type(min_weight))
     place = np.flatnonzero(strong)
@@ -95,7 +97,7 @@ def sift(layer: Layer, min_weight: float, top: int | None, heads: list[int]) -> 
     sequence, head = np.divmod(row, max(len(heads), 1))
     if heads != list(range(len(heads))):
         head = np.asarray(heads, dtype=np.int64)[head]
-    return Sifted(sequence, head, query, key, weight, cut, int(not_finite.sum()))
+    return FilteredEdges(sequence, head, query, key, weight, truncated, int(not_finite.sum()))
 
 
 def _real(given: Tensor | None, batch: int, size: int) -> NDArray[np.bool_]:
