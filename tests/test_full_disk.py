@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from made_runs import made_run
-from models.folders import save_bert
+from helpers.made_runs import made_run
+from helpers.model_folders import save_bert
 
 import regard
 from regard._files import write_bytes

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from attention_problems import threads
+from helpers.attention_problems import threads
 from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode

@@ -7,9 +7,9 @@ import math
 from decimal import Decimal, localcontext
 from typing import Any
 
-import by_hand
 import numpy as np
 import pytest
+from helpers import by_hand
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 

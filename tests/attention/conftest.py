@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from attention_problems import threads
+from helpers.attention_problems import threads
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attention_problems import (
+from helpers.attention_problems import (
     SMALL,
     Problem,
     assert_right,

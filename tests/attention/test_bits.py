@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attention_problems import (
+from helpers.attention_problems import (
     Problem,
     Sight,
     assert_close,

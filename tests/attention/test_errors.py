@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from attention_problems import on_each_backend
+from helpers.attention_problems import on_each_backend
 
 import regard
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from attention_problems import Problem, numbers, on_each_backend, parts, problems, sights
+from helpers.attention_problems import Problem, numbers, on_each_backend, parts, problems, sights
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import by_hand
 import numpy as np
 import pytest
 import torch
-from attention_problems import (
+from helpers import by_hand
+from helpers.attention_problems import (
     SMALL,
     Problem,
     assert_close,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from attention_problems import assert_same_bits, on_each_backend, threads
+from helpers.attention_problems import assert_same_bits, on_each_backend, threads
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, Dataset

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attention_problems import assert_right, largest, numbers, unit
+from helpers.attention_problems import assert_right, largest, numbers, unit
 from torch import Tensor
 from torch.nn import functional
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from attention_problems import (
+from helpers.attention_problems import (
     Problem,
     assert_right,
     assert_same_bits,

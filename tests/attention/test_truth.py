@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attention_problems import (
+from helpers.attention_problems import (
     LAYOUTS,
     WIDTHS,
     Problem,

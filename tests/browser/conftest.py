@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_page import Opened
+from helpers.browser_page import Opened
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import made_run
+from helpers.made_runs import made_run
 
 import regard
 from regard.view.html.frame import frame

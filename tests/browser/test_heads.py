@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browser_page import Opened
-from made_runs import SENTENCES, long_text, made_run
+from helpers.browser_page import Opened
+from helpers.made_runs import SENTENCES, long_text, made_run
 
 from regard.run import Run
 from regard.view.html.run import run_page

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser_page import Opened
-from traced_models import traced
+from helpers.browser_page import Opened
+from helpers.traced_models import traced
 
 from regard import Trace
 from regard.view.html.trace import trace_page

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from browser_page import Opened
-from made_runs import SENTENCES, long_text, made_run
+from helpers.browser_page import Opened
+from helpers.made_runs import SENTENCES, long_text, made_run
 
 from regard.view.html.run import run_page
 

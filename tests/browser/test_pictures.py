@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from browser_page import Opened
+from helpers.browser_page import Opened
 
 import regard
 from regard.view.html.run import run_page

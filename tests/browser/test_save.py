@@ -8,8 +8,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from browser_page import Opened
-from made_runs import SENTENCES, made_run
+from helpers.browser_page import Opened
+from helpers.made_runs import SENTENCES, made_run
 
 from regard.view.html.run import run_page
 from regard.view.html.trace import trace_page

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from browser_page import Opened
-from made_runs import SENTENCES, long_text, made_run
+from helpers.browser_page import Opened
+from helpers.made_runs import SENTENCES, long_text, made_run
 from numpy.typing import NDArray
 
 from regard.run import Run

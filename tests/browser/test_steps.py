@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser_page import Opened
-from made_runs import SENTENCES, long_text
+from helpers.browser_page import Opened
+from helpers.made_runs import SENTENCES, long_text
 
 from regard import Projections, Trace, trace
 from regard._steps import STEPS

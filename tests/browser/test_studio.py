@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_runs import ENGLISH, made_run
+from helpers.made_runs import ENGLISH, made_run
 
 import regard
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from browser_page import Opened
-from made_runs import ENGLISH, SENTENCES, long_text, made_run
+from helpers.browser_page import Opened
+from helpers.made_runs import ENGLISH, SENTENCES, long_text, made_run
 
 from regard.run import Run
 from regard.text import Token

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from random import Random
 from typing import Any
 
-from soak import attacks
+from helpers.soak import attacks
 
 from regard.worked import Unreadable, check_text
 

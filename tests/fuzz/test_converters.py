@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from hugging_face_models import bert, gpt2, llama, made, marian
+from helpers.hugging_face_models import bert, gpt2, llama, made, marian
+from helpers.soak import attacks
 from huggingface_hub.errors import StrictDataclassError
-from soak import attacks
 from torch import Tensor, nn
 from transformers import (
     BertForMaskedLM,

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from soak import attacks
+from helpers.soak import attacks
+from helpers.watch_models import build
 from torch import Tensor, nn
-from watch_models import build
 
 import regard
 

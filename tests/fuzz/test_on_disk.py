@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.soak import attacks
 from safetensors.torch import save_file
-from soak import attacks
 from torch import Tensor
 
 from regard._checkpoint.header import open_tensors

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from soak import attacks
+from helpers.soak import attacks
 from torch import Tensor
 
 from regard.nn import (

@@ -15,8 +15,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from made_runs import made_run
-from soak import attacks
+from helpers.made_runs import made_run
+from helpers.soak import attacks
 
 from regard.run import RunError, load
 from regard.studio.places import Places

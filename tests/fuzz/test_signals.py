@@ -6,7 +6,7 @@ import random
 import signal
 
 import torch
-from soak import attacks
+from helpers.soak import attacks
 from torch import Tensor
 
 import regard

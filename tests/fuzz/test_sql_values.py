@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
-from odd_sql import LEAVES, expression
-from soak import attacks
+from helpers.odd_sql import LEAVES, expression
+from helpers.soak import attacks
 
 from regard.cli.common import BadInput
 from regard.cli.see_checks import ask

@@ -10,11 +10,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from made_runs import made_run
-from odd_sql import LEAVES, expression
-from soak import attacks
+from helpers.made_runs import made_run
+from helpers.odd_sql import LEAVES, expression
+from helpers.soak import attacks
+from helpers.studio_client import PORT, TOKEN, Client
 from starlette.websockets import WebSocketDisconnect
-from studio_client import PORT, TOKEN, Client
 
 from regard.studio.app import make_app
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from made_runs import long_text, made_run
-from models.folders import save, small_llama
-from soak import attacks
-from studio_process import studio
+from helpers.made_runs import long_text, made_run
+from helpers.model_folders import save, small_llama
+from helpers.soak import attacks
+from helpers.studio_process import studio
 from transformers import LlamaForCausalLM
 
 from regard.run import load

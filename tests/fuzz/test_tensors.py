@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from soak import attacks
+from helpers.soak import attacks
 from torch import Tensor
 
 import regard

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from soak import attacks
+from helpers.soak import attacks
 from tokenizers import Tokenizer
 
 from regard._checkpoint.errors import CheckpointError, is_from_rust

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from soak import attacks, times
+from helpers.soak import attacks, times
+from helpers.watch_families import families, small
 from torch import Tensor
-from watch_families import families, small
 
 import regard
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from soak import attacks
+from helpers.soak import attacks
+from helpers.watch_models import MODELS, ODD, build
 from torch import Tensor
-from watch_models import MODELS, ODD, build
 
 import regard
 

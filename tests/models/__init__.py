@@ -1,1 +1,1 @@
-"""Tests of `regard.models`; `models.folders` makes the folders that they load."""
+"""Tests of `regard.models`; `helpers.model_folders` makes the folders that they load."""

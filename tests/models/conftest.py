@@ -6,9 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from models.folders import save_bert
-from models.wheels import INSIDE, make_wheel
+from helpers.model_folders import save_bert
+from helpers.wheels import INSIDE, make_wheel
 
 
 @pytest.fixture(scope="module")

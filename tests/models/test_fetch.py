@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.wheels import INSIDE
 
-from models.wheels import INSIDE
 from regard.models import CheckpointError, fetch, load
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.model_folders import file_of
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save, save_file
 
-from models.folders import file_of
 from regard._checkpoint.header import LONGEST_HEADER, read_header
 from regard.models import CheckpointError
 

@@ -10,6 +10,16 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.model_folders import (
+    edit_json,
+    edit_weights,
+    save,
+    save_bert,
+    save_llama,
+    save_masked,
+    small_bert,
+    small_llama,
+)
 from transformers import (
     BertModel,
     GPT2Config,
@@ -20,16 +30,6 @@ from transformers import (
     RobertaModel,
 )
 
-from models.folders import (
-    edit_json,
-    edit_weights,
-    save,
-    save_bert,
-    save_llama,
-    save_masked,
-    small_bert,
-    small_llama,
-)
 from regard.models import CheckpointError, Loaded, load
 
 IDS = torch.tensor([[2, 4, 5, 6, 3]])

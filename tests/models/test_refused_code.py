@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from safetensors.torch import save_file
-from transformers import BertModel, PreTrainedModel
-
-from models.folders import (
+from helpers.model_folders import (
     edit_json,
     refused,
     small_bert,
     write_index,
 )
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from transformers import BertModel, PreTrainedModel
+
 from regard.models import CheckpointError, load
 
 

@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from models.folders import (
+from helpers.model_folders import (
     refused,
     write_index,
 )
+
 from regard.models import CheckpointError, load
 
 

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from torch import Tensor
-
-from models.folders import (
+from helpers.model_folders import (
     WEIGHT,
     edit_json,
     edit_weights,
@@ -19,6 +16,9 @@ from models.folders import (
     save_llama,
     save_masked,
 )
+from safetensors.torch import load_file
+from torch import Tensor
+
 from regard.models import load
 
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.model_folders import save_bert
 
-from models.folders import save_bert
 from regard.models import load
 from regard.models.progress import working
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.model_folders import edit_json, refused
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from models.folders import edit_json, refused
 from regard.models import load
 from regard.models import tokenizer_limits as limits
 

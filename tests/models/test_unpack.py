@@ -6,8 +6,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers.wheels import INSIDE, make_wheel
 
-from models.wheels import INSIDE, make_wheel
 from regard.models import CheckpointError
 from regard.models.unpack import unpack
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hugging_face_models import bert, gpt2, llama, made, marian
+from helpers.hugging_face_models import bert, gpt2, llama, made, marian
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 from transformers import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from hugging_face_models import bert, gpt2, llama, made, marian
-from parity_checks import assert_near
+from helpers.hugging_face_models import bert, gpt2, llama, made, marian
+from helpers.parity_checks import assert_near
 from torch import Tensor
 from transformers import (
     BertForMaskedLM,

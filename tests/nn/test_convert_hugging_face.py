@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hugging_face_models import bert, gpt2, llama, made, marian
+from helpers.hugging_face_models import bert, gpt2, llama, made, marian
 from torch import Tensor
 from transformers import (
     BertForMaskedLM,

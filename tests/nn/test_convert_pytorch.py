@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from parity_checks import filled
+from helpers.parity_checks import filled
 from torch import nn
 from torch.nn.utils import parametrizations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from nn.formulas import array, close, feed_forward, linear, scrambled
+from helpers.formulas import array, close, feed_forward, linear, scrambled
 
 from regard import reference
 from regard.nn import FeedForward

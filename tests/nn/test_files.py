@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from nn.saved import MODELS, content, models, output
+from helpers.saved_models import MODELS, content, models, output
 from safetensors.torch import load_file
 from torch import nn
 

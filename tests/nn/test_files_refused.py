@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from nn.saved import MODELS
+from helpers.saved_models import MODELS
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from nn.varied_models import language_model, transformer
+from helpers.varied_models import language_model, transformer
 from torch import Tensor
 
 from regard.nn import (

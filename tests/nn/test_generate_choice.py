@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.varied_models import language_model
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from nn.varied_models import language_model
 
 from regard.nn import LanguageModel, generate
 from regard.nn.generation.beams import search

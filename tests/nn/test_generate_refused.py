@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from nn.varied_models import language_model, transformer
+from helpers.varied_models import language_model, transformer
 
 from regard.nn import EncoderModel, EncoderModelConfig, Learned, generate, stream
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from nn.formulas import array, close, decoder_layer, encoder_layer, scrambled
+from helpers.formulas import array, close, decoder_layer, encoder_layer, scrambled
 from torch import Tensor
 
 from regard.nn import (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from nn.formulas import ACTIVATIONS, array, close, linear, norm, scrambled
+from helpers.formulas import ACTIVATIONS, array, close, linear, norm, scrambled
 from torch import Tensor, nn
 
 from regard import reference

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from nn.formulas import array, close, norm, scrambled
+from helpers.formulas import array, close, norm, scrambled
 
 from regard import reference
 from regard.nn import LayerNorm, RMSNorm

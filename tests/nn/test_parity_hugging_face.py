@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from hugging_face_models import bert, gpt2, llama, made, marian
-from parity_checks import TOLERANCES, assert_alike
+from helpers.hugging_face_models import bert, gpt2, llama, made, marian
+from helpers.parity_checks import TOLERANCES, assert_alike
 from torch import Tensor
 from transformers import (
     BertForMaskedLM,

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from parity_checks import TOLERANCES, assert_alike, assert_near, filled, random
+from helpers.parity_checks import TOLERANCES, assert_alike, assert_near, filled, random
 from torch import Tensor, nn
 
 from regard.nn import from_torch, to_torch

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from parity_checks import assert_near
+from helpers.parity_checks import assert_near
 from torch import Tensor
 
 from regard.models import Loaded, load

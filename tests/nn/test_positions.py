@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.formulas import array, close, heads, linear, scrambled
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nn.formulas import array, close, heads, linear, scrambled
 from torch import Tensor
 
 from regard import reference

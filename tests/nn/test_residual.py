@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from nn.formulas import (
+from helpers.formulas import (
     array,
     attention,
     close,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from nn.formulas import array, close, encoder_layer, norm, scrambled
+from helpers.formulas import array, close, encoder_layer, norm, scrambled
 
 from regard.nn import (
     ALiBi,

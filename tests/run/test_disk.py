@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from helpers.run_by_hand import KINDS, make, make_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 import regard
 from regard.run import Run, RunError, load
-from run.making import KINDS, make, make_run
 
 
 def assert_equal(one: Any, other: Any, place: str = "run") -> None:

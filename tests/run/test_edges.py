@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from helpers.run_by_hand import KINDS, Made, make, make_run, real
 from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
 import regard.run.rows
 from regard.run import Run
-from run.making import KINDS, Made, make, make_run, real
 
 Edge = tuple[int, int, int, int, int]
 

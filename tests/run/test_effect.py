@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from helpers.run_by_hand import make_run
 from torch import Tensor
 
 import regard
 import regard.run.effect
 from regard.run import Layer, Options, Run
 from regard.text import Token
-from run.making import make_run
 
 IDS = torch.tensor([[3, 1, 4], [1, 5, 9]])
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from helpers.run_by_hand import KINDS, Made, make, make_run, real
 
 import regard
 from regard import Observation
 from regard.run import Layer, Options
 from regard.run.heads import describe
-from run.making import KINDS, Made, make, make_run, real
 
 
 def expected_means(made: Made) -> dict[str, list[float]]:

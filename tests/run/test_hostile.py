@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 import torch
+from helpers.run_by_hand import make, make_run, words
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
@@ -26,7 +27,6 @@ from torch import Tensor
 
 import regard
 from regard.run import Run, RunError, load
-from run.making import make, make_run, words
 
 QUERY = "select count(*) as n, sum(weight * (key + 1)) as total from edges"
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.run_by_hand import make_run
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -22,7 +23,6 @@ import regard
 from regard._checkpoint.header import Opened, open_tensors
 from regard.run import Layer, Options, Run, RunError, load
 from regard.run.on_disk import OnDisk
-from run.making import make_run
 
 NAME = "tensors.safetensors"
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.run_by_hand import Made, make_run
 
 import regard
 import regard.run.rows
 from regard.run import Run
-from run.making import Made, make_run
 
 
 def by_matrices(made: list[Made], token: int, sequence: int, residual: float) -> Any:

@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 import torch
+from helpers.run_by_hand import KINDS, make, make_run
 
 import regard
 from regard.run import Layer, Options, Run
 from regard.run.extras import need
-from run.making import KINDS, make, make_run
 
 
 def test_a_run_is_told_in_one_line() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from helpers.run_by_hand import make_run
 
 import regard
 import regard.run.store
 from regard.run import Run, load, sql
-from run.making import make_run
 
 PLENTY = regard.See(top=11, entropy=True, distance=True)
 

@@ -8,10 +8,10 @@ import sys
 import time
 
 import pytest
+from helpers.run_by_hand import make_run
 
 import regard
 from regard.run import Run, sql
-from run.making import make_run
 
 # DuckDB looks for an interrupt between pieces of work. This is one piece, of minutes.
 ENDLESS = "select levenshtein(repeat('a', 700000), repeat('b', 700000)) as n"

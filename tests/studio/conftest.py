@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import made_run
-from studio_client import PORT, TOKEN, Client
+from helpers.made_runs import made_run
+from helpers.studio_client import PORT, TOKEN, Client
 
 from regard.studio.app import make_app
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_runs import long_text, made_run
-from studio_client import PORT, TOKEN, Client
+from helpers.made_runs import long_text, made_run
+from helpers.studio_client import PORT, TOKEN, Client
 
 import regard
 from regard.studio.app import make_app

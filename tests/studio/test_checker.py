@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from studio_client import Client
+from helpers.studio_client import Client
 
 from regard._wanted import asking
 from regard.studio.checker import Checker

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from made_runs import long_text, made_run
-from models.folders import save, small_llama
-from studio_process import Studio, studio
+from helpers.made_runs import long_text, made_run
+from helpers.model_folders import save, small_llama
+from helpers.studio_process import Studio, studio
 from transformers import LlamaForCausalLM
 
 from regard.cli import main

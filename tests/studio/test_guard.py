@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.studio_client import ADDRESS, PORT, TOKEN, Client
 from starlette.websockets import WebSocketDisconnect
-from studio_client import ADDRESS, PORT, TOKEN, Client
 
 from regard.studio.app import make_app
 from regard.studio.guard import MOST_BYTES

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import made_run
-from studio_client import Client
+from helpers.made_runs import made_run
+from helpers.studio_client import Client
 
 from regard.studio.places import Places
 from regard.studio.shelf import Shelf

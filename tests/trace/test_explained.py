@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from traced_models import MADE, made, traced
+from helpers.traced_models import MADE, made, traced
 
 from regard import Explanation, trace
 from regard._trace import ModelStep, ModelTrace

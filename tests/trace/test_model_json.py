@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.traced_models import MADE, traced
 from numpy.testing import assert_array_equal
-from traced_models import MADE, traced
 
 from regard._trace import ModelTrace, model_json
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.traced_models import IDS, MADE, made, settle
 from torch import Tensor, nn
-from traced_models import IDS, MADE, made, settle
 
 from regard import Projections, trace
 from regard.nn import (

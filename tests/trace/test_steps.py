@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.traced_models import IDS, MADE, TARGET, made, settle, traced
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
-from traced_models import IDS, MADE, TARGET, made, settle, traced
 
 import regard
 from regard import reference, trace

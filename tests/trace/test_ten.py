@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers.traced_models import MADE, traced
 from numpy.testing import assert_allclose, assert_array_equal
-from traced_models import MADE, traced
 
 from regard import Trace, trace
 from regard._steps import STEPS

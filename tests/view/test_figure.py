@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from made_runs import ENGLISH, SENTENCES, long_text, made_run
-from run.making import make_run
+from helpers.made_runs import ENGLISH, SENTENCES, long_text, made_run
+from helpers.run_by_hand import make_run
 
 import regard
 from regard.run import Run
@@ -82,7 +82,7 @@ def test_every_script_is_drawn_in_every_view_dark_or_light(
 def test_the_same_input_gives_the_same_bytes_in_another_process(tmp_path: Path) -> None:
     script = """
 import sys; sys.path.insert(0, sys.argv[2])
-from made_runs import SENTENCES, made_run
+from helpers.made_runs import SENTENCES, made_run
 run = made_run(SENTENCES["Korean"] + SENTENCES["Bengali"])
 for kind in ("svg", "pdf", "png"):
     run.figure(f"{sys.argv[1]}.{kind}", "links", layer=1, dpi=50)

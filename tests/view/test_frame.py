@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_runs import SENTENCES, long_text, made_run
+from helpers.made_runs import SENTENCES, long_text, made_run
 
 import regard
 from regard.run import Run

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.watch_checks import assert_layer_is
+from helpers.watch_models import DECODERS, build
 from torch import Tensor
-from watch_checks import assert_layer_is
-from watch_models import DECODERS, build
 
 import regard
 

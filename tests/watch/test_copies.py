@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.watch_models import build
 from torch import Tensor, nn
-from watch_models import build
 
 import regard
 

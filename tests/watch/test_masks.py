@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.watch_checks import assert_layer_is
 from torch import Tensor, nn
-from watch_checks import assert_layer_is
 
 import regard
 from regard._watch.masks import meaning_of

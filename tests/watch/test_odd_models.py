@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.watch_checks import assert_layer_is
+from helpers.watch_families import small
+from helpers.watch_models import build
 from torch import Tensor
-from watch_checks import assert_layer_is
-from watch_families import small
-from watch_models import build
 
 import regard
 

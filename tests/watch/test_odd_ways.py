@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.watch_checks import assert_layer_is
+from helpers.watch_models import build
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from watch_checks import assert_layer_is
-from watch_models import build
 
 import regard
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.watch_checks import assert_layer_is
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from watch_checks import assert_layer_is
 
 import regard
 

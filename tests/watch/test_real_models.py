@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from watch_checks import assert_layer_is
+from helpers.watch_checks import assert_layer_is
 
 import regard
 

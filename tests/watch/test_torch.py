@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.watch_checks import assert_layer_is
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention as imported_by_name
-from watch_checks import assert_layer_is
 
 import regard
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from parity_checks import filled
+from helpers.parity_checks import filled
 from torch import nn
 from transformers import BertConfig, GPT2Config, LlamaConfig, MarianConfig
 

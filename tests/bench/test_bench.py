@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from bench_results import made_up
+from helpers.bench_results import made_up
 from rich.cells import cell_len
 
 from regard._bench.check import WrongAnswer
@@ -24,7 +24,7 @@ from regard._bench.table import BEGIN, END, insert_between_markers, markdown
 from regard._bench.targets import targets
 from regard.cli import main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
 
 

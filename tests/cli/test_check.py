@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from regard.cli import main
 
-PRINTED = Path(__file__).parents[1] / "examples" / "worked"
+PRINTED = Path(__file__).parents[2] / "examples" / "worked"
 RIGHT = "Q = [[1, 2]]\nK = [[3, 4]]\nscores = [[11]]\n"
 WRONG = RIGHT.replace("11", "12")
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from bench_results import TINY, made_up
+from helpers.bench_results import TINY, made_up
 
 import regard
 from regard._bench import measure as measuring

@@ -439,7 +439,7 @@ WORDS = "i love apple phones"
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    from models.folders import save_bert, save_llama
+    from helpers.model_folders import save_bert, save_llama
 
     paths = {name: tmp_path_factory.mktemp(name) for name in ("encoder", "decoder")}
     save_bert(paths["encoder"])
@@ -543,7 +543,7 @@ def test_a_layer_or_head_that_the_model_has_not_got_is_bad_input(
 def test_a_layer_that_sees_a_window_only_is_refused_in_words(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from models.folders import save
+    from helpers.model_folders import save
     from transformers import MistralConfig, MistralForCausalLM
 
     config = MistralConfig(

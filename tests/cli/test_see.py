@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from models.folders import save_bert, save_llama
+from helpers.model_folders import save_bert, save_llama
 from rich.cells import cell_len
 from torch import nn
 
@@ -179,7 +179,7 @@ def test_cut_comes_after_the_layer_or_the_head_that_is_asked_for(
 def test_cut_tells_of_the_next_word_where_the_model_predicts_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from models.folders import save, small_llama
+    from helpers.model_folders import save, small_llama
     from transformers import LlamaForCausalLM
 
     torch.manual_seed(5)
@@ -460,7 +460,7 @@ def test_a_folder_without_a_tokenizer_says_so(
 def test_a_model_that_reads_one_text_and_writes_another_is_refused_in_words(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from models.folders import save
+    from helpers.model_folders import save
     from transformers import T5Config, T5ForConditionalGeneration
 
     config = T5Config(vocab_size=11, d_model=12, d_kv=4, d_ff=7, num_layers=1, num_heads=3)
