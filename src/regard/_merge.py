@@ -9,7 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regard.observation import NOT_A_NUMBER, Observation, shown
+from regard._arguments import NOT_A_NUMBER, shown
+from regard.observation import Observation
 
 __all__ = ["merge"]
 

@@ -8,22 +8,12 @@ from typing import cast
 import torch
 from torch import Tensor
 
-__all__ = ["Observation", "See"]
+from regard._arguments import flag, shown, whole
 
-# What int(…), float(…) and their like raise for what they cannot convert.
-NOT_A_NUMBER = (TypeError, ValueError, RuntimeError, OverflowError)
+__all__ = ["Observation", "See"]
 
 MOST_CELLS = 2**31  # of a picture
 _MOST_TOP = 2**20
-
-
-def shown(value: object) -> str:
-    """A value as messages show it: on one line, and not too long."""
-    try:
-        text = " ".join(repr(value).split())
-    except ValueError:  # a number with thousands of digits
-        text = f"a very large {type(value).__name__}"
-    return text if len(text) <= 100 else f"{text[:60]} … {text[-20:]}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +43,10 @@ class See:
 
     def __post_init__(self) -> None:
         for name in ("entropy", "received", "distance"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(
-                    f"See(): {name} must be True or False; got {shown(getattr(self, name))}. "
-                    "bool(…) makes it one of them."
-                )
-        if not _is_count(self.top, least=0) or self.top > _MOST_TOP:
-            raise ValueError(
-                f"See(): top must be a whole number from 0 to 2**20; got {shown(self.top)}. "
-                "It is how many of the strongest keys of each query are named."
-            )
+            flag("See()", name, getattr(self, name))
+        whole(
+            "See()", "top", self.top, 0, _MOST_TOP, "It is how many keys of each query are named."
+        )
         shape, queries = cast("object", self.map), cast("object", self.queries)
         if shape is not None and not (
             isinstance(shape, tuple)

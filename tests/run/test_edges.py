@@ -260,11 +260,11 @@ def test_batches_and_lengths_of_nothing_give_empty_tables() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"min_weight": -0.1}, r"edges\(\): min_weight must be a number from 0 to 1; got -0.1"),
+        ({"min_weight": -0.1}, r"edges\(\): min_weight must be from 0 to 1; got -0.1"),
         ({"min_weight": "much"}, "min_weight must be a number"),
-        ({"min_weight": float("nan")}, "min_weight must be a number"),
+        ({"min_weight": float("nan")}, "min_weight must be from 0 to 1"),
         ({"min_weight": True}, "min_weight must be a number"),
-        ({"top": 0}, r"edges\(\): top must be a whole number of 1 or more"),
+        ({"top": 0}, r"edges\(\): top must be at least 1"),
         ({"top": 2.5}, "top must be a whole number"),
         ({"layers": ["block.7"]}, r"edges\(\): layer must be the name.*'block.0'"),
         ({"layers": 4}, "layer must be from -1 to 0; got 4"),

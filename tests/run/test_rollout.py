@@ -95,7 +95,7 @@ def test_wrong_arguments_are_refused_in_words() -> None:
         ({"token": 11}, r"rollout\(\): token must be from -11 to 10; got 11"),
         ({"token": "a0"}, "token must be a whole number"),
         ({"token": 0, "sequence": 2}, "sequence must be from -2 to 1; got 2"),
-        ({"token": 0, "residual": 1.5}, "residual must be a number from 0 to 1; got 1.5"),
+        ({"token": 0, "residual": 1.5}, "residual must be from 0 to 1; got 1.5"),
         ({"token": 0, "residual": "x"}, "residual must be a number"),
         ({"token": 0, "layers": "block"}, "layer must be the name"),
     ]

@@ -184,7 +184,7 @@ def test_mistakes_are_told_in_words() -> None:
         run.sql("selec 1")
     with pytest.raises(TypeError, match=r"sql\(\): query must be a text; got 3"):
         run.sql(3)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match=r"sql\(\): min_weight must be a number"):
+    with pytest.raises(ValueError, match=r"sql\(\): min_weight must be from 0 to 1"):
         run.sql("select 1", min_weight=2)
     with pytest.raises(TypeError, match=r"sql\(\): runs must be a dictionary"):
         sql("select 1", run)  # pyright: ignore[reportArgumentType]

@@ -6,7 +6,7 @@ import sys
 
 from torch import Tensor
 
-from regard._attention.errors import WrongValue
+from regard._arguments import WrongValue
 
 __all__ = ["is_causal_bias", "position_of"]
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Sequence
-from typing import SupportsFloat
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from regard._arguments import WrongType, WrongValue, flag, number, shown, whole
 from regard._attention.causal_bias import is_causal_bias, position_of
-from regard._attention.errors import WrongType, WrongValue
 from regard._attention.problem import Problem
 from regard._attention.tensors import (
     FLOATS,
@@ -21,7 +17,7 @@ from regard._attention.tensors import (
     check_shapes,
     check_types,
 )
-from regard.observation import NOT_A_NUMBER, See, shown
+from regard.observation import See
 
 __all__ = ["Window", "check", "check_dropout", "check_lse", "check_see"]
 
@@ -55,7 +51,7 @@ def check(
     check_shapes(call, q, k, v)
     left, right = _check_window(call, window)
     shape = (*q.shape[:3], k.shape[2])
-    causal = _check_causal(call, causal)
+    causal = flag(call, "causal", causal)
     position = _check_position(call, position)
     if is_causal_bias(mask):
         causal, position = _stand_for(call, "mask", mask, causal, position, shape)
@@ -82,15 +78,6 @@ def check(
 
 
 # ── which keys ────────────────────────────────────────────────────────────────────────────────
-
-
-def _check_causal(call: str, causal: object) -> bool:
-    if not isinstance(causal, bool):
-        raise WrongType(
-            f"{call}: causal must be True or False; got {shown(causal)}. "
-            "bool(…) makes it one of them."
-        )
-    return causal
 
 
 def _stand_for(
@@ -124,7 +111,7 @@ def _check_window(call: str, window: object) -> Window:
             "Each is a number of keys, or None for all on that side."
         )
     left, right = (
-        side if side is None else _whole(call, f"window's {name}", side)
+        side if side is None else whole(call, f"window's {name}", side)
         for name, side in zip(("left", "right"), window, strict=True)
     )
     if (left is not None and left < 0) or (right is not None and right < 0):
@@ -141,26 +128,8 @@ def _check_window(call: str, window: object) -> Window:
 def _check_position(call: str, position: object) -> int | None:
     if position is None:
         return None
-    position = _whole(call, "position", position)
-    if abs(position) > _FURTHEST:
-        raise WrongValue(
-            f"{call}: position must be within ±2**40; got {shown(position)}. "
-            "Query i stands at i + position, key j at j."
-        )
-    return position
-
-
-def _whole(call: str, name: str, value: object) -> int:
-    if type(value) is int:
-        return value  # as it is: to torch.compile it may be the size of something
-    try:
-        if not isinstance(value, bool):
-            return operator.index(value)  # pyright: ignore[reportArgumentType]
-    except NOT_A_NUMBER:
-        pass
-    raise WrongType(
-        f"{call}: {name} must be a whole number; got {shown(value)}. int(…) makes it one."
-    )
+    remedy = "Query i stands at i + position, key j at j."
+    return whole(call, "position", position, -_FURTHEST, _FURTHEST, remedy)
 
 
 def _check_mask(call: str, mask: object, q: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -208,13 +177,9 @@ def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
                 f"{call}: lengths must be a tensor or a sequence of whole numbers; "
                 f"got {type(lengths).__name__}. Give one for each sequence of the batch."
             )
-        whole = [_whole(call, "each of lengths", length) for length in lengths]
-        if any(abs(length) > _LONGEST for length in whole):
-            raise WrongValue(
-                f"{call}: each of lengths must be within ±2**62; got {shown(lengths)}. "
-                "None leaves all keys in place."
-            )
-        lengths = torch.tensor(whole, dtype=torch.int64, device=q.device)
+        remedy = "It is how many keys are real; None leaves all in place."
+        counts = [whole(call, "each of lengths", n, -_LONGEST, _LONGEST, remedy) for n in lengths]
+        lengths = torch.tensor(counts, dtype=torch.int64, device=q.device)
     check_dense(call, "lengths", lengths)
     if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
         raise WrongType(
@@ -227,50 +192,22 @@ def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
             f"{call}: lengths must be (B,) = ({batch},); got {tuple(lengths.shape)}. "
             "It is the number of real keys of each sequence, from the left."
         )
-    whole = lengths.to(torch.int64)
+    found = lengths.to(torch.int64)
     if lengths.dtype == torch.uint64:  # what is too large for int64 came out as less than 0
-        whole = torch.where(whole < 0, _LONGEST, whole)
-    return whole
+        found = torch.where(found < 0, _LONGEST, found)
+    return found
 
 
 # ── how much ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _number(call: str, name: str, value: object) -> float:
-    if type(value) is float:  # by far the most common, and SupportsFloat takes its time
-        return value
-    try:
-        is_list = isinstance(value, np.ndarray) and value.ndim  # which float() takes, and regrets
-        if isinstance(value, SupportsFloat) and not isinstance(value, bool | str) and not is_list:
-            return float(value)
-    except OverflowError:
-        raise WrongValue(
-            f"{call}: {name} must be a number that a float can hold; got {shown(value)}. "
-            "float(…) must make it one."
-        ) from None
-    except NOT_A_NUMBER:
-        pass
-    raise WrongType(f"{call}: {name} must be a number; got {shown(value)}. float(…) makes it one.")
-
-
 def _check_scale(call: str, scale: object) -> float:
-    number = _number(call, "scale", scale)
-    if not -math.inf < number < math.inf:
-        raise WrongValue(
-            f"{call}: scale must be a finite number; got {shown(scale)}. None is 1/√D."
-        )
-    return number
+    return number(call, "scale", scale, remedy="None is 1/√D.")
 
 
 def _check_softcap(call: str, softcap: object) -> float:
-    number = _number(call, "softcap", softcap)
-    if not 1e-30 <= number <= 1e30:  # what a float32 can be divided by, and holds
-        raise WrongValue(
-            f"{call}: softcap must be a number greater than 0, from 1e-30 to 1e30; "
-            f"got {shown(softcap)}. "
-            "None leaves the scores as they are."
-        )
-    return number
+    # What a float32 can be divided by, and holds.
+    return number(call, "softcap", softcap, 1e-30, 1e30, "None leaves the scores as they are.")
 
 
 def _check_sinks(call: str, sinks: object, q: Tensor) -> Tensor:
@@ -291,12 +228,12 @@ def _check_sinks(call: str, sinks: object, q: Tensor) -> Tensor:
 
 
 def check_dropout(call: str, dropout: object) -> float:
-    number = _number(call, "dropout", dropout)
-    if not 0.0 <= number < 1.0:
+    chance = number(call, "dropout", dropout, remedy="It is a chance, from 0 to below 1.")
+    if not 0.0 <= chance < 1.0:
         raise WrongValue(
             f"{call}: dropout must be in [0, 1); got {shown(dropout)}. 0 drops nothing."
         )
-    return number
+    return chance
 
 
 def check_see(call: str, see: object, q: Tensor) -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard._arguments import WrongValue
 from regard._attention import chunks, native
 from regard._attention.autocast import without_autocast
 from regard._attention.dropout import dropper
-from regard._attention.errors import WrongValue
 from regard._attention.problem import Problem
 from regard.observation import Observation, See
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard._arguments import WrongValue
 from regard._attention import native
 from regard._attention.backward import Gradients, new_gradients, pull_back
 from regard._attention.dispatch import pulls_back_natively, run
@@ -17,7 +18,6 @@ from regard._attention.eager import (
     lost_its_memory,
     may_have_tangents,
 )
-from regard._attention.errors import WrongValue
 from regard._attention.problem import Problem
 from regard._attention.results import new_observation, new_output
 from regard.observation import Observation, See

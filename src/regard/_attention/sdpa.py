@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function
 
+from regard._arguments import WrongType, WrongValue, shown
 from regard._attention import native
 from regard._attention.attend import attend
 from regard._attention.autocast import cast, is_any_enabled
 from regard._attention.causal_bias import is_causal_bias
 from regard._attention.eager import has_function_mode, with_function_of_their_own
-from regard._attention.errors import WrongType, WrongValue
 from regard._attention.tensors import check_dense
-from regard.observation import shown
 
 __all__ = ["scaled_dot_product_attention", "sdpa_layout"]
 

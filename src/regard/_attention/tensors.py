@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard._arguments import WrongType, WrongValue
 from regard._attention.eager import lost_its_memory
-from regard._attention.errors import WrongType, WrongValue
 
 __all__ = [
     "FLOATS",

@@ -10,16 +10,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from regard._arguments import NOT_A_NUMBER, WrongValue, shown
 from regard._attention import native
 from regard._attention.autocast import without_autocast
 from regard._attention.bins import bin_of, new_picture, pour
 from regard._attention.checks import Window, check, check_lse
 from regard._attention.dispatch import choose, run
 from regard._attention.eager import may_go_direct
-from regard._attention.errors import WrongValue
 from regard._attention.problem import Problem, Tile
 from regard._attention.scores import score, weigh
-from regard.observation import MOST_CELLS, NOT_A_NUMBER, See, shown
+from regard.observation import MOST_CELLS, See
 
 __all__ = ["pooled", "weights"]
 

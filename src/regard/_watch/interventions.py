@@ -8,8 +8,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
+from regard._arguments import shown
 from regard._watch.call import Call
-from regard.observation import shown
 
 __all__ = ["Interventions", "LayerName", "Link", "is_meant"]
 

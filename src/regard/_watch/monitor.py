@@ -8,16 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from regard.observation import shown
+from regard._arguments import shown, whole
 from regard.run import Layer
 
 __all__ = ["Monitor"]
 
 _COLLAPSED = 0.02  # of the entropy that equal weights would have
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 class Monitor:
@@ -26,11 +22,7 @@ class Monitor:
     def __init__(
         self, every: int, report: Callable[[dict[str, Any]], object] | str | Path | None
     ) -> None:
-        if not _is_count(every):
-            raise ValueError(
-                f"watch(): every must be a whole number, 1 or more; got {shown(every)}. "
-                "It is how many steps lie between two looks."
-            )
+        every = whole("watch()", "every", every, 1, remedy="It is how often a step is watched.")
         if (
             report is not None
             and not callable(report)

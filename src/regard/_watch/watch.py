@@ -12,10 +12,11 @@ from typing import Any, cast
 
 from torch import nn
 
+from regard._arguments import shown
 from regard._watch.interventions import Interventions, LayerName, Link
 from regard._watch.monitor import Monitor
 from regard._watch.watching import Watching
-from regard.observation import See, shown
+from regard.observation import See
 from regard.run import Run
 
 __all__ = ["watch"]

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard._arguments import shown
 from regard._attention.eager import is_transformed
 from regard._watch.call import Call
 from regard._watch.compiled import Uncompiled
@@ -24,7 +25,7 @@ from regard._watch.record import Record
 from regard._watch.residual_stream import ResidualStream
 from regard._watch.retention import Copies, Owned
 from regard._watch.tokens import Names, TokenIds
-from regard.observation import See, shown
+from regard.observation import See
 from regard.run import Layer, Run
 
 __all__ = ["Watching"]

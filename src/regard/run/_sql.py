@@ -9,8 +9,8 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from regard._arguments import number, shown, whole
 from regard._duckdb import Tables, answer, bind, check_query
-from regard.observation import NOT_A_NUMBER, shown
 from regard.run.edges import check, warn
 from regard.run.extras import need
 from regard.run.heads import Head
@@ -123,27 +123,15 @@ def tables_for(
 def _seconds(given: object) -> float | None:
     if given is None:
         return None
-    try:
-        seconds = math.nan if isinstance(given, bool | str) else float(given)  # pyright: ignore[reportArgumentType]
-    except NOT_A_NUMBER:
-        seconds = math.nan
-    if not 0 < seconds <= threading.TIMEOUT_MAX:
-        raise ValueError(
-            f"{_CALL}: seconds must be a number above 0, or None; got {shown(given)}. "
-            "It is how long DuckDB may take; None waits for it, until Ctrl-C."
-        )
-    return seconds
+    remedy = "It is how long DuckDB may take; None waits for it, until Ctrl-C."
+    return number(_CALL, "seconds", given, math.ulp(0.0), threading.TIMEOUT_MAX, remedy)
 
 
 def _memory(given: object) -> int:
     if given is None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    if not isinstance(given, int) or isinstance(given, bool) or not 0 < given < 2**63:
-        raise ValueError(
-            f"{_CALL}: memory must be a whole number of bytes, or None; got {shown(given)}. "
-            "It is what the query and its answer may take; None is half of this machine's."
-        )
-    return given
+    remedy = "It is how many bytes the query and its answer may take; None is half of what is here."
+    return whole(_CALL, "memory", given, 1, 2**63 - 1, remedy)
 
 
 # ── the tables ────────────────────────────────────────────────────────────────────────────────

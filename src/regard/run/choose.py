@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 import difflib
-import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from regard.observation import NOT_A_NUMBER, shown
+from regard._arguments import shown, whole
 from regard.run.layer import Layer
 
-__all__ = ["Which", "heads_of", "layer_index", "layer_indices", "whole"]
+__all__ = ["Which", "heads_of", "index_of", "layer_index", "layer_indices"]
 
 Which = int | str
 
 
-def whole(call: str, name: str, value: object, size: int, remedy: str) -> int:
+def index_of(call: str, name: str, value: object, size: int, remedy: str) -> int:
     """A whole number from 0 to size − 1; negative ones count from the end.
 
-    >>> whole("rollout()", "token", -1, 5, "")
+    >>> index_of("rollout()", "token", -1, 5, "")
     4
     """
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        found = operator.index(value)  # pyright: ignore[reportArgumentType]
-    except NOT_A_NUMBER:
-        raise TypeError(
-            f"{call}: {name} must be a whole number; got {shown(value)}. {remedy}"
-        ) from None
-    if not -size <= found < size:
-        raise ValueError(
-            f"{call}: {name} must be from {-size} to {size - 1}; got {shown(value)}. {remedy}"
-            if size
-            else f"{call}: {name} must be one of none; got {shown(value)}. {remedy}"
-        )
+    found = whole(call, name, value, -size, size - 1, remedy)
     return found % size
 
 
@@ -42,7 +28,7 @@ def layer_index(call: str, layers: Mapping[str, Layer], which: object) -> int:
     """Which layer that is, counted from 0."""
     names = list(layers)
     if not isinstance(which, str):
-        return whole(call, "layer", which, len(names), f"The run has {len(names)} layers.")
+        return index_of(call, "layer", which, len(names), f"The run has {len(names)} layers.")
     if which in layers:
         return names.index(which)
     close = difflib.get_close_matches(which, names, n=3, cutoff=0.4) or names[:3]
@@ -63,7 +49,7 @@ def heads_of(call: str, layers: Iterable[Layer], which: object) -> list[int] | N
         return None
     most = max((layer.shape[1] for layer in layers), default=0)
     remedy = f"The layers have {most} heads at most."
-    return sorted({whole(call, "head", one, most, remedy) for one in _several(which)})
+    return sorted({index_of(call, "head", one, most, remedy) for one in _several(which)})
 
 
 def _several(which: Any) -> Iterable[object]:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.observation import shown
+from regard._arguments import shown
 from regard.run.errors import RunError
 from regard.run.layer import Layer
 from regard.run.rows import weights_of_rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from regard.observation import NOT_A_NUMBER, shown
+from regard._arguments import number, whole
 from regard.run.choose import heads_of, layer_indices
 from regard.run.edge_filter import FilteredEdges, filter_edges
 from regard.run.extras import need
@@ -35,23 +34,10 @@ def check(call: str, min_weight: object, top: object) -> tuple[float, int | None
     >>> check("edges()", 0.1, 3)
     (0.1, 3)
     """
-    try:
-        weight = math.nan if isinstance(min_weight, bool | str) else float(min_weight)  # pyright: ignore[reportArgumentType]
-    except NOT_A_NUMBER:
-        weight = math.nan
-    if not 0 <= weight <= 1:
-        raise ValueError(
-            f"{call}: min_weight must be a number from 0 to 1; got {shown(min_weight)}. "
-            "It is the least weight that counts; 0 takes every key with any weight."
-        )
-    if top is None:
-        return weight, None
-    if not isinstance(top, int) or isinstance(top, bool) or top < 1:
-        raise ValueError(
-            f"{call}: top must be a whole number of 1 or more, or None; got {shown(top)}. "
-            "It is how many of the strongest keys of each row are taken."
-        )
-    return weight, top
+    remedy = "It is the least weight that counts; 0 takes every key with any weight."
+    weight = number(call, "min_weight", min_weight, 0, 1, remedy)
+    remedy = "It is how many of the strongest keys of each row are taken; None takes all."
+    return weight, None if top is None else whole(call, "top", top, 1, remedy=remedy)
 
 
 def edges(

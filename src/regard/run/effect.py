@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from regard._arguments import shown
 from regard._wanted import still_wanted
-from regard.observation import shown
 from regard.text import Token
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from regard._arguments import shown
 from regard._attention import pooled, weights
 from regard._attention.tiles import Span
-from regard.observation import Observation, shown
+from regard.observation import Observation
 from regard.run.heads import Head, describe
 from regard.run.levels import Levels
 from regard.run.on_disk import in_memory, with_part

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor
 
-from regard.observation import Observation, See, shown
+from regard._arguments import shown
+from regard.observation import Observation, See
 from regard.run.errors import RunError
 from regard.run.layer import Layer, Options
 from regard.run.levels import Levels

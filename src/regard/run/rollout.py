@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from regard.observation import NOT_A_NUMBER, shown
-from regard.run.choose import layer_indices, whole
+from regard._arguments import number, shown
+from regard.run.choose import index_of, layer_indices
 from regard.run.layer import Layer
 from regard.run.rows import weights_of_rows
 
@@ -42,17 +41,19 @@ def rollout(
     """
     chosen = _chosen(run, layers)
     batch, _, length, _ = chosen[0].shape
-    b = whole(_CALL, "sequence", sequence, batch, f"The batch has {batch} sequences.")
-    place = whole(_CALL, "token", token, length, f"The sequence has {length} tokens.")
-    keep = _share(residual)
+    b = index_of(_CALL, "sequence", sequence, batch, f"The batch has {batch} sequences.")
+    start = index_of(_CALL, "token", token, length, f"The sequence has {length} tokens.")
+    keep = number(
+        _CALL, "residual", residual, 0, 1, "It is the share that goes past attention; 0.5 is usual."
+    )
     real = chosen[-1].queries
-    if real is not None and not real[b, place]:
+    if real is not None and not real[b, start]:
         raise ValueError(
             f"{_CALL}: token must be a real one; got {shown(token)}, which is padding. "
             f"The real ones of sequence {b} are {_ranges(real[b])}."
         )
     share = torch.zeros(length, dtype=torch.float64)
-    share[place] = 1.0
+    share[start] = 1.0
     for layer in reversed(chosen):
         share = keep * share + (1 - keep) * _through(layer, b, share)
     return share
@@ -107,19 +108,6 @@ def _chosen(run: Run, layers: Which | Sequence[Which] | None) -> list[Layer]:
                 f"{layer.options.position} away. layers=… chooses others."
             )
     return [layer for _, layer in found]
-
-
-def _share(residual: object) -> float:
-    try:
-        share = math.nan if isinstance(residual, bool | str) else float(residual)  # pyright: ignore[reportArgumentType]
-    except NOT_A_NUMBER:
-        share = math.nan
-    if not 0 <= share <= 1:
-        raise ValueError(
-            f"{_CALL}: residual must be a number from 0 to 1; got {shown(residual)}. "
-            "It is the share that goes past attention; 0.5 is usual."
-        )
-    return share
 
 
 def _some(names: list[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.observation import shown
+from regard._arguments import shown
 from regard.run.edges import MIN_WEIGHT, NOT_FINITE, TRUNCATED, edges
 from regard.run.errors import RunError
 from regard.run.extras import need

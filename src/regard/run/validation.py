@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from regard.observation import shown
+from regard._arguments import shown
 from regard.run.layer import Layer
 
 __all__ = ["misfit"]

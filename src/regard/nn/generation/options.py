@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Required, TypedDict
@@ -11,6 +9,7 @@ from typing import Required, TypedDict
 import torch
 from torch import Tensor
 
+from regard._arguments import number, whole
 from regard.nn.generation.prompts import Tokens
 
 __all__ = ["GenerateOptions", "Options", "StreamOptions", "check_options"]
@@ -71,18 +70,18 @@ def check_options(
     >>> check_options("generate()", 11, max_new_tokens=0, stop=None, beams=1, length_penalty=1.0,
     ...     temperature=0.0, top_k=None, top_p=None, seed=None, window=None)
     Traceback (most recent call last):
-    ValueError: generate(): max_new_tokens must be at least 1; got 0.
+    regard._arguments.WrongValue: generate(): max_new_tokens must be at least 1; got 0. ...
     """
     options = Options(
-        max_new_tokens=_count(call, "max_new_tokens", max_new_tokens),
+        max_new_tokens=whole(call, "max_new_tokens", max_new_tokens, 1),
         stop=_stop(call, stop, vocabulary),
-        beams=_count(call, "beams", beams),
-        length_penalty=_number(call, "length_penalty", length_penalty),
-        temperature=_number(call, "temperature", temperature),
-        top_k=None if top_k is None else _count(call, "top_k", top_k),
-        top_p=None if top_p is None else _number(call, "top_p", top_p),
-        seed=None if seed is None else _whole(call, "seed", seed),
-        window=None if window is None else _count(call, "window", window),
+        beams=whole(call, "beams", beams, 1),
+        length_penalty=number(call, "length_penalty", length_penalty),
+        temperature=number(call, "temperature", temperature),
+        top_k=None if top_k is None else whole(call, "top_k", top_k, 1),
+        top_p=None if top_p is None else number(call, "top_p", top_p),
+        seed=None if seed is None else whole(call, "seed", seed),
+        window=None if window is None else whole(call, "window", window, 1),
     )
     if options.temperature < 0.0:
         raise ValueError(
@@ -115,32 +114,6 @@ def check_options(
     return options
 
 
-def _whole(call: str, name: str, value: object) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        return operator.index(value)  # pyright: ignore[reportArgumentType]
-    except TypeError:
-        raise TypeError(
-            f"{call}: {name} must be a whole number; got {value!r}. int(…) makes it one."
-        ) from None
-
-
-def _count(call: str, name: str, value: object) -> int:
-    count = _whole(call, name, value)
-    if count < 1:
-        raise ValueError(f"{call}: {name} must be at least 1; got {count}.")
-    return count
-
-
-def _number(call: str, name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{call}: {name} must be a number; got {value!r}. float(…) makes it one.")
-    if not -math.inf < value < math.inf:
-        raise ValueError(f"{call}: {name} must be a finite number; got {value}.")
-    return float(value)
-
-
 def _stop(call: str, stop: object, vocabulary: int) -> frozenset[int]:
     if stop is None:
         return frozenset()
@@ -158,7 +131,7 @@ def _stop(call: str, stop: object, vocabulary: int) -> frozenset[int]:
         stop = stop.reshape(-1).tolist()
     is_one = isinstance(stop, str | bytes) or getattr(stop, "ndim", 1) == 0  # NumPy's has none
     found = stop if isinstance(stop, Iterable) and not is_one else (stop,)
-    tokens = frozenset(_whole(call, "stop", token) for token in found)
+    tokens = frozenset(whole(call, "stop", token) for token in found)
     for token in sorted(tokens):
         if not 0 <= token < vocabulary:
             raise ValueError(

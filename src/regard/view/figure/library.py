@@ -6,7 +6,7 @@ from typing import Any
 
 from regard import _extras
 
-__all__ = ["need", "shown"]
+__all__ = ["need"]
 
 
 def need(name: str) -> Any:
@@ -16,14 +16,3 @@ def need(name: str) -> Any:
     '[1]'
     """
     return _extras.need("figure()", name, "figures")
-
-
-def shown(value: object) -> str:
-    """A value as messages show it. PyTorch, which that brings along, is not needed before.
-
-    >>> shown("head.gif")
-    "'head.gif'"
-    """
-    from regard.observation import shown
-
-    return shown(value)

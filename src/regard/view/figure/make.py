@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.view.figure.library import need, shown
+from regard._arguments import shown
+from regard.view.figure.library import need
 from regard.view.figure.sheet import Paper, kind_of_file, settings
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from regard.observation import shown
+from regard._arguments import shown
 from regard.reference import Array
-from regard.run.choose import layer_index, whole
+from regard.run.choose import index_of, layer_index
 from regard.run.tokens import codes_of_keys, codes_of_queries, vocabulary
 from regard.view.links import find_token, query_positions
 
@@ -108,7 +108,7 @@ def find_layer(run: Run, layer: Which | None, sequence: int, view: str) -> Place
     index = layer_index(CALL, run.layers, layer)
     found = list(run.layers.values())[index]
     batch = found.shape[0]
-    b = whole(CALL, "sequence", sequence, batch, f"The layer has {batch} sequences.")
+    b = index_of(CALL, "sequence", sequence, batch, f"The layer has {batch} sequences.")
     return Place(run, index, found, b)
 
 
@@ -120,13 +120,13 @@ def find_head(place: Place, head: int | None, view: str) -> int:
             f"{CALL}: view {view!r} must be told a head; got None. "
             f"head=… is its number, from 0 to {heads - 1}."
         )
-    return whole(CALL, "head", head, heads, f"{place.layer.name} has {heads} heads.")
+    return index_of(CALL, "head", head, heads, f"{place.layer.name} has {heads} heads.")
 
 
 def find_sequence(run: Run, sequence: int) -> int:
     """Which sequence of all layers is meant."""
     batch = min((layer.shape[0] for layer in run.layers.values()), default=0)
-    return whole(CALL, "sequence", sequence, batch, f"The run has {batch} sequences.")
+    return index_of(CALL, "sequence", sequence, batch, f"The run has {batch} sequences.")
 
 
 def find_token_place(place: Place, token: int | str | None) -> int:
@@ -140,7 +140,7 @@ def find_token_place(place: Place, token: int | str | None) -> int:
             'token=… is its number from 0, or its text, as "it" or "it#2".'
         )
     if not isinstance(token, str):
-        return whole(CALL, "token", token, n_keys, f"The sequence has {n_keys} tokens.")
+        return index_of(CALL, "token", token, n_keys, f"The sequence has {n_keys} tokens.")
     codes = np.flatnonzero(place.codes >= 0)
     sequences = place.layer.tokens if place.layer.tokens is not None else place.run.tokens
     if not len(codes) or sequences is None:

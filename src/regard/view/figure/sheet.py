@@ -13,10 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._arguments import flag, number, shown
 from regard._files import write_bytes
 from regard.view.figure.colours import Colours
 from regard.view.figure.letters import BOX, font, has_box, size_of, written
-from regard.view.figure.library import need, shown
+from regard.view.figure.library import need
 
 __all__ = ["LINE", "MARGIN", "TALLEST", "Across", "Paper", "Sheet", "kind_of_file", "settings"]
 
@@ -67,21 +68,9 @@ class Paper:
     """What a figure is drawn on, as it was asked for: its width, dots per inch, light or dark."""
 
     def __init__(self, width: float = 7.0, dpi: float = 300, dark: bool = False) -> None:
-        self.width = _number("width", width, 2.0, 40.0, "3.3 is a column, 7.0 a page.")
-        self.dpi = _number("dpi", dpi, 30, 2400, "300 is usual in print.")
-        if not isinstance(dark, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"figure(): dark must be True or False; got {shown(dark)}.")
-        self.colours = Colours(dark)
-
-
-def _number(name: str, value: object, least: float, most: float, remedy: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"figure(): {name} must be a number; got {shown(value)}. {remedy}")
-    if not least <= value <= most:
-        raise ValueError(
-            f"figure(): {name} must be from {least:g} to {most:g}; got {shown(value)}. {remedy}"
-        )
-    return float(value)
+        self.width = number("figure()", "width", width, 2.0, 40.0, "3.3 is a column, 7.0 a page.")
+        self.dpi = number("figure()", "dpi", dpi, 30, 2400, "300 is usual in print.")
+        self.colours = Colours(flag("figure()", "dark", dark))
 
 
 class Sheet:
