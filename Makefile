@@ -66,7 +66,10 @@ format: .venv/dev.stamp ## put the Python and C++ sources into shape
 bench: .venv/runtime.stamp ## how fast it is: starting the commands, attention beside PyTorch's
 	@$(BIN)/python bench/start.py $(ROUNDS)
 	@echo
-	@$(BIN)/regard bench $(if $(filter 1,$(ROUNDS)),--quick --rounds 1)
+	@mkdir -p build
+	@$(BIN)/regard bench $(if $(filter 1,$(ROUNDS)),--quick --rounds 1) --json build/bench.json
+	@echo
+	@$(BIN)/python bench/record/targets.py build/bench.json
 
 bench-models: .venv/runtime.stamp ## watching two real models beside running them blind; minutes
 	@$(BIN)/python bench/models.py
@@ -78,7 +81,9 @@ bench-views: .venv/dev.stamp .venv/chromium.stamp ## tiles of the atlas, a page 
 	@$(BIN)/python bench/views.py
 
 bench-record: .venv/runtime.stamp ## measure attention for docs/bench.json and the README
-	@$(BIN)/regard bench --json docs/bench.json --svg docs/pictures/bench.svg --markdown README.md
+	@$(BIN)/regard bench --json docs/bench.json
+	@$(BIN)/python bench/record/readme.py
+	@$(BIN)/python bench/record/targets.py docs/bench.json
 
 pictures: .venv/dev.stamp .venv/chromium.stamp ## make the README's pictures again
 	@sed -n '/^```sh$$/{n;s/^regard //p;n;n;n;s/.*](\(docs[^)]*\))/\1/p}' README.md | while read -r command && read -r picture; do \

@@ -4,42 +4,63 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers.bench_results import TINY, made_up
+from helpers.bench_results import TINY, TINY_PACE, made_up
 
 import regard
 from regard._bench import measure as measuring
 from regard._bench import memory, plan
-from regard._bench.check import WrongAnswer, check_output, check_pixels, check_seen
-from regard._bench.figure import figure
+from regard._bench.check import WrongAnswer, check_attention, check_pixels
 from regard._bench.measure import measure
-from regard._bench.plan import NotMeasured, Plan, full_plan, quick_plan
+from regard._bench.memory import NotMeasured
+from regard._bench.plan import SECTIONS, plan_cells
 from regard._bench.problems import eager, random_problem, rising_problem, sdpa, sdpa_path
+from regard._bench.race import Pace
 from regard._bench.report import render_results
-from regard._bench.results import Cell
-from regard._bench.stored import from_json, to_json
-from regard._bench.table import BEGIN, END, markdown
+from regard._bench.results import Cell, from_json, to_json
 from regard.cli import main
 
 # ── the command ───────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`regard bench --quick` measures the tiny cells, in one round."""
+
+    def some(threads: tuple[int, ...], sections: tuple[str, ...], quick: bool) -> list[Cell]:
+        assert quick
+        return [cell for cell in TINY if cell.section in sections or sections == SECTIONS]
+
+    monkeypatch.setattr(plan, "plan_cells", some)
+    monkeypatch.setattr(plan, "QUICK_PACE", TINY_PACE)
+
+
 def test_what_was_measured_is_shown_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept, svg, readme = (tmp_path / name for name in ("a.json", "a.svg", "README.md"))
+    kept = tmp_path / "kept.json"
     kept.write_text(to_json(made_up()), encoding="utf-8")
-    readme.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
-    command = ["bench", "--from", str(kept), "--svg", str(svg), "--markdown", str(readme)]
-    assert main(command) == 0
-    assert "How far it gets" in capsys.readouterr().out
-    assert svg.read_text(encoding="utf-8") == figure(made_up())
-    assert markdown(made_up()) in readme.read_text(encoding="utf-8")
+    assert main(["bench", "--from", str(kept)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines() == [line.plain.rstrip() for line in render_results(made_up())]
     assert main(["bench", "--from", str(kept), "--json", "-"]) == 0
     assert from_json(capsys.readouterr().out) == made_up()
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_user_is_told_what_was_measured_and_no_aims_of_the_project(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "kept.json"
+    assert main(["bench", "--quick", "--json", str(path)]) == 0
+    captured = capsys.readouterr()
+    assert "In short" in captured.out
+    assert "≥" not in captured.out
+    assert "≤" not in captured.out
+    assert "measuring forward …" in captured.err
+    assert len(from_json(path.read_text(encoding="utf-8")).cells) == len(TINY)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +70,7 @@ def test_what_was_measured_is_shown_again(
         ["--threads", "0"],
         ["--threads", "one"],
         ["--rounds", "0"],
-        ["--json", "-", "--svg", "-"],
+        ["--threads", ""],
         ["--from", "missing.json"],
         ["--from", "missing.json", "--quick"],
     ],
@@ -58,39 +79,33 @@ def test_bad_options_end_with_two_before_anything_is_measured(options: list[str]
     assert main(["bench", *options]) == 2
 
 
-def test_a_file_without_markers_is_not_overwritten(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text("# Mine\n", encoding="utf-8")
-    assert main(["bench", "--markdown", str(readme)]) == 2
-    assert "has no place for the tables" in capsys.readouterr().err
-    assert readme.read_text(encoding="utf-8") == "# Mine\n"
-
-
+@pytest.mark.usefixtures("tiny")
 def test_an_interrupted_run_shows_what_it_has_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(plan: Plan, cell: Cell) -> Cell:
-        raise KeyboardInterrupt
+    measure_cell = measuring.measure_cell
 
-    monkeypatch.setattr(plan, "quick_plan", lambda threads: TINY)
-    monkeypatch.setitem(measuring._HOW, "observed", interrupt)
+    def interrupt(cell: Cell, pace: Pace) -> Cell:
+        if cell.section == "observed":
+            raise KeyboardInterrupt
+        return measure_cell(cell, pace)
+
+    monkeypatch.setattr(measuring, "measure_cell", interrupt)
     path = tmp_path / "part.json"
     assert main(["bench", "--quick", "--json", str(path)]) == 130
     output = capsys.readouterr().out
     assert "Interrupted" in output
-    assert "Forward" in output
+    assert "Attention, beside PyTorch's SDPA" in output
     assert not path.exists()
 
 
+@pytest.mark.usefixtures("tiny")
 def test_a_wrong_answer_is_not_timed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(plan, "quick_plan", lambda threads: TINY)
     monkeypatch.setattr(regard, "attention", lambda q, k, v, **_: v.clone(), raising=False)
     assert main(["bench", "--quick", "--only", "forward"]) == 1
-    assert "regard: wrong output for N = 64, d = 32" in capsys.readouterr().err
+    assert "regard: wrong output of regard for N = 64, d = 32" in capsys.readouterr().err
 
 
 # ── the real thing, as small as it gets ───────────────────────────────────────────────────────
@@ -99,14 +114,14 @@ def test_a_wrong_answer_is_not_timed(
 def test_a_tiny_run_measures_every_section() -> None:
     seen: list[str] = []
     before = torch.get_num_threads()
-    results = measure(TINY, lambda number, of, section, cell: seen.append(section))
+    results = measure(TINY, TINY_PACE, lambda number, of, section, cell: seen.append(section))
     assert results.complete
     sections = {cell.section for cell in results.cells}
-    assert sections == {"forward", "observed", "rising", "eager", "tiles", "calls"}
+    assert sections == {"forward", "observed", "rising", "eager", "tiles", "calls", "memory"}
     assert {cell.path for cell in results.of("forward")} == {"flash"}
-    assert {name for cell in results.of("observed") for name in cell.seconds} >= {"received"}
-    assert results.memory[0].peak > 0
-    assert set(seen) == sections | {"peak", "memory"}
+    assert ["received" in cell.seconds for cell in results.of("observed")] == [True, False]
+    assert results.of("memory")[0].memory > 0
+    assert set(seen) == sections | {"peak"}
     assert torch.get_num_threads() == before
     assert from_json(to_json(results)) == results
     assert render_results(results)
@@ -115,11 +130,20 @@ def test_a_tiny_run_measures_every_section() -> None:
 
 def test_what_cannot_be_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_STATUS", Path("/nowhere"))
-    results = measure(replace(TINY, sections=("memory",)))
-    assert results.memory == []
+    results = measure([cell for cell in TINY if cell.section == "memory"], TINY_PACE)
+    assert results.cells == []
     assert any("memory was not measured" in note for note in results.notes)
     with pytest.raises(NotMeasured):
-        memory.measure_memory(TINY, Cell("memory", 64, 32, False, 1))
+        memory.measure_memory(Cell("memory", 64, 32, False, 1))
+
+
+def test_eager_pytorch_is_left_out_where_its_weights_do_not_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measuring, "available_memory", lambda: 6 * 4 * 2 * 128**2 - 1)
+    results = measure([cell for cell in TINY if cell.section == "eager"], TINY_PACE)
+    assert results.cells == []
+    assert any("eager was not measured" in note for note in results.notes)
 
 
 @pytest.mark.parametrize("n", [8, 128, 1024])
@@ -128,13 +152,13 @@ def test_pytorch_passes_the_check_and_a_changed_number_does_not(n: int, causal: 
     problem = random_problem(3, n, 16, causal)
     out = sdpa(problem)
     assert sdpa_path(problem) == "flash"
-    check_output("sdpa", problem, out)
+    check_attention("sdpa", problem, out)
     out[0, 0, n - 1, 5] += 0.001
     with pytest.raises(WrongAnswer, match="wrong output"):
-        check_output("sdpa", problem, out)
+        check_attention("sdpa", problem, out)
     out[0, 0, n - 1, 5] = torch.nan
     with pytest.raises(WrongAnswer, match="wrong output"):
-        check_output("sdpa", problem, out)
+        check_attention("sdpa", problem, out)
 
 
 @pytest.mark.parametrize("n", [128, 1024])
@@ -142,13 +166,14 @@ def test_pytorch_passes_the_check_and_a_changed_number_does_not(n: int, causal: 
 def test_eager_pytorch_passes_the_check_and_a_changed_statistic_does_not(
     n: int, field: str
 ) -> None:
+    see = regard.See(entropy=True, top=8, map=(128, 32), received=True)
     for problem in (random_problem(3, n, 16), rising_problem(3, n, 16)):
-        seen = eager(problem, (128, 32), received=True)
-        check_seen("eager", problem, seen)
-        changed = {name: getattr(seen, name).clone() for name in seen._fields}
-        changed[field].view(-1)[0] += 100 if field in ("received", "top_keys") else 1
+        out, seen = eager(problem, see)
+        check_attention("eager", problem, out, seen)
+        changed = getattr(seen, field).clone()
+        changed.view(-1)[0] += 100 if field in ("received", "top_keys") else 1
         with pytest.raises(WrongAnswer, match=field):
-            check_seen("eager", problem, SimpleNamespace(**changed))
+            check_attention("eager", problem, out, replace(seen, **{field: changed}))
 
 
 def test_pixels_are_checked() -> None:
@@ -166,8 +191,12 @@ def test_scores_rise_along_every_row() -> None:
     assert bool(((q[:, :, :64] @ k.mT).diff(dim=-1) > 0).all())
 
 
-def test_the_quick_plan_is_a_part_of_the_full_one() -> None:
-    quick, full = quick_plan((1, 2)), full_plan((1, 2))
-    assert set(quick.lengths) <= set(full.lengths)
-    assert set(quick.widths) <= set(full.widths)
-    assert len(list(quick.cells())) < len(list(full.cells())) / 2
+def test_the_quick_sizes_are_fewer_and_all_sections_are_among_them() -> None:
+    quick, full = (list(plan_cells((1, 2), quick=each)) for each in (True, False))
+    forward, recorded = (
+        {(cell.n, cell.d, cell.causal, cell.threads) for cell in cells if cell.section == "forward"}
+        for cells in (quick, full)
+    )
+    assert forward < recorded
+    assert len(quick) < len(full) / 2
+    assert {cell.section for cell in quick} == {cell.section for cell in full}

@@ -1,50 +1,37 @@
-"""Which machine this is, which versions, and how fast it multiplies and adds at most."""
+"""Which machine this is, how busy, and how fast it multiplies and adds at most."""
 
 from __future__ import annotations
 
 import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
-
-import torch
 
 import regard
 from regard import _native
 from regard._bench.plan import processors
 
-__all__ = ["machine", "measure_peak", "others", "versions"]
+__all__ = ["machine", "measure_peak", "others"]
 
 _ROUNDS, _TRIES = 5, 4
 
 
 def machine() -> dict[str, str | int]:
-    """The processor, what it can do, and the build of the kernel that it runs.
-
-    >>> machine()["cores"] >= 1
-    True
-    """
+    """The processor, what it can do, and the build of the kernel that it runs."""
+    processor = platform.processor() or platform.machine()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        processor = (names or [processor])[0]
     return {
-        "processor": _processor(),
+        "processor": processor,
         "cores": processors(),
         "system": f"{platform.system()} {platform.machine()}",
         "instruction set": _native.instruction_set(),
         "kernel": _native.kernel(),
         "backend": next(each.name for each in regard.backends() if each.available),
-    }
-
-
-def versions() -> dict[str, str]:
-    """Of what takes part.
-
-    >>> sorted(versions())
-    ['python', 'regard', 'torch']
-    """
-    return {
-        "regard": regard.__version__,
-        "torch": str(torch.__version__),
-        "python": platform.python_version(),
     }
 
 
@@ -64,35 +51,19 @@ def measure_peak(threads: int, seconds: float = 0.01) -> float:
 
 
 def others(seconds: float = 0.5) -> float:
-    """The part of the processors that others use while this process sleeps; 0 if nobody says so.
-
-    >>> 0 <= others(0.01) <= 1
-    True
-    """
-    before = _ticks()
-    time.sleep(seconds)
-    after = _ticks()
-    if before is None or after is None or after[1] <= before[1]:
-        return 0.0
-    return min(max((after[0] - before[0]) / (after[1] - before[1]), 0.0), 1.0)
-
-
-def _ticks() -> tuple[int, int] | None:
-    """Ticks of all processors that were not idle, and all ticks."""
+    """The part of the processors that others use while this process sleeps; 0 if nobody says so."""
     try:
-        first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
+        busy_before, before = _ticks()
+        time.sleep(seconds)
+        busy_after, after = _ticks()
     except OSError:
-        return None
+        return 0.0
+    return min(max((busy_after - busy_before) / max(after - before, 1), 0.0), 1.0)
+
+
+def _ticks() -> tuple[int, int]:
+    """Ticks of all processors that were not idle, and all ticks."""
+    first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
     user, nice, system, idle, waiting, *interrupts = map(int, first.split()[1:9])
     busy = user + nice + system + sum(interrupts)
     return busy, busy + idle + waiting
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Call", "Check", "Laps", "Pace", "race"]
+__all__ = ["Call", "Laps", "Pace", "race"]
 
 Call = Callable[[], object]
-Check = Callable[[str, object], None]
 Laps = dict[str, list[float]]
 
 _ONCE_IS_ENOUGH = 0.12  # seconds: a call this long is measured on its own, and not tried again
@@ -27,9 +26,6 @@ class Pace:
     A round takes about `seconds`, or one call of each contestant if that is longer. There are
     `rounds` of them, or only `fewer` where a round takes longer than `long` seconds. One
     measurement covers as many calls as take `least` seconds.
-
-    >>> Pace(rounds=1).fewer
-    3
     """
 
     rounds: int = 5
@@ -42,7 +38,7 @@ class Pace:
 def race(
     contestants: Mapping[str, Call],
     pace: Pace,
-    check: Check = lambda name, result: None,
+    check: Callable[[str, object], None] = lambda name, result: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Laps:
     """The best time of one call of each contestant in each round, in seconds.
@@ -70,8 +66,9 @@ def race(
             counts[call], lengths[call] = 1, once
         else:
             counts[call], lengths[call] = _calibrate(call, pace.least, clock)
-    one_pass = sum(lengths[call] for call in contestants.values())
-    repeats = _repeats(one_pass, pace.seconds)
+    one_pass = max(sum(lengths[call] for call in contestants.values()), 1e-9)
+    fewest = _FEWEST if one_pass * _FEWEST <= _SHORT_PASS else 1
+    repeats = min(max(round(pace.seconds / one_pass), fewest), _MOST)
     rounds = min(pace.rounds, pace.fewer) if one_pass * repeats > pace.long else pace.rounds
     laps: Laps = {name: [] for name in names}
     collecting = gc.isenabled()
@@ -92,13 +89,6 @@ def race(
         if collecting:
             gc.enable()
     return laps
-
-
-def _repeats(one_pass: float, seconds: float) -> int:
-    if one_pass <= 0:
-        return _MOST
-    fewest = _FEWEST if one_pass * _FEWEST <= _SHORT_PASS else 1
-    return min(max(round(seconds / one_pass), fewest), _MOST)
 
 
 def _calibrate(call: Call, least: float, clock: Callable[[], float]) -> tuple[int, float]:

@@ -1,36 +1,39 @@
-"""What was measured: the cells, and the machine they were measured on."""
+"""What was measured: the cells, the machine they were measured on, and both as JSON."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from statistics import geometric_mean, median
+from dataclasses import asdict, dataclass, field
+from statistics import median
 from typing import Any
 
-from regard._bench.race import Laps
+from regard._bench.race import Laps, Pace
 
-__all__ = ["Cell", "Memory", "Results", "mean_ratio"]
+__all__ = ["Cell", "Results", "count", "from_json", "to_json"]
+
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One race: what was computed, and the best seconds of each contestant in each round.
+    """One race: what is computed, and the best seconds of each contestant in each round."""
 
-    >>> laps = {"sdpa": [2.0, 4.0, 3.0], "regard": [1.0, 1.0, 2.0]}
-    >>> cell = Cell("forward", 64, 32, False, threads=1, work=8e9, seconds=laps)
-    >>> cell.ratio("sdpa", "regard"), cell.gflops("regard")
-    (2.0, 8.0)
-    """
-
-    section: str  # forward, observed, rising, eager, tiles, calls
+    section: str  # forward, observed, rising, eager, tiles, calls, memory
     n: int
     d: int
     causal: bool
     threads: int
     heads: int = 8
-    work: float = 0.0  # floating-point operations of one call; half of the whole where causal
+    received: bool = False  # whether `received` is raced, too
     seconds: Laps = field(default_factory=dict[str, list[float]])
     path: str = ""  # which of its kernels PyTorch's SDPA took
+    memory: int = 0  # bytes of one call above its inputs, where these were measured
+
+    def work(self) -> float:
+        """Floating-point operations of one call: of both products, of Q Kᵀ alone for tiles."""
+        products = 1 if self.section == "tiles" else 2
+        return 2.0 * products * self.heads * self.n**2 * self.d / (2 if self.causal else 1)
 
     def time(self, name: str) -> float:
         """Seconds of one call: the median of the rounds."""
@@ -38,7 +41,7 @@ class Cell:
 
     def gflops(self, name: str) -> float:
         """Billions of floating-point operations a second."""
-        return self.work / self.time(name) / 1e9
+        return self.work() / self.time(name) / 1e9
 
     def ratio(self, slow: str, fast: str) -> float:
         """How many times as long `slow` takes as `fast`: the median of the rounds' ratios."""
@@ -49,22 +52,12 @@ class Cell:
         return median(a - b for a, b in zip(self.seconds[slow], self.seconds[fast], strict=True))
 
     def noise(self) -> tuple[float, float] | None:
-        """The lowest and the highest ratio of the contestant that raced against itself.
-
-        >>> laps = {"sdpa": [1.0, 1.1], "sdpa again": [1.0, 1.0]}
-        >>> Cell("forward", 64, 32, False, 1, seconds=laps).noise()
-        (1.0, 1.1)
-        """
+        """The lowest and the highest ratio of the contestant that raced against itself."""
         for name in self.seconds:
             if f"{name} again" in self.seconds:
                 ratios = list(self._ratios(name, f"{name} again"))
                 return min(ratios), max(ratios)
         return None
-
-    def doubt(self) -> float:
-        """The factor by which a ratio of 1 may be off: the noise, whichever way it went."""
-        low, high = self.noise() or (1.0, 1.0)
-        return max(high, 1 / low, 1.0)
 
     def title(self) -> str:
         """The cell in words.
@@ -73,26 +66,11 @@ class Cell:
         'N = 64, d = 32, causal, 2 threads'
         """
         causal = ", causal" if self.causal else ""
-        return f"N = {self.n:,}, d = {self.d}{causal}, {self.threads} thread" + "s" * (
-            self.threads != 1
-        )
+        return f"N = {self.n:,}, d = {self.d}{causal}, {count(self.threads, 'thread')}"
 
     def _ratios(self, slow: str, fast: str) -> Iterator[float]:
         for a, b in zip(self.seconds[slow], self.seconds[fast], strict=True):
             yield a / b
-
-
-@dataclass(frozen=True)
-class Memory:
-    """The most memory of one observed call, above its inputs."""
-
-    n: int
-    d: int
-    heads: int
-    threads: int
-    peak: int  # bytes above what was there when the inputs were
-    inputs: int  # bytes
-    seconds: float
 
 
 @dataclass
@@ -102,10 +80,9 @@ class Results:
     machine: dict[str, str | int] = field(default_factory=dict[str, str | int])
     versions: dict[str, str] = field(default_factory=dict[str, str])
     date: str = ""
-    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    pace: Pace = field(default_factory=Pace)
     peak: dict[int, float] = field(default_factory=dict[int, float])  # threads: operations a second
     cells: list[Cell] = field(default_factory=list[Cell])
-    memory: list[Memory] = field(default_factory=list[Memory])
     notes: list[str] = field(default_factory=list[str])  # what could not be measured, and why
     complete: bool = True
 
@@ -117,13 +94,60 @@ class Results:
         """The speed of a contestant as a fraction of the measured peak of as many threads."""
         return cell.gflops(name) * 1e9 / self.peak[cell.threads]
 
+    def describe_machine(self) -> str:
+        """The machine and the versions, in a line.
 
-def mean_ratio(cells: list[Cell], slow: str, fast: str) -> float:
-    """The geometric mean over the cells of the time of `slow` as a multiple of `fast`'s.
+        >>> machine = {"processor": "Z80", "cores": 1, "kernel": "z80", "instruction set": "z800"}
+        >>> Results(machine, {"regard": "0.1"}, date="1976-07-01").describe_machine()
+        'Z80, 1 core · z80 kernel on z800 · regard 0.1 · 1976-07-01'
+        """
+        parts = [str(self.machine.get("processor", ""))]
+        if "cores" in self.machine:
+            parts[0] += f", {count(int(self.machine['cores']), 'core')}"
+        if kernel := self.machine.get("kernel"):
+            has = self.machine.get("instruction set", kernel)
+            parts.append(f"{kernel} kernel" if has == kernel else f"{kernel} kernel on {has}")
+        parts += [f"{name} {version}" for name, version in self.versions.items()]
+        return " · ".join(part for part in [*parts, self.date] if part)
 
-    >>> laps = [{"a": [2.0], "b": [1.0]}, {"a": [8.0], "b": [1.0]}]
-    >>> cells = [Cell("forward", 64, 32, False, 1, seconds=each) for each in laps]
-    >>> mean_ratio(cells, "a", "b")
-    4.0
+
+def to_json(results: Results) -> str:
+    """The results as JSON. Its speeds are for readers; `from_json` makes them again.
+
+    >>> from_json(to_json(Results(date="2026-01-01"))).date
+    '2026-01-01'
     """
-    return geometric_mean([cell.ratio(slow, fast) for cell in cells])
+    content: dict[str, Any] = {"format": _FORMAT, **asdict(results)}
+    for cell, kept in zip(results.cells, content["cells"], strict=True):
+        kept["gflops"] = {name: round(cell.gflops(name), 3) for name in cell.seconds}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str) -> Results:
+    """Read what `to_json` wrote. Raises ValueError if it is something else.
+
+    >>> from_json("{}")
+    Traceback (most recent call last):
+    ...
+    ValueError: not results of `regard bench`, or of another version of it.
+    """
+    try:
+        content = json.loads(text)
+    except RecursionError:
+        raise ValueError("not results of `regard bench`: nested too deeply.") from None
+    if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
+        raise ValueError("not results of `regard bench`, or of another version of it.")
+    try:
+        for cell in content["cells"]:
+            del cell["gflops"]
+        content["cells"] = [Cell(**cell) for cell in content["cells"]]
+        content["pace"] = Pace(**content["pace"])
+        content["peak"] = {int(threads): peak for threads, peak in content["peak"].items()}
+        return Results(**content)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"the results are damaged: {error!r}.") from error
+
+
+def count(number: int, noun: str) -> str:
+    """A number of things in words: `count(2, "thread")` is "2 threads"."""
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -13,7 +13,6 @@ import typer
 from regard.cli.common import BadInput, make_console, print_out, write_out
 
 if TYPE_CHECKING:
-    from regard._bench.plan import Plan
     from regard._bench.results import Results
 
 __all__ = ["add_to", "bench"]
@@ -23,12 +22,12 @@ _EPILOG = """
 Examples:
   regard bench --quick
   regard bench --only forward --threads 1
-  regard bench --json bench.json --svg bench.svg
-  regard bench --from bench.json --markdown README.md
+  regard bench --json bench.json
+  regard bench --from bench.json
 
 \b
 Every answer is checked before it is timed. Ctrl-C shows what has been measured so far.
-Ratios are of calls that took turns in one process; A/A is the peer against itself.
+Ratios are of calls that took turns in one process; A/A is one call against itself.
 """
 
 
@@ -60,63 +59,53 @@ def bench(
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write every number as JSON; - prints it.")
     ] = None,
-    svg: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write a figure; - prints it.")
-    ] = None,
-    markdown: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Write tables between the markers of FILE; - prints."),
-    ] = None,
     source: Annotated[
         str | None,
         typer.Option("--from", metavar="FILE", help="Show this JSON again; measure nothing."),
     ] = None,
 ) -> None:
-    """How fast attention is here, plain and observed, beside PyTorch's.
+    """Is attention right here, how fast is it beside PyTorch's, and what does looking cost?
 
     Takes minutes, on a machine that has nothing else to do.
     """
-    if [json, svg, markdown].count("-") > 1:
-        raise BadInput("only one of --json, --svg and --markdown can go to standard output.")
-    _place(markdown)  # complains before minutes are spent
-    if source is not None:
-        if quick or only or threads or rounds:
-            raise BadInput("--from shows what was measured: it goes with no option that measures.")
-        results = _read(source)
+    if source is None:
+        results = _measure(quick, only or [], threads, rounds)
+    elif quick or only or threads or rounds:
+        raise BadInput("--from shows what was measured: it goes with no option that measures.")
     else:
-        results = _measure(_plan(quick, only, threads, rounds))
-    console = make_console()
-    if "-" not in (json, svg, markdown) or not results.complete:
+        results = _read(source)
+    if json != "-" or not results.complete:
         from regard._bench.report import render_results
 
+        console = make_console()
         print_out(render_results(results, console.width), console)
     if not results.complete:
         raise KeyboardInterrupt  # no file is written of half a run
-    _write(results, json, svg, markdown)
+    if json is not None:
+        from regard._bench.results import to_json
+
+        write_out(json, to_json(results))
 
 
-def _plan(quick: bool, only: list[str] | None, threads: str | None, rounds: int | None) -> Plan:
-    from regard._bench.plan import SECTIONS, full_plan, quick_plan, usual_threads
+def _measure(quick: bool, only: list[str], threads: str | None, rounds: int | None) -> Results:
+    from regard._bench.plan import QUICK_PACE, SECTIONS, plan_cells, processors
+    from regard._bench.race import Pace
 
-    numbers = usual_threads() if threads is None else _numbers(threads)
-    plan = quick_plan(numbers) if quick else full_plan(numbers)
-    if only:
-        if unknown := set(only) - set(SECTIONS):
-            raise BadInput(f"--only takes {', '.join(SECTIONS)}; got {', '.join(unknown)}.")
-        plan = replace(plan, sections=tuple(name for name in SECTIONS if name in only))
-    if rounds is not None:
-        plan = replace(plan, pace=replace(plan.pace, rounds=rounds, fewer=rounds))
-    return plan
-
-
-def _numbers(threads: str) -> tuple[int, ...]:
+    if threads is None:
+        threads = "1,2" if processors() > 1 else "1"
     parts = threads.split(",")
     if not all(part.strip().isdecimal() and 0 < int(part) <= 1024 for part in parts):
         raise BadInput(f"--threads needs numbers from 1, such as 1,2; got {threads!r}.")
-    return tuple(sorted({int(part) for part in parts}))
-
-
-def _measure(plan: Plan) -> Results:
+    if unknown := set(only) - set(SECTIONS):
+        raise BadInput(f"--only takes {', '.join(SECTIONS)}; got {', '.join(sorted(unknown))}.")
+    cells = plan_cells(
+        threads=tuple(sorted({int(part) for part in parts})),
+        sections=tuple(name for name in SECTIONS if name in only or not only),
+        quick=quick,
+    )
+    pace = QUICK_PACE if quick else Pace()
+    if rounds is not None:
+        pace = replace(pace, rounds=rounds, fewer=rounds)
     try:
         from regard._bench.check import WrongAnswer
         from regard._bench.measure import measure
@@ -124,13 +113,13 @@ def _measure(plan: Plan) -> Results:
         raise BadInput(f"the native part, which is to be measured, is missing: {error}") from error
     progress = _Progress()
     try:
-        return measure(plan, progress)
+        return measure(cells, pace, progress)
     except WrongAnswer as error:
-        progress.clear()
-        print(f"regard: {error}", file=sys.stderr)
-        raise typer.Exit(1) from error
+        wrong = error
     finally:
         progress.clear()
+    print(f"regard: {wrong}", file=sys.stderr)
+    raise typer.Exit(1)
 
 
 class _Progress:
@@ -157,7 +146,7 @@ class _Progress:
 
 
 def _read(source: str) -> Results:
-    from regard._bench.stored import from_json
+    from regard._bench.results import from_json
 
     try:
         return from_json(Path(source).read_text(encoding="utf-8"))
@@ -165,37 +154,3 @@ def _read(source: str) -> Results:
         raise BadInput(f"cannot read {source}: {error.strerror or error}.") from error
     except ValueError as error:  # no JSON, no UTF-8, or other JSON
         raise BadInput(f"{source}: {error}") from error
-
-
-def _write(results: Results, json: str | None, svg: str | None, markdown: str | None) -> None:
-    if json is not None:
-        from regard._bench.stored import to_json
-
-        write_out(json, to_json(results))
-    if svg is not None:
-        from regard._bench.figure import figure
-
-        write_out(svg, figure(results))
-    if markdown is not None:
-        from regard._bench.table import insert_between_markers
-        from regard._bench.table import markdown as tables
-
-        place = _place(markdown)
-        table = tables(results)
-        write_out(markdown, f"{table}\n" if place is None else insert_between_markers(place, table))
-
-
-def _place(markdown: str | None) -> str | None:
-    """The text of the file that takes the tables; None where there is none yet."""
-    if markdown in (None, "-") or not Path(markdown).exists():
-        return None
-    from regard._bench.table import insert_between_markers
-
-    try:
-        text = Path(markdown).read_text(encoding="utf-8")
-        insert_between_markers(text, "")
-    except OSError as error:
-        raise BadInput(f"cannot read {markdown}: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise BadInput(f"{markdown} has no place for the tables: {error}") from error
-    return text
