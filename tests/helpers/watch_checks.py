@@ -7,7 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from regard import Layer
+from regard import Layer, See
+
+_STATISTICS = ("entropy", "top_keys", "top_weights", "map", "received", "distance")
 
 __all__ = ["assert_layer_is"]
 
@@ -19,11 +21,17 @@ def assert_layer_is(
     keys: Tensor | None = None,
     atol: float = 2e-5,
     position: int | None = None,
+    see: See | None = None,
 ) -> None:
     """Every statistic of the layer is that of these weights (B, H, Nq, Nk), at real queries.
 
-    Query i stands at i + position; None: the last one stands at the last key.
+    Query i stands at i + position; None: the last one stands at the last key. What `see` asked
+    for is there, and nothing else; None asked for everything.
     """
+    asked = {name for name in _STATISTICS if see is None or getattr(see, name.split("_")[0])}
+    asked -= {"distance"} if layer.cross else set()
+    assert {name for name in _STATISTICS if getattr(layer, name) is not None} == asked
+    assert bool(layer.shares) != layer.cross
     w = weights.detach().double()
     batch, heads, n_queries, n_keys = w.shape
     assert layer.shape == (batch, heads, n_queries, n_keys)

@@ -75,7 +75,7 @@ def test_a_cache_that_was_made_in_advance_is_one_record(name: str, padded: bool)
     full = eager(name, found[:, :-1], whole)
     rows = whole if padded else None
     for layer, weights in zip(run.layers.values(), full, strict=True):
-        assert_layer_is(layer, weights, queries=rows, keys=rows, atol=5e-5)
+        assert_layer_is(layer, weights, queries=rows, keys=rows, atol=5e-5, see=see)
         if keep:
             where = whole[:, None, :, None].expand_as(weights)
             some = layer.weights()

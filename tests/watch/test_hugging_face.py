@@ -149,7 +149,7 @@ def test_a_generation_is_one_record(name: str, keep: tuple[str, ...]) -> None:
     full = build(name, "eager")(**whole, output_attentions=True).attentions
     assert len(run.layers) == len(full)
     for layer, weights in zip(run.layers.values(), full, strict=True):
-        assert_layer_is(layer, weights, atol=5e-5)
+        assert_layer_is(layer, weights, atol=5e-5, see=see)
     assert run.token_ids is not None
     assert torch.equal(run.token_ids, found[:, :-1])
 

@@ -228,7 +228,7 @@ def test_a_cache_written_by_hand_is_one_record(padded: bool, keep: tuple[str, ..
     assert not layer.cross
     full = weights(k, k, torch.ones(9, 9).tril().bool() & real[:, None, None])
     some = real if padded else None
-    assert_layer_is(layer, full, queries=some, keys=some)
+    assert_layer_is(layer, full, queries=some, keys=some, see=see)
     if keep:
         found = layer.weights().double()
         torch.testing.assert_close(found[:, :, 2:], full[:, :, 2:], atol=1e-5, rtol=1e-5)
@@ -254,7 +254,8 @@ def test_a_cache_with_a_finite_mask_and_padding_is_one_record() -> None:
     real = torch.ones(B, 9, dtype=torch.bool)
     real[1, :2] = False
     model = Attention("torch")
-    with regard.watch(model, regard.See(entropy=True)) as run:
+    see = regard.See(entropy=True)
+    with regard.watch(model, see) as run:
         for start, end in ((0, 5), (5, 7), (7, 8), (8, 9)):
             mask = torch.ones(end - start, end).bool().tril(start) & real[:, None, None, :end]
             model(k[:, :, start:end], k[:, :, :end], added(mask, LEAST))
@@ -262,7 +263,7 @@ def test_a_cache_with_a_finite_mask_and_padding_is_one_record() -> None:
     assert layer.shape == (B, H, 9, 9)
     assert layer.options.causal
     full = weights(k, k, torch.ones(9, 9).tril().bool() & real[:, None, None])
-    assert_layer_is(layer, full, queries=real, keys=real)
+    assert_layer_is(layer, full, queries=real, keys=real, see=see)
 
 
 @pytest.mark.parametrize("more", [{}, {"add_zero_attn": True}])

@@ -252,12 +252,13 @@ def test_a_cache_of_the_models_own_goes_on_in_one_record() -> None:
     model = Plain()
     torch.manual_seed(2)
     k = torch.randn(2, 3, 7, 4)
-    with torch.no_grad(), regard.watch(model, regard.See(entropy=True)) as run:
+    see = regard.See(entropy=True)
+    with torch.no_grad(), regard.watch(model, see) as run:
         model(k[:, :, :5], is_causal=True)
         model(k[:, :, 5:6], k[:, :, :6])
         model(k[:, :, 6:7], k)
     full = ((k @ k.mT) / 2).masked_fill(~torch.ones(7, 7).tril().bool(), -torch.inf).softmax(-1)
-    assert_layer_is(run.layers["Plain"], full)
+    assert_layer_is(run.layers["Plain"], full, see=see)
 
 
 # ── transformers ──────────────────────────────────────────────────────────────────────────────

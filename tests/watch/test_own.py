@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 import regard
 
 B, H, KV, N, D = 2, 6, 3, 11, 5
-SEE = regard.See(entropy=True, top=3, map=(3, 4), received=True)
+SEE = regard.See(entropy=True, top=3, map=(3, 4), received=True, distance=True)
 
 
 @pytest.fixture(autouse=True)

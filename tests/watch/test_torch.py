@@ -649,7 +649,7 @@ def test_a_head_that_looks_at_few_keys_has_not_collapsed(
     [
         ({"see": 3}, "see must be a regard.See"),
         ({"keep": ("q", "z")}, "keep must be some of"),
-        ({"every": 0}, "every must be a whole number"),
+        ({"every": 0}, "every must be at least 1"),
         ({"block": [(1, 2)]}, "block must be links"),
     ],
 )
