@@ -1,16 +1,18 @@
 # The door to everything: `make help` lists what there is. Each target sets up .venv when it has to.
 # `make test JOBS=8` runs more test processes, `make PYTHON=python3.12 test` sets up with another
 # interpreter, `make bench ROUNDS=1` is a short slice of the bench, `make soak SOAK=500` a long one of
-# the fuzzers.
+# the fuzzers, `make mutants MUTANTS=20 SEED=3` draws few mutants, and others.
 PYTHON ?= python3
 JOBS ?= 2
 ROUNDS ?= 10
 SOAK ?= 50
+MUTANTS ?= 100
+SEED ?= 1
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak test-native sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
+.PHONY: help demo quick test soak coverage mutants test-native sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
 
 comma := ,
 BIN := .venv/bin
@@ -35,11 +37,28 @@ help: ## this list
 demo: .venv/runtime.stamp ## set everything up, and explain a sentence step by step
 	@$(BIN)/regard explain
 
+quick: .venv/dev.stamp ## after each edit: style, the order of imports, and the fast tests
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/lint-imports --no-logo --no-cache >/dev/null || $(BIN)/lint-imports --no-logo --no-cache
+	@$(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow'
+
 test: .venv/dev.stamp .venv/chromium.stamp test-native ## all tests: of the C++ core, of the package, and its doctests
 	@$(BIN)/python -m pytest -n $(JOBS)
 
 soak: .venv/dev.stamp ## the fuzzers of tests/fuzz, SOAK=50 times as long as in the tests
 	@REGARD_SOAK=$(SOAK) $(BIN)/python -m pytest -n $(JOBS) tests/fuzz
+
+coverage: .venv/dev.stamp .venv/chromium.stamp ## which lines of Python and C++ no test reaches; takes long
+	@$(call requirements,["dependency-groups"]["coverage"]) >.venv/coverage.txt && $(PIP) -r .venv/coverage.txt
+	@$(BIN)/python -m pytest -q -n $(JOBS) --cov=regard --cov-branch --cov-report=term:skip-covered --cov-report=html:build/coverage/python
+	$(call test_core,coverage,-DREGARD_COVERAGE=ON,)
+	@mkdir -p build/coverage/cpp
+	@$(BIN)/gcovr --root . --object-directory build/coverage --filter native/src --filter native/include --html-details build/coverage/cpp/index.html --txt - build/coverage
+
+mutants: .venv/dev.stamp ## small faults in _attention, run and worked: do the tests notice? takes hours
+	@$(call requirements,["dependency-groups"]["mutants"]) >.venv/mutants.txt && $(PIP) -r .venv/mutants.txt
+	@for room in _attention run worked; do $(BIN)/python tests/mutants.py $$room $(MUTANTS) $(SEED); done
 
 test-native: .venv/build.stamp ## the tests of the C++ core alone, built without Python
 	$(call test_core,tests,,)
