@@ -23,9 +23,9 @@ struct BackwardCall {
 struct KeyPart {
     Index first, last;
     Index padded;           // how many there are, rounded up to whole panels
-    float* k;               // panels of 16 keys
-    float* v;               // panels of 16 keys
-    float* k_columns;       // panels of 16 columns
+    float* k;               // panels of kPanel keys
+    float* v;               // panels of kPanel keys
+    float* k_columns;       // panels of kPanel columns
     float* dk;              // [last − first][padded_width]
     float* dv;              // [last − first][padded value width]
     BadKeys bad_k, bad_v;   // those in bad_v reach dS by δ, which is then not finite
@@ -74,8 +74,8 @@ struct BackwardTile {
     Index capacity;
     float* gradient;          // [rows][value_width]; 0 in a row with something not finite …
     bool* spoilt;             // … which this marks
-    float* gradient_columns;  // the same in panels of 16 columns
-    float* q_columns;         // tile.q in panels of 16 columns
+    float* gradient_columns;  // the same in panels of kPanel columns
+    float* q_columns;         // tile.q in panels of kPanel columns
     float* d_scores;          // [rows][kScoreStep]: dO · Vᵀ, then dS
     float* dq;                // [rows][padded_width]
     Scale* scales;
@@ -107,15 +107,15 @@ struct BackwardTile {
 template <int kRows>
 inline void sum_products(const float* const* a, const float* const* b, Index count, float* sums) {
     Vector totals[kRows];
-#pragma GCC unroll 8
+    REGARD_UNROLL(16)
     for (int r = 0; r < kRows; ++r) totals[r] = Vector{};
     for (Index n = 0; n < count; ++n) {
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int r = 0; r < kRows; ++r) {
             totals[r] = multiply_add(all(a[r][n]), all(b[r][n]), totals[r]);
         }
     }
-#pragma GCC unroll 8
+    REGARD_UNROLL(16)
     for (int r = 0; r < kRows; ++r) sums[r] = totals[r][0];
 }
 

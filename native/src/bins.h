@@ -21,7 +21,7 @@ struct Columns {
     Index narrowest = 0, widest = 0;       // in keys
     const std::int32_t* of = nullptr;      // (keys): the column of each key
     const std::int32_t* starts = nullptr;  // (columns + 1): the first key of each column
-    const std::int32_t* tails = nullptr;   // (columns): which lanes of its last vector count
+    const std::int32_t* tails = nullptr;   // (columns): lanes of its last vector that do not count
 
     Columns() = default;
     Columns(Index all_keys, Index all_columns, Scratch& scratch)
@@ -39,8 +39,8 @@ struct Columns {
             for (Index j = first_of[c]; j < first_of[c + 1]; ++j) {
                 column_of[j] = static_cast<std::int32_t>(c);
             }
-            tail_of[c] =
-                static_cast<std::int32_t>(8 - (first_of[c + 1] - first_of[c]) + narrowest / 8 * 8);
+            tail_of[c] = static_cast<std::int32_t>(kLanes - (first_of[c + 1] - first_of[c]) +
+                                                   narrowest / kLanes * kLanes);
         }
         of = column_of;
         starts = first_of;
@@ -54,73 +54,56 @@ struct Columns {
     Index slots() const { return one_key_each() ? keys : columns + (keys + kBlock - 1) / kBlock; }
 };
 
-#if defined(__AVX2__)
-alignas(64) constexpr std::int32_t kFirstLanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1,
-                                                      0,  0,  0,  0,  0,  0,  0,  0};
-#endif
-
-#if defined(__AVX2__)
 // The sums of `count` whole columns from c on, at most kCount of them; `weights` starts at key
 // `start`. All have as many whole vectors, and one of which only some lanes count.
 template <int kCount>
 inline void sum_some(const Columns& map, const float* weights, Index start, Index c, Index count,
                      float* to) {
-    const Index whole = map.narrowest / 8 * 8;
+    const Index whole = map.narrowest / kLanes * kLanes;
     const float* from[kCount];
-    Vector partial[8]{};
-#pragma GCC unroll 8
+    Vector partial[kGroup]{};
+    REGARD_UNROLL(16)
     for (int n = 0; n < kCount; ++n) {
         const Index column = c + smaller(n, count - 1);
         from[n] = weights + (map.starts[column] - start);
-        Integers mask;
-        __builtin_memcpy(&mask, kFirstLanes + map.tails[column], sizeof mask);
-        partial[n] =
-            reinterpret_cast<Vector>(reinterpret_cast<Integers>(load(from[n] + whole)) & mask);
+        partial[n] = reinterpret_cast<Vector>(reinterpret_cast<Integers>(load(from[n] + whole)) &
+                                              all_but_last(map.tails[column]));
     }
-    for (Index m = 0; m < whole; m += 8) {
-#pragma GCC unroll 8
+    for (Index m = 0; m < whole; m += kLanes) {
+        REGARD_UNROLL(16)
         for (int n = 0; n < kCount; ++n) partial[n] += load(from[n] + m);
     }
-    if (count == 8) {
+    if (count == kGroup) {
         sum_each(partial, to);
         return;
     }
-    float sums[8];
+    float sums[kGroup];
     sum_each(partial, sums);
     for (Index n = 0; n < count; ++n) to[n] = sums[n];
 }
 
-// The same where all columns have two keys, or four, or a multiple of eight: for `count` columns,
-// a multiple of eight, from `weights` on.
-inline void sum_pairs(const float* weights, Index count, float* to) {
-    for (Index c = 0; c < count; c += 8, weights += 16) {
-        const __m256 pairs = _mm256_hadd_ps(load(weights), load(weights + 8));
-        store(to + c, _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(pairs), 0xd8)));
+// The same where all columns have `wide` keys, two or four or a multiple of kLanes: for `count`
+// columns, a multiple of kGroup, from `weights` on.
+inline void sum_alike(const float* weights, Index wide, Index count, float* to) {
+    if (wide == 2) {
+        for (Index c = 0; c < count; c += kLanes) store(to + c, sums_of_pairs(weights + 2 * c));
+        return;
     }
-}
-
-inline void sum_fours(const float* weights, Index count, float* to) {
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    for (Index c = 0; c < count; c += 8, weights += 32) {
-        const __m256 fours = _mm256_hadd_ps(_mm256_hadd_ps(load(weights), load(weights + 8)),
-                                            _mm256_hadd_ps(load(weights + 16), load(weights + 24)));
-        store(to + c, _mm256_permutevar8x32_ps(fours, order));
+    if (wide == 4) {
+        for (Index c = 0; c < count; c += kLanes) store(to + c, sums_of_fours(weights + 4 * c));
+        return;
     }
-}
-
-inline void sum_wide(const float* weights, Index wide, Index count, float* to) {
-    for (Index c = 0; c < count; c += 8, weights += 8 * wide) {
-        Vector partial[8];
-#pragma GCC unroll 8
-        for (int n = 0; n < 8; ++n) partial[n] = load(weights + n * wide);
-        for (Index m = 8; m < wide; m += 8) {
-#pragma GCC unroll 8
-            for (int n = 0; n < 8; ++n) partial[n] += load(weights + n * wide + m);
+    for (Index c = 0; c < count; c += kGroup, weights += kGroup * wide) {
+        Vector partial[kGroup];
+        REGARD_UNROLL(16)
+        for (int n = 0; n < kGroup; ++n) partial[n] = load(weights + n * wide);
+        for (Index m = kLanes; m < wide; m += kLanes) {
+            REGARD_UNROLL(16)
+            for (int n = 0; n < kGroup; ++n) partial[n] += load(weights + n * wide + m);
         }
         sum_each(partial, to + c);
     }
 }
-#endif
 
 // Sum the weights of keys [first, last) of a block by column into `kept`. `weights` is the block's
 // row, which starts at key `start`; up to kLanes numbers behind `last` may be read.
@@ -145,30 +128,23 @@ __attribute__((noinline)) void sum_columns(const Columns& map, Index block, cons
         to[c++] = total;
     };
     if (map.starts[c] < first) sum_one();
-#if defined(__AVX2__)
     const Index wide = map.widest, whole = map.starts[end] <= last ? end : end - 1;
-    const bool same = map.narrowest == wide;
-    if (same && (wide == 2 || wide == 4 || wide % 8 == 0) && whole - c >= 8) {
-        const Index count = (whole - c) / 8 * 8;
-        const float* from = weights + (map.starts[c] - start);
-        if (wide == 2) {
-            sum_pairs(from, count, to + c);
-        } else if (wide == 4) {
-            sum_fours(from, count, to + c);
-        } else {
-            sum_wide(from, wide, count, to + c);
-        }
+    const bool alike = map.narrowest == wide && (wide == 2 || wide == 4 || wide % kLanes == 0);
+    if (alike && whole - c >= kGroup) {
+        const Index count = (whole - c) / kGroup * kGroup;
+        sum_alike(weights + (map.starts[c] - start), wide, count, to + c);
         c += count;
     }
-    for (; c + 8 <= whole; c += 8) sum_some<8>(map, weights, start, c, 8, to + c);
-    if (c + 4 < whole) {
-        sum_some<8>(map, weights, start, c, whole - c, to + c);
+    for (; c + kGroup <= whole; c += kGroup) {
+        sum_some<kGroup>(map, weights, start, c, kGroup, to + c);
+    }
+    if (c + kGroup / 2 < whole) {
+        sum_some<kGroup>(map, weights, start, c, whole - c, to + c);
         c = whole;
     } else if (c < whole) {
-        sum_some<4>(map, weights, start, c, whole - c, to + c);
+        sum_some<kGroup / 2>(map, weights, start, c, whole - c, to + c);
         c = whole;
     }
-#endif
     while (c < end) sum_one();
 }
 

@@ -10,24 +10,26 @@ namespace {
 constexpr Index kFew = 4;            // queries at most
 constexpr Index kPart = 8 * kBlock;  // keys of a part
 
-// scores[j] = q · k[j] for keys [first, last): eight keys at a time, whose sums are made together.
+// scores[j] = q · k[j] for keys [first, last): kGroup keys at a time, whose sums are made together.
 inline void score_row(const float* q, const float* k, Index step, Index width, Index first,
                       Index last, float* scores) {
     const Index whole = width / kLanes * kLanes;
-    for (Index j = first; j < last; j += 8) {
-        const Index count = smaller(8, last - j);
-        const float* key[8];
-        for (Index n = 0; n < 8; ++n) key[n] = k + (j + smaller(n, count - 1)) * step;
-        Vector total[8] = {};
+    for (Index j = first; j < last; j += kGroup) {
+        const Index count = smaller(kGroup, last - j);
+        const float* key[kGroup];
+        for (Index n = 0; n < kGroup; ++n) key[n] = k + (j + smaller(n, count - 1)) * step;
+        Vector total[kGroup] = {};
         for (Index d = 0; d < whole; d += kLanes) {
             const Vector query = load(q + d);
-#pragma GCC unroll 8
-            for (int n = 0; n < 8; ++n) total[n] = multiply_add(query, load(key[n] + d), total[n]);
+            REGARD_UNROLL(16)
+            for (int n = 0; n < kGroup; ++n) {
+                total[n] = multiply_add(query, load(key[n] + d), total[n]);
+            }
         }
-        float score[8];
+        float score[kGroup];
         sum_each(total, score);
         for (Index d = whole; d < width; ++d) {
-            for (Index n = 0; n < 8; ++n) score[n] += q[d] * key[n][d];
+            for (Index n = 0; n < kGroup; ++n) score[n] += q[d] * key[n][d];
         }
         for (Index n = 0; n < count; ++n) scores[j + n] = score[n];
     }
@@ -40,7 +42,7 @@ inline void sum_values(const float* weights, const float* v, Index step, Index f
     Vector total[kVectors] = {};
     for (Index j = first; j < last; ++j) {
         const Vector weight = all(weights[j]);
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int n = 0; n < kVectors; ++n) {
             total[n] = multiply_add(weight, load(v + j * step + n * kLanes), total[n]);
         }
@@ -166,7 +168,7 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
 
 // Add what `part` found to `whole`: a row's sums are relative to its own maximum.
 inline void merge(const Call& call, Tile& whole, const Tile& part) {
-    const Index listed = call.seen.top ? groups_of(call.seen.top) * kGroup : 0;
+    const Index listed = call.seen.top ? vectors_of(call.seen.top) * kLanes : 0;
     for (Index r = 0; r < whole.rows; ++r) {
         if (part.total[r] == 0) continue;
         const float a = whole.maximum[r], b = part.maximum[r];
@@ -184,13 +186,13 @@ inline void merge(const Call& call, Tile& whole, const Tile& part) {
             float& cell = whole.output[r * call.padded_width + d];
             cell = cell * own + part.output[r * call.padded_width + d] * other;
         }
-        for (Index n = 0; n < listed; n += kGroup) {
+        for (Index n = 0; n < listed; n += kLanes) {
             Candidates& found = *whole.found;
-            for (found.count = 0; found.count < kGroup; ++found.count) {
+            for (found.count = 0; found.count < kLanes; ++found.count) {
                 found.scores[found.count] = part.best[r * listed + n + found.count];
                 found.keys[found.count] = part.best_keys[r * listed + n + found.count];
             }
-            insert_all(whole.best + r * listed, whole.best_keys + r * listed, listed / kGroup,
+            insert_all(whole.best + r * listed, whole.best_keys + r * listed, listed / kLanes,
                        found);
         }
     }

@@ -15,6 +15,9 @@ const Kernel* const kKernels[] = {
     &avx2::kernel,
 #endif
     &portable::kernel,
+#if defined(REGARD_WIDE)
+    &wide::kernel,
+#endif
 };
 
 bool can_run(const Kernel& kernel) {

@@ -66,7 +66,7 @@ inline void add_to_map(const Call& call, const Tile& tile, Index r, float maximu
 // come first.
 inline void write_top(const Call& call, const Tile& tile, Index r, float maximum, float inverse,
                       Index at) {
-    const Index top = call.seen.top, listed = groups_of(top) * kGroup;
+    const Index top = call.seen.top, listed = vectors_of(top) * kLanes;
     float* best = tile.best + r * listed;
     std::int32_t* best_keys = tile.best_keys + r * listed;
     if (is_nan(inverse)) {

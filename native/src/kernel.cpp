@@ -351,10 +351,11 @@ double measure_peak(double seconds) {
         const double from = now();
         for (int round = 0; round < kRounds; ++round) {
             for (int n = 0; n < kChains; ++n) chains[n] = multiply_add(chains[n], factor, added);
-            asm volatile("" : "+x"(factor), "+x"(added));
+            factor = held(factor);
+            added = held(added);
         }
         const double took = now() - from;
-        for (int n = 0; n < kChains; ++n) asm volatile("" : : "x"(chains[n]));
+        for (int n = 0; n < kChains; ++n) asm volatile("" : : "m"(chains[n]));
         const double speed = 2.0 * kLanes * kChains * kRounds / took;
         best = speed > best ? speed : best;
     } while (now() - start < seconds);

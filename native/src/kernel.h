@@ -29,5 +29,8 @@ extern const Kernel kernel;
 namespace avx2 {
 extern const Kernel kernel;
 }
+namespace wide {
+extern const Kernel kernel;
+}
 
 }  // namespace regard

@@ -28,12 +28,12 @@ inline void linear_tile(const Linear& map, Index row, Index output) {
     Vector sums[2][kRows][kOutputs] = {};
     const auto add = [&](int chain, auto read) __attribute__((always_inline)) {
         Vector columns[kOutputs];
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int o = 0; o < kOutputs; ++o) columns[o] = held(read(weight[o]));
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int r = 0; r < kRows; ++r) {
             const Vector factor = held(read(x[r]));
-#pragma GCC unroll 8
+            REGARD_UNROLL(16)
             for (int o = 0; o < kOutputs; ++o) {
                 sums[chain][r][o] = multiply_add(factor, columns[o], sums[chain][r][o]);
             }
@@ -52,9 +52,9 @@ inline void linear_tile(const Linear& map, Index row, Index output) {
         const Index rest = map.inputs - d;
         add(1, [d, rest](const float* from) { return load_first(from + d, rest); });
     }
-#pragma GCC unroll 8
+    REGARD_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int o = 0; o < kOutputs; ++o) {
             float total = sum(sums[0][r][o] + sums[1][r][o]);
             if (map.bias) total += map.bias[output + o];

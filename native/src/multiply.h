@@ -20,31 +20,31 @@ constexpr Index kTileColumns = 192;
 // cells[r][…] += Σ_i a[i][r] · b[i][…] for kStrip rows and the columns of one panel.
 template <typename Number>
 inline void multiply_strip(const Number* a, const Number* b, Index inner, Number* cells) {
-    using Wide = typename Vectors<Number>::Vector;
-    constexpr int kWide = Vectors<Number>::kLanes;
+    constexpr int kWide = kLanesOf<Number>;
+    using Wide = typename VectorOf<Number, kWide>::Type;
     Wide sums[kStrip][kPanelVectors];
-#pragma GCC unroll 8
+    REGARD_UNROLL(16)
     for (int r = 0; r < kStrip; ++r) {
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int v = 0; v < kPanelVectors; ++v) sums[r][v] = Wide{};
     }
-#pragma GCC unroll 4
+    REGARD_UNROLL(4)
     for (Index i = 0; i < inner; ++i, a += kStrip, b += kPanelVectors * kWide) {
         Wide columns[kPanelVectors];
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int v = 0; v < kPanelVectors; ++v) columns[v] = load(b + v * kWide);
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int r = 0; r < kStrip; ++r) {
             const Wide factor = all(a[r]);
-#pragma GCC unroll 8
+            REGARD_UNROLL(16)
             for (int v = 0; v < kPanelVectors; ++v) {
                 sums[r][v] = multiply_add(factor, columns[v], sums[r][v]);
             }
         }
     }
-#pragma GCC unroll 8
+    REGARD_UNROLL(16)
     for (int r = 0; r < kStrip; ++r) {
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int v = 0; v < kPanelVectors; ++v) {
             Number* cell = cells + r * kTileColumns + v * kWide;
             store(cell, load(cell) + sums[r][v]);
@@ -68,7 +68,7 @@ inline void lay_side_by_side(const Number* from, Index line_step, Index inner_st
         }
         for (Index i = 0; i < inner; ++i, source += inner_step, to += kSize) {
             if (count == kSize) {
-#pragma GCC unroll 16
+                REGARD_UNROLL(16)
                 for (int n = 0; n < kSize; ++n) to[n] = source[n * line_step];
             } else {
                 for (Index n = 0; n < kSize; ++n) to[n] = n < count ? source[n * line_step] : 0;
@@ -81,7 +81,7 @@ inline void lay_side_by_side(const Number* from, Index line_step, Index inner_st
 template <typename Number>
 void multiply_tile(const Product<Number>& product, const Number* a, const Number* b, Number* c,
                    Index row, Index column) {
-    constexpr Index kWidth = kPanelVectors * Vectors<Number>::kLanes;
+    constexpr Index kWidth = kPanelVectors * kLanesOf<Number>;
     const Index row_end = smaller(row + kTileRows, product.rows);
     const Index column_end = smaller(column + kTileColumns, product.columns);
     Borrowed borrowed;

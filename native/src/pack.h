@@ -42,7 +42,7 @@ struct BadKeys {
     }
 };
 
-// Panels of K: keys [first, last), 16 at a time; panel p is [width][kPanel]. Missing keys are 0.
+// Panels of K: keys [first, last), kPanel at a time, each [width][kPanel]. Missing keys are 0.
 inline void pack_keys(const float* k, Index step, Index first, Index last, Index width,
                       float* panels, BadKeys& bad) {
     for (Index j = first; j < last; j += kPanel, panels += width * kPanel) {
@@ -53,38 +53,14 @@ inline void pack_keys(const float* k, Index step, Index first, Index last, Index
             if (spoilt[c]) bad.keys[bad.count++] = static_cast<std::int32_t>(j + c);
         }
         Index d = 0;
-#if defined(__AVX2__)
         bool plain = count == kPanel;
         for (Index c = 0; c < count; ++c) plain = plain && !spoilt[c];
-        if (plain) {
-            for (; d + 8 <= width; d += 8) {
-                for (int half = 0; half < 2; ++half) {
-                    const float* from = k + (j + 8 * half) * step + d;
-                    __m256 r[8], s[8];
-                    // Two rows a register, four apart, so that one shuffle less is needed.
-                    for (int n = 0; n < 4; ++n) {
-                        r[n] = _mm256_insertf128_ps(
-                            _mm256_castps128_ps256(_mm_loadu_ps(from + n * step)),
-                            _mm_loadu_ps(from + (n + 4) * step), 1);
-                        r[n + 4] = _mm256_insertf128_ps(
-                            _mm256_castps128_ps256(_mm_loadu_ps(from + n * step + 4)),
-                            _mm_loadu_ps(from + (n + 4) * step + 4), 1);
-                    }
-                    for (int n = 0; n < 8; n += 4) {
-                        const __m256 a = _mm256_unpacklo_ps(r[n], r[n + 1]);
-                        const __m256 b = _mm256_unpackhi_ps(r[n], r[n + 1]);
-                        const __m256 c = _mm256_unpacklo_ps(r[n + 2], r[n + 3]);
-                        const __m256 e = _mm256_unpackhi_ps(r[n + 2], r[n + 3]);
-                        s[n] = _mm256_shuffle_ps(a, c, 0x44);
-                        s[n + 1] = _mm256_shuffle_ps(a, c, 0xee);
-                        s[n + 2] = _mm256_shuffle_ps(b, e, 0x44);
-                        s[n + 3] = _mm256_shuffle_ps(b, e, 0xee);
-                    }
-                    for (int n = 0; n < 8; ++n) store(panels + (d + n) * kPanel + 8 * half, s[n]);
-                }
+        for (; plain && d + kLanes <= width; d += kLanes) {
+            REGARD_UNROLL(16)
+            for (Index c = 0; c < kPanel; c += kLanes) {
+                transpose(k + (j + c) * step + d, step, panels + d * kPanel + c, kPanel);
             }
         }
-#endif
         for (; d < width; ++d) {
             for (Index c = 0; c < kPanel; ++c) {
                 panels[d * kPanel + c] = c < count && !spoilt[c] ? k[(j + c) * step + d] : 0.0f;
@@ -93,8 +69,8 @@ inline void pack_keys(const float* k, Index step, Index first, Index last, Index
     }
 }
 
-// Panels of V: panel c holds columns [16c, 16c + 16) of all keys, [padded_keys][kPanel]. Writes
-// keys [first, last) of each.
+// Panels of V: each holds kPanel columns of all keys, [padded_keys][kPanel]. Writes keys [first,
+// last) of each.
 inline void pack_values(const float* v, Index step, Index first, Index last, Index width,
                         Index padded_keys, float* panels, BadKeys& bad) {
     const Index whole = width / kPanel * kPanel;

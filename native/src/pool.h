@@ -149,7 +149,7 @@ inline void run_picture(const Call& call, const Picture& picture, const PackedKe
             tile.keys[r].lo = larger(tile.keys[r].lo, box.key + first_column);
             tile.keys[r].hi = smaller(tile.keys[r].hi, box.key + last_column);
         }
-        // Panels begin every 16 keys of the rectangle, whatever the first column's key.
+        // Panels begin every kPanel keys of the rectangle, whatever the first column's key.
         for (Index key = first_column / kPanel * kPanel; key < last_column; key += kBlock) {
             const Index start = box.key + key;
             const Index end = smaller(start + kBlock, box.key + last_column);

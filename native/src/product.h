@@ -9,36 +9,36 @@
 namespace regard::REGARD_KERNEL {
 namespace {
 
-constexpr Index kBlock = 256;              // keys of a block, counted from key 0
-constexpr Index kScoreStep = kBlock + 16;  // from row to row of a tile of scores
+constexpr Index kBlock = 256;                  // keys of a block, counted from key 0
+constexpr Index kScoreStep = kBlock + kPanel;  // from row to row of a tile of scores
 
 // scores[r][0 … kPanel) = Σ_d q[r][d] · panel[d][…] for kRows rows.
 template <int kRows>
 inline void score_tile(const float* q, Index q_step, const float* panel, Index width,
                        float* scores) {
     Vector sums[kRows][kPanelVectors];
-#pragma GCC unroll 8
+    REGARD_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int c = 0; c < kPanelVectors; ++c) sums[r][c] = Vector{};
     }
-#pragma GCC unroll 4
+    REGARD_UNROLL(4)
     for (Index d = 0; d < width; ++d) {
         Vector columns[kPanelVectors];
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int c = 0; c < kPanelVectors; ++c) columns[c] = load(panel + d * kPanel + c * kLanes);
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int r = 0; r < kRows; ++r) {
             const Vector factor = all(q[r * q_step + d]);
-#pragma GCC unroll 8
+            REGARD_UNROLL(16)
             for (int c = 0; c < kPanelVectors; ++c) {
                 sums[r][c] = multiply_add(factor, columns[c], sums[r][c]);
             }
         }
     }
-#pragma GCC unroll 8
+    REGARD_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int c = 0; c < kPanelVectors; ++c) {
             store(scores + r * kScoreStep + c * kLanes, sums[r][c]);
         }
@@ -51,28 +51,28 @@ template <int kRows>
 inline void output_tile(const float* weights, const float* panel, Index keys, const float* factor,
                         float* output, Index output_step) {
     Vector sums[kRows][kPanelVectors];
-#pragma GCC unroll 8
+    REGARD_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int c = 0; c < kPanelVectors; ++c) sums[r][c] = Vector{};
     }
-#pragma GCC unroll 4
+    REGARD_UNROLL(4)
     for (Index j = 0; j < keys; ++j) {
         Vector columns[kPanelVectors];
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int c = 0; c < kPanelVectors; ++c) columns[c] = load(panel + j * kPanel + c * kLanes);
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int r = 0; r < kRows; ++r) {
             const Vector weight = all(weights[r * kScoreStep + j]);
-#pragma GCC unroll 8
+            REGARD_UNROLL(16)
             for (int c = 0; c < kPanelVectors; ++c) {
                 sums[r][c] = multiply_add(weight, columns[c], sums[r][c]);
             }
         }
     }
-#pragma GCC unroll 8
+    REGARD_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int c = 0; c < kPanelVectors; ++c) {
             float* cell = output + r * output_step + c * kLanes;
             store(cell, multiply_add(all(factor[r]), load(cell), sums[r][c]));
@@ -85,28 +85,28 @@ template <int kKeys>
 inline void gather_tile(const float* weights, const float* panel, Index rows, float* sums,
                         Index sums_step) {
     Vector cells[kKeys][kPanelVectors];
-#pragma GCC unroll 8
+    REGARD_UNROLL(16)
     for (int n = 0; n < kKeys; ++n) {
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int c = 0; c < kPanelVectors; ++c) cells[n][c] = Vector{};
     }
-#pragma GCC unroll 4
+    REGARD_UNROLL(4)
     for (Index r = 0; r < rows; ++r) {
         Vector columns[kPanelVectors];
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int c = 0; c < kPanelVectors; ++c) columns[c] = load(panel + r * kPanel + c * kLanes);
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int n = 0; n < kKeys; ++n) {
             const Vector weight = all(weights[r * kScoreStep + n]);
-#pragma GCC unroll 8
+            REGARD_UNROLL(16)
             for (int c = 0; c < kPanelVectors; ++c) {
                 cells[n][c] = multiply_add(weight, columns[c], cells[n][c]);
             }
         }
     }
-#pragma GCC unroll 8
+    REGARD_UNROLL(16)
     for (int n = 0; n < kKeys; ++n) {
-#pragma GCC unroll 8
+        REGARD_UNROLL(16)
         for (int c = 0; c < kPanelVectors; ++c) {
             float* cell = sums + n * sums_step + c * kLanes;
             store(cell, load(cell) + cells[n][c]);

@@ -1,18 +1,25 @@
-// The vectors that the kernel is written in: the only file that knows the instruction set.
+// The vectors that the kernel is written in: with its sections, all that knows the instruction set.
 //
 // A kernel is built once for each instruction set from the same source; REGARD_KERNEL names the
 // build and its namespace. Everything but its table of entry points has internal linkage, and no
 // inline function of the standard library is used in it: the linker keeps one copy of those, which
 // might be one that this processor cannot run.
+//
+// An instruction set has a section, simd_….h, with the functions that simd_portable.h has, and the
+// shape of its register tiles below. All else is written for any kLanes that is a power of two, 4
+// or more.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
-#if defined(__AVX2__)
-#if !defined(__FMA__)
-#error "the AVX2 build needs -mfma, too"
-#endif
-#include <immintrin.h>
+// Before a loop: so many of its rounds at a time, all if there are no more.
+#define REGARD_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define REGARD_UNROLL(rounds) REGARD_PRAGMA(unroll rounds)
+#else
+#define REGARD_UNROLL(rounds) REGARD_PRAGMA(GCC unroll rounds)
 #endif
 
 namespace regard::REGARD_KERNEL {
@@ -20,174 +27,111 @@ namespace {
 
 using Index = std::int64_t;
 
+// kStrip rows by kPanel columns are a register tile: their sums, one vector of columns and one
+// broadcast number have to fit the registers.
 #if defined(__AVX2__)
-constexpr int kLanes = 8;
-constexpr int kStrip =
-    6;  // rows of a register tile: 6 × 2 sums, 2 columns, 1 broadcast of 16 registers
+constexpr int kLanes = 8, kStrip = 6, kPanel = 16;
+#elif defined(REGARD_LANES)
+constexpr int kLanes = REGARD_LANES, kStrip = 2, kPanel = kLanes < 8 ? 16 : 2 * kLanes;
 #else
-constexpr int kLanes = 4;
-constexpr int kStrip = 2;
+constexpr int kLanes = 4, kStrip = 2, kPanel = 16;
 #endif
 
-constexpr int kPanel = 16;  // columns of a register tile
 constexpr int kPanelVectors = kPanel / kLanes;
+// Vectors whose sums are made together.
+constexpr int kGroup = kLanes < 8 ? 8 : kLanes;
 
-using Vector = float __attribute__((vector_size(4 * kLanes)));
-using Integers = std::int32_t __attribute__((vector_size(4 * kLanes)));
-using Naturals = std::uint32_t __attribute__((vector_size(4 * kLanes)));
+// kCount numbers as one vector; the compiler makes it of as many registers as it takes.
+template <typename Number, int kCount>
+struct VectorOf {
+    typedef Number Type __attribute__((vector_size(sizeof(Number) * kCount)));
+};
+using Vector = VectorOf<float, kLanes>::Type;
+using Integers = VectorOf<std::int32_t, kLanes>::Type;
+using Naturals = VectorOf<std::uint32_t, kLanes>::Type;
+using Doubles = VectorOf<double, kLanes / 2>::Type;
 
-// The vectors of a type of number, in as many bytes.
+// As many numbers of a type as fill a vector.
 template <typename Number>
-struct Vectors;
-template <>
-struct Vectors<float> {
-    using Vector = regard::REGARD_KERNEL::Vector;
-    static constexpr int kLanes = regard::REGARD_KERNEL::kLanes;
-};
-template <>
-struct Vectors<double> {
-    using Vector = double __attribute__((vector_size(4 * regard::REGARD_KERNEL::kLanes)));
-    static constexpr int kLanes = regard::REGARD_KERNEL::kLanes / 2;
-};
-using Doubles = Vectors<double>::Vector;
+constexpr int kLanesOf = sizeof(Vector) / sizeof(Number);
 
-inline Vector load(const float* from) {
-    Vector vector;
+template <typename Number>
+inline auto load(const Number* from) {
+    typename VectorOf<Number, kLanesOf<Number>>::Type vector;
     __builtin_memcpy(&vector, from, sizeof vector);
     return vector;
 }
 
-inline Doubles load(const double* from) {
-    Doubles vector;
-    __builtin_memcpy(&vector, from, sizeof vector);
-    return vector;
+template <typename Number, typename Wide>
+inline void store(Number* to, Wide vector) {
+    __builtin_memcpy(to, &vector, sizeof vector);
 }
 
-// The first `count` numbers, fewer than kLanes, and 0 for the others, which are not read.
-inline Vector load_first(const float* from, Index count) {
-#if defined(__AVX2__)
-    const Integers wanted = Integers{0, 1, 2, 3, 4, 5, 6, 7} < static_cast<std::int32_t>(count);
-    return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(wanted));
-#else
-    Vector vector{};
-    for (Index lane = 0; lane < count; ++lane) vector[lane] = from[lane];
-    return vector;
-#endif
-}
-
-inline void store(float* to, Vector vector) { __builtin_memcpy(to, &vector, sizeof vector); }
-inline void store(double* to, Doubles vector) { __builtin_memcpy(to, &vector, sizeof vector); }
-
-inline Vector all(float number) {
-#if defined(__AVX2__)
-    return _mm256_set1_ps(number);
-#else
-    return Vector{number, number, number, number};
-#endif
-}
-
-inline Doubles all(double number) {
-#if defined(__AVX2__)
-    return _mm256_set1_pd(number);
-#else
-    return Doubles{number, number};
-#endif
-}
-
+// The same number in every lane.
+inline Vector all(float number) { return number - Vector{}; }
+inline Doubles all(double number) { return number - Doubles{}; }
 inline Integers all(std::int32_t number) { return number - Integers{}; }
 inline Naturals all(std::uint32_t number) { return number - Naturals{}; }
 
-// a·b + c: rounded once where the processor has that instruction.
-inline Vector multiply_add(Vector a, Vector b, Vector c) {
-#if defined(__AVX2__)
-    return _mm256_fmadd_ps(a, b, c);
-#else
-    return a * b + c;
-#endif
+// Lane n of the result is lane kFrom(n) of a with b behind it. The lanes are of 4 bytes.
+template <int (*kFrom)(int), typename Wide, int... kLane>
+inline Wide shuffle_lanes(Wide a, Wide b, std::integer_sequence<int, kLane...>) {
+    return __builtin_shufflevector(a, b, kFrom(kLane)...);
+}
+template <int (*kFrom)(int), typename Wide>
+inline Wide shuffle(Wide a, Wide b) {
+    return shuffle_lanes<kFrom>(a, b, std::make_integer_sequence<int, sizeof(Wide) / 4>());
 }
 
-inline Doubles multiply_add(Doubles a, Doubles b, Doubles c) {
-#if defined(__AVX2__)
-    return _mm256_fmadd_pd(a, b, c);
-#else
-    return a * b + c;
-#endif
+// Every lane in the place of the one that is kBy, a power of two, further or before.
+template <int kBy>
+constexpr int swapped_lane(int lane) {
+    return lane ^ kBy;
+}
+template <int kBy, typename Wide>
+inline Wide swap_lanes(Wide vector) {
+    return shuffle<swapped_lane<kBy>>(vector, vector);
 }
 
-// The same, in a register: else what is used twice may be loaded twice.
-inline Vector held(Vector vector) {
-#if defined(__x86_64__)
-    asm("" : "+x"(vector));
-#elif defined(__aarch64__)
-    asm("" : "+w"(vector));
-#endif
-    return vector;
+// Every lane kBy places later; what moves in are the last lanes of `above`.
+template <int kBy, int kCount>
+constexpr int earlier_lane(int lane) {
+    return kCount + lane - kBy;
 }
-
-// The larger and the smaller of each pair; the second where either is NaN.
-inline Vector larger(Vector a, Vector b) {
-#if defined(__AVX2__)
-    return _mm256_max_ps(a, b);
-#else
-    return a > b ? a : b;
-#endif
-}
-
-inline Vector smaller(Vector a, Vector b) {
-#if defined(__AVX2__)
-    return _mm256_min_ps(a, b);
-#else
-    return a < b ? a : b;
-#endif
+template <int kBy, typename Wide>
+inline Wide shift_lanes(Wide above, Wide vector) {
+    return shuffle<earlier_lane<kBy, sizeof(Wide) / 4>>(above, vector);
 }
 
 inline Index larger(Index a, Index b) { return a > b ? a : b; }
 inline Index smaller(Index a, Index b) { return a < b ? a : b; }
 inline float larger(float a, float b) { return a > b ? a : b; }
+inline float smaller(float a, float b) { return a < b ? a : b; }
 
-// One bit a lane, set where the comparison held.
-inline unsigned bits(Integers comparison) {
-#if defined(__AVX2__)
-    return static_cast<unsigned>(_mm256_movemask_ps(reinterpret_cast<__m256>(comparison)));
-#else
-    unsigned result = 0;
-    for (int lane = 0; lane < kLanes; ++lane) result |= (comparison[lane] & 1u) << lane;
-    return result;
-#endif
-}
+// One bit a lane.
+using Pattern = std::conditional_t<kLanes <= 8, std::uint8_t, std::uint16_t>;
 
-inline float sum(Vector vector) {
-#if defined(__AVX2__)
-    __m128 half = _mm_add_ps(_mm256_castps256_ps128(vector), _mm256_extractf128_ps(vector, 1));
-    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
-    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
-#else
-    return (vector[0] + vector[2]) + (vector[1] + vector[3]);
-#endif
-}
+// All lanes but the last `count`, as a comparison that held there.
+struct FirstLanes {
+    alignas(64) std::int32_t lanes[2 * kLanes];
+    constexpr FirstLanes() : lanes() {
+        for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = -1;
+    }
+};
+constexpr FirstLanes kFirstLanes;
+inline Integers all_but_last(Index count) { return load(kFirstLanes.lanes + count); }
 
-// to[n] = sum of vectors[n].
-inline void sum_each(const Vector vectors[8], float* to) {
-#if defined(__AVX2__)
-    const __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(vectors[0], vectors[1]),
-                                    _mm256_hadd_ps(vectors[2], vectors[3]));
-    const __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(vectors[4], vectors[5]),
-                                    _mm256_hadd_ps(vectors[6], vectors[7]));
-    store(to, _mm256_permute2f128_ps(a, b, 0x20) + _mm256_permute2f128_ps(a, b, 0x31));
-#else
-    for (int n = 0; n < 8; ++n) to[n] = sum(vectors[n]);
-#endif
-}
+}  // namespace
+}  // namespace regard::REGARD_KERNEL
 
-inline float maximum(Vector vector) {
 #if defined(__AVX2__)
-    __m128 half = _mm_max_ps(_mm256_castps256_ps128(vector), _mm256_extractf128_ps(vector, 1));
-    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
-    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+#include "simd_avx2.h"
 #else
-    return larger(larger(vector[0], vector[2]), larger(vector[1], vector[3]));
+#include "simd_portable.h"
 #endif
-}
+
+namespace regard::REGARD_KERNEL {
+namespace {
 
 // 2^x for x ≤ 128; exactly 1 at 0, exactly 0 at −127 and below. NaN stays NaN if its payload is 0.
 inline Vector exp2(Vector x) {

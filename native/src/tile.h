@@ -12,7 +12,7 @@
 namespace regard::REGARD_KERNEL {
 namespace {
 
-constexpr Index kTile = 96;  // rows at most: 16 strips of 6, which share what they read of K and V
+constexpr Index kTile = 96;  // rows at most, whose strips share what they read of K and V
 
 // What a call asks for, worked out once.
 struct Call {
@@ -38,8 +38,8 @@ struct Call {
 
 // K and V of one key head as the tiles read them.
 struct Packed {
-    float* k = nullptr;  // panels of 16 keys
-    float* v = nullptr;  // panels of 16 columns
+    float* k = nullptr;  // panels of kPanel keys
+    float* v = nullptr;  // panels of kPanel columns
     BadKeys bad_k, bad_v;
     const float* values = nullptr;  // V as it came, for what is not finite
     Index values_step = 0;
@@ -61,7 +61,7 @@ struct Tile {
     float* moment;   // Σ 2^t · t, t = score − maximum
     float* away;     // Σ 2^t · |p − j|
     float* rescale;  // by how much the last block turned what was summed before
-    float* best;     // [rows][8 · groups]
+    float* best;     // [rows][kLanes · vectors]
     std::int32_t* best_keys;
     float* reference;    // [rows][blocks]: the maximum in use in each block
     float* column_sums;  // [rows][slots]
@@ -85,7 +85,7 @@ struct Tile {
         moment = scratch.take<float>(capacity);
         away = scratch.take<float>(capacity);
         rescale = scratch.take<float>(capacity);
-        const Index listed = seen.top ? groups_of(seen.top) * kGroup : 0;
+        const Index listed = seen.top ? vectors_of(seen.top) * kLanes : 0;
         best = scratch.take<float>(capacity * listed);
         best_keys = scratch.take<std::int32_t>(capacity * listed);
         const Index kept = seen.map && !first ? capacity : 0;
@@ -124,7 +124,7 @@ inline void clear_state(const Call& call, Tile& tile) {
     __builtin_memset(tile.output, 0,
                      sizeof(float) * static_cast<std::size_t>(tile.rows * call.padded_width));
     if (const Index top = call.seen.top) {
-        const Index listed = groups_of(top) * kGroup;
+        const Index listed = vectors_of(top) * kLanes;
         for (Index n = 0; n < tile.rows * listed; ++n) {
             tile.best[n] = -infinity();
             tile.best_keys[n] = -1;
@@ -211,7 +211,7 @@ struct Part {
 // The strongest keys of the rows of a strip.
 __attribute__((noinline)) void see_top(const Call& call, Tile& tile, Index row, Index rows,
                                        Index start, Part* parts) {
-    const Index top = call.seen.top, listed = groups_of(top) * kGroup;
+    const Index top = call.seen.top, listed = vectors_of(top) * kLanes;
     for (Index n = 0; n < rows; ++n) {
         Part& part = parts[n];
         if (part.empty()) continue;

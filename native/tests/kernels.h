@@ -12,7 +12,7 @@ namespace kernels {
 template <typename Act>
 void for_each(Act act) {
     int tried = 0;
-    for (const char* name : {"avx512", "avx2", "neon", "portable"}) {
+    for (const char* name : {"avx512", "avx2", "neon", "portable", "wide"}) {
         if (!regard::use_kernel(name)) continue;
         CHECK(std::string(regard::kernel_name()) == name);
         act(std::string(name));
