@@ -12,7 +12,7 @@ SEED ?= 1
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test soak coverage mutants test-native sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
+.PHONY: help demo quick test soak coverage mutants test-native test-clang sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
 
 comma := ,
 BIN := .venv/bin
@@ -62,6 +62,10 @@ mutants: .venv/dev.stamp ## small faults in _attention, run and worked: do the t
 
 test-native: .venv/build.stamp ## the tests of the C++ core alone, built without Python
 	$(call test_core,tests,,)
+
+test-clang: .venv/build.stamp ## the same, compiled by clang; SLICE=1: fewer of them
+	@command -v clang++ >/dev/null || { echo "make test-clang needs clang++ and its OpenMP: apt-get install clang libomp-dev"; exit 1; }
+	$(call test_core,clang,-DCMAKE_CXX_COMPILER=clang++,)
 
 # gcc's thread sanitizer does not know OpenMP: for it the core starts threads of its own.
 sanitize: .venv/build.stamp ## the tests of the C++ core under the sanitizers; SLICE=1: fewer of them

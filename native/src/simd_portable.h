@@ -18,10 +18,11 @@ inline Doubles multiply_add(Doubles a, Doubles b, Doubles c) { return a * b + c;
 
 // The same vector in a register: else what is used twice may be loaded twice.
 inline Vector held(Vector vector) {
-#if defined(__x86_64__)
-    if constexpr (kLanes == 4) asm("" : "+x"(vector));
+#if defined(REGARD_LANES)  // which need not fit a register
+#elif defined(__x86_64__)
+    asm("" : "+x"(vector));
 #elif defined(__aarch64__)
-    if constexpr (kLanes == 4) asm("" : "+w"(vector));
+    asm("" : "+w"(vector));
 #endif
     return vector;
 }
