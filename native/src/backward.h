@@ -84,8 +84,8 @@ inline void pull_strip(const BackwardCall& back, BackwardTile& work, const KeyPa
         const Index width = problem.value_width;
         const float* panels = part.v + (start - part.first) * width;
         for (Index n = reach.first / kPanel * kPanel; n < reach.last; n += kPanel) {
-            score_strip(rows, work.gradient + row * width, width, panels + n * width, width,
-                        work.d_scores + row * kScoreStep + n);
+            strip<Score>(rows, work.gradient + row * width, width, panels + n * width, width,
+                         work.d_scores + row * kScoreStep + n);
         }
     }
     for (Index r = row; r < row + rows; ++r) {
@@ -108,9 +108,9 @@ inline void pull_strip(const BackwardCall& back, BackwardTile& work, const KeyPa
 inline void gather(const BackwardTile& work, const float* cells, const float* columns, Index n,
                    Index keys, Index first_row, Index last_row, float* sums, Index width) {
     for (Index d = 0; d < width; d += kPanel) {
-        gather_strip(keys, cells + first_row * kScoreStep + n,
-                     columns + d * work.capacity + first_row * kPanel, last_row - first_row,
-                     sums + n * width + d, width);
+        strip<Gather>(keys, cells + first_row * kScoreStep + n,
+                      columns + d * work.capacity + first_row * kPanel, last_row - first_row,
+                      sums + n * width + d, width);
     }
 }
 
@@ -152,7 +152,7 @@ inline void pull_block(const BackwardCall& back, BackwardTile& work, const KeyPa
         pull_strip(back, work, part, row, rows, reach, start, end, shown);
         if (!back.gradients.q.data || reach.first >= reach.last) continue;
         for (Index d = 0; d < back.padded_width; d += kPanel) {
-            output_strip(
+            strip<Weigh>(
                 rows, work.d_scores + row * kScoreStep + reach.first,
                 part.k_columns + d * part.padded + (start - part.first + reach.first) * kPanel,
                 reach.last - reach.first, work.ones, work.dq + row * back.padded_width + d,

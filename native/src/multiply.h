@@ -4,10 +4,10 @@
 // multiply-adds. So its bits depend on neither tiles nor threads.
 #pragma once
 
+#include "product.h"
 #include "regard/multiply.h"
 #include "scratch.h"
 #include "share.h"
-#include "simd.h"
 
 namespace regard::REGARD_KERNEL {
 namespace {
@@ -16,41 +16,6 @@ namespace {
 constexpr Index kInner = 128;
 constexpr Index kTileRows = 144;  // a multiple of kStrip
 constexpr Index kTileColumns = 192;
-
-// cells[r][…] += Σ_i a[i][r] · b[i][…] for kStrip rows and the columns of one panel.
-template <typename Number>
-inline void multiply_strip(const Number* a, const Number* b, Index inner, Number* cells) {
-    constexpr int kWide = kLanesOf<Number>;
-    using Wide = typename VectorOf<Number, kWide>::Type;
-    Wide sums[kStrip][kPanelVectors];
-    REGARD_UNROLL(16)
-    for (int r = 0; r < kStrip; ++r) {
-        REGARD_UNROLL(16)
-        for (int v = 0; v < kPanelVectors; ++v) sums[r][v] = Wide{};
-    }
-    REGARD_UNROLL(4)
-    for (Index i = 0; i < inner; ++i, a += kStrip, b += kPanelVectors * kWide) {
-        Wide columns[kPanelVectors];
-        REGARD_UNROLL(16)
-        for (int v = 0; v < kPanelVectors; ++v) columns[v] = load(b + v * kWide);
-        REGARD_UNROLL(16)
-        for (int r = 0; r < kStrip; ++r) {
-            const Wide factor = all(a[r]);
-            REGARD_UNROLL(16)
-            for (int v = 0; v < kPanelVectors; ++v) {
-                sums[r][v] = multiply_add(factor, columns[v], sums[r][v]);
-            }
-        }
-    }
-    REGARD_UNROLL(16)
-    for (int r = 0; r < kStrip; ++r) {
-        REGARD_UNROLL(16)
-        for (int v = 0; v < kPanelVectors; ++v) {
-            Number* cell = cells + r * kTileColumns + v * kWide;
-            store(cell, load(cell) + sums[r][v]);
-        }
-    }
-}
 
 // Lines [first, last) of a matrix, kSize side by side, [inner][kSize] after [inner][kSize]. What is
 // missing of the last is 0.
@@ -98,8 +63,13 @@ void multiply_tile(const Product<Number>& product, const Number* a, const Number
                                  product.b_step[2], column, column_end, inner, panels);
         for (Index n = 0; n < column_end - column; n += kWidth) {
             for (Index r = 0; r < row_end - row; r += kStrip) {
-                multiply_strip(strips + r * inner, panels + n * inner, inner,
-                               cells + r * kTileColumns + n);
+                Number* to = cells + r * kTileColumns + n;
+                multiply_panel<kStrip>(strips + r * inner, 1, kStrip, panels + n * inner, inner,
+                                       [&](int row, int v, auto sums) {
+                                           Number* cell =
+                                               to + row * kTileColumns + v * kLanesOf<Number>;
+                                           store(cell, load(cell) + sums);
+                                       });
             }
         }
     }

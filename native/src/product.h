@@ -12,24 +12,30 @@ namespace {
 constexpr Index kBlock = 256;                  // keys of a block, counted from key 0
 constexpr Index kScoreStep = kBlock + kPanel;  // from row to row of a tile of scores
 
-// scores[r][0 … kPanel) = Σ_d q[r][d] · panel[d][…] for kRows rows.
-template <int kRows>
-inline void score_tile(const float* q, Index q_step, const float* panel, Index width,
-                       float* scores) {
-    Vector sums[kRows][kPanelVectors];
+// The sums Σ_n factors[r][n] · panel[n][…] of kRows rows and the columns of one panel, in
+// registers: write(r, c, sums) gets vector c of row r.
+template <int kRows, typename Number, typename Write>
+[[gnu::always_inline]] inline void multiply_panel(const Number* factors, Index row_step,
+                                                  Index inner_step, const Number* panel,
+                                                  Index inner, Write write) {
+    constexpr int kWide = kLanesOf<Number>;
+    using Wide = typename VectorOf<Number, kWide>::Type;
+    Wide sums[kRows][kPanelVectors];
     REGARD_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
         REGARD_UNROLL(16)
-        for (int c = 0; c < kPanelVectors; ++c) sums[r][c] = Vector{};
+        for (int c = 0; c < kPanelVectors; ++c) sums[r][c] = Wide{};
     }
     REGARD_UNROLL(4)
-    for (Index d = 0; d < width; ++d) {
-        Vector columns[kPanelVectors];
+    for (Index n = 0; n < inner; ++n) {
+        Wide columns[kPanelVectors];
         REGARD_UNROLL(16)
-        for (int c = 0; c < kPanelVectors; ++c) columns[c] = load(panel + d * kPanel + c * kLanes);
+        for (int c = 0; c < kPanelVectors; ++c) {
+            columns[c] = load(panel + (n * kPanelVectors + c) * kWide);
+        }
         REGARD_UNROLL(16)
         for (int r = 0; r < kRows; ++r) {
-            const Vector factor = all(q[r * q_step + d]);
+            const Wide factor = all(factors[r * row_step + n * inner_step]);
             REGARD_UNROLL(16)
             for (int c = 0; c < kPanelVectors; ++c) {
                 sums[r][c] = multiply_add(factor, columns[c], sums[r][c]);
@@ -39,109 +45,51 @@ inline void score_tile(const float* q, Index q_step, const float* panel, Index w
     REGARD_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
         REGARD_UNROLL(16)
-        for (int c = 0; c < kPanelVectors; ++c) {
-            store(scores + r * kScoreStep + c * kLanes, sums[r][c]);
-        }
+        for (int c = 0; c < kPanelVectors; ++c) write(r, c, sums[r][c]);
     }
 }
 
-// output[r][0 … kPanel) = factor[r] · output[r][…] + Σ_j weights[r][j] · panel[j][…] for kRows
-// rows.
-template <int kRows>
-inline void output_tile(const float* weights, const float* panel, Index keys, const float* factor,
-                        float* output, Index output_step) {
-    Vector sums[kRows][kPanelVectors];
-    REGARD_UNROLL(16)
-    for (int r = 0; r < kRows; ++r) {
-        REGARD_UNROLL(16)
-        for (int c = 0; c < kPanelVectors; ++c) sums[r][c] = Vector{};
+// scores[r][…] = Σ_d q[r][d] · panel[d][…]
+struct Score {
+    template <int kRows>
+    static void tile(const float* q, Index q_step, const float* panel, Index width, float* scores) {
+        multiply_panel<kRows>(q, q_step, 1, panel, width, [&](int r, int c, Vector sums) {
+            store(scores + r * kScoreStep + c * kLanes, sums);
+        });
     }
-    REGARD_UNROLL(4)
-    for (Index j = 0; j < keys; ++j) {
-        Vector columns[kPanelVectors];
-        REGARD_UNROLL(16)
-        for (int c = 0; c < kPanelVectors; ++c) columns[c] = load(panel + j * kPanel + c * kLanes);
-        REGARD_UNROLL(16)
-        for (int r = 0; r < kRows; ++r) {
-            const Vector weight = all(weights[r * kScoreStep + j]);
-            REGARD_UNROLL(16)
-            for (int c = 0; c < kPanelVectors; ++c) {
-                sums[r][c] = multiply_add(weight, columns[c], sums[r][c]);
-            }
-        }
-    }
-    REGARD_UNROLL(16)
-    for (int r = 0; r < kRows; ++r) {
-        REGARD_UNROLL(16)
-        for (int c = 0; c < kPanelVectors; ++c) {
+};
+
+// output[r][…] = factor[r] · output[r][…] + Σ_j weights[r][j] · panel[j][…]
+struct Weigh {
+    template <int kRows>
+    static void tile(const float* weights, const float* panel, Index keys, const float* factor,
+                     float* output, Index output_step) {
+        multiply_panel<kRows>(weights, kScoreStep, 1, panel, keys, [&](int r, int c, Vector sums) {
             float* cell = output + r * output_step + c * kLanes;
-            store(cell, multiply_add(all(factor[r]), load(cell), sums[r][c]));
-        }
+            store(cell, multiply_add(all(factor[r]), load(cell), sums));
+        });
     }
-}
+};
 
-// sums[n][0 … kPanel) += Σ_r weights[r][n] · panel[r][…] for kKeys keys n.
-template <int kKeys>
-inline void gather_tile(const float* weights, const float* panel, Index rows, float* sums,
-                        Index sums_step) {
-    Vector cells[kKeys][kPanelVectors];
-    REGARD_UNROLL(16)
-    for (int n = 0; n < kKeys; ++n) {
-        REGARD_UNROLL(16)
-        for (int c = 0; c < kPanelVectors; ++c) cells[n][c] = Vector{};
+// to[n][…] += Σ_r weights[r][n] · panel[r][…], for keys n
+struct Gather {
+    template <int kKeys>
+    static void tile(const float* weights, const float* panel, Index rows, float* to,
+                     Index to_step) {
+        multiply_panel<kKeys>(weights, 1, kScoreStep, panel, rows, [&](int n, int c, Vector sums) {
+            float* cell = to + n * to_step + c * kLanes;
+            store(cell, load(cell) + sums);
+        });
     }
-    REGARD_UNROLL(4)
-    for (Index r = 0; r < rows; ++r) {
-        Vector columns[kPanelVectors];
-        REGARD_UNROLL(16)
-        for (int c = 0; c < kPanelVectors; ++c) columns[c] = load(panel + r * kPanel + c * kLanes);
-        REGARD_UNROLL(16)
-        for (int n = 0; n < kKeys; ++n) {
-            const Vector weight = all(weights[r * kScoreStep + n]);
-            REGARD_UNROLL(16)
-            for (int c = 0; c < kPanelVectors; ++c) {
-                cells[n][c] = multiply_add(weight, columns[c], cells[n][c]);
-            }
-        }
-    }
-    REGARD_UNROLL(16)
-    for (int n = 0; n < kKeys; ++n) {
-        REGARD_UNROLL(16)
-        for (int c = 0; c < kPanelVectors; ++c) {
-            float* cell = sums + n * sums_step + c * kLanes;
-            store(cell, load(cell) + cells[n][c]);
-        }
-    }
-}
+};
 
-// The same for a number of rows, or keys, that is known only at run time, up to kStrip.
-template <int kRows = kStrip>
-inline void score_strip(Index rows, const float* q, Index q_step, const float* panel, Index width,
-                        float* scores) {
+// One of them for a number of rows, or keys, that is known only at run time, up to kStrip.
+template <typename Product, int kRows = kStrip, typename... Arguments>
+inline void strip(Index rows, Arguments... arguments) {
     if (rows == kRows) {
-        score_tile<kRows>(q, q_step, panel, width, scores);
+        Product::template tile<kRows>(arguments...);
     } else if constexpr (kRows > 1) {
-        score_strip<kRows - 1>(rows, q, q_step, panel, width, scores);
-    }
-}
-
-template <int kRows = kStrip>
-inline void output_strip(Index rows, const float* weights, const float* panel, Index keys,
-                         const float* factor, float* output, Index output_step) {
-    if (rows == kRows) {
-        output_tile<kRows>(weights, panel, keys, factor, output, output_step);
-    } else if constexpr (kRows > 1) {
-        output_strip<kRows - 1>(rows, weights, panel, keys, factor, output, output_step);
-    }
-}
-
-template <int kKeys = kStrip>
-inline void gather_strip(Index keys, const float* weights, const float* panel, Index rows,
-                         float* sums, Index sums_step) {
-    if (keys == kKeys) {
-        gather_tile<kKeys>(weights, panel, rows, sums, sums_step);
-    } else if constexpr (kKeys > 1) {
-        gather_strip<kKeys - 1>(keys, weights, panel, rows, sums, sums_step);
+        strip<Product, kRows - 1>(rows, arguments...);
     }
 }
 

@@ -151,8 +151,8 @@ inline Reach reach_of(const Tile& tile, Index row, Index rows, Index start, Inde
 inline void score_rows(Tile& tile, Index row, Index rows, Reach reach, const float* panels,
                        Index width) {
     for (Index n = reach.first / kPanel * kPanel; n < reach.last; n += kPanel) {
-        score_strip(rows, tile.q + row * width, width, panels + n * width, width,
-                    tile.scores + row * kScoreStep + n);
+        strip<Score>(rows, tile.q + row * width, width, panels + n * width, width,
+                     tile.scores + row * kScoreStep + n);
     }
 }
 
@@ -160,7 +160,7 @@ inline void score_rows(Tile& tile, Index row, Index rows, Reach reach, const flo
 inline void output_rows(const Call& call, Tile& tile, Index row, Index rows, Reach reach,
                         const float* values, Index start) {
     for (Index d = 0; d < call.padded_width; d += kPanel) {
-        output_strip(rows, tile.scores + row * kScoreStep + reach.first,
+        strip<Weigh>(rows, tile.scores + row * kScoreStep + reach.first,
                      values + d * call.padded_keys + (start + reach.first) * kPanel,
                      reach.last - reach.first, tile.rescale + row,
                      tile.output + row * call.padded_width + d, call.padded_width);
