@@ -41,14 +41,20 @@ Number* pointer(Address address) {
     return reinterpret_cast<Number*>(address);
 }
 
-regard::Rows rows(Address data, nb::handle steps) {
-    const Integers<4> step(steps);
-    return {pointer<const float>(data), {step.at[0], step.at[1], step.at[2]}};
+regard::Rows rows(Address data, nb::handle strides) {
+    const Integers<4> stride(strides);
+    return {pointer<const float>(data), {stride.at[0], stride.at[1], stride.at[2]}};
+}
+
+regard::RowsOut rows_out(Address data, nb::handle strides) {
+    if (data == 0) return {};
+    const Integers<4> stride(strides);
+    return {pointer<float>(data), {stride.at[0], stride.at[1], stride.at[2]}};
 }
 
 // Sizes, q and k of a problem.
-regard::Problem problem_of(Address q, nb::handle q_shape, nb::handle q_steps, Address k,
-                           nb::handle k_shape, nb::handle k_steps, double scale, bool causal) {
+regard::Problem problem_of(Address q, nb::handle q_shape, nb::handle q_strides, Address k,
+                           nb::handle k_shape, nb::handle k_strides, double scale, bool causal) {
     const Integers<4> queries(q_shape), keys(k_shape);
     regard::Problem problem;
     problem.batch = queries.at[0];
@@ -57,17 +63,17 @@ regard::Problem problem_of(Address q, nb::handle q_shape, nb::handle q_steps, Ad
     problem.width = queries.at[3];
     problem.kv_heads = keys.at[1];
     problem.keys = keys.at[2];
-    problem.q = rows(q, q_steps);
-    problem.k = rows(k, k_steps);
+    problem.q = rows(q, q_strides);
+    problem.k = rows(k, k_strides);
     problem.scale = static_cast<float>(scale);
     problem.causal = causal;
     problem.position = problem.keys - problem.queries;
     return problem;
 }
 
-void set_values(regard::Problem& problem, Address v, nb::handle v_shape, nb::handle v_steps) {
+void set_values(regard::Problem& problem, Address v, nb::handle v_shape, nb::handle v_strides) {
     problem.value_width = Integers<4>(v_shape).at[3];
-    problem.v = rows(v, v_steps);
+    problem.v = rows(v, v_strides);
 }
 
 using Window = std::tuple<Index, Index>;
@@ -76,9 +82,9 @@ using Given = std::optional<std::tuple<Address, nb::tuple>>;
 template <typename Number>
 regard::Cells<Number> cells(const Given& given) {
     if (!given) return {};
-    const Integers<4> step(std::get<1>(*given));
+    const Integers<4> stride(std::get<1>(*given));
     return {pointer<const Number>(std::get<0>(*given)),
-            {step.at[0], step.at[1], step.at[2], step.at[3]}};
+            {stride.at[0], stride.at[1], stride.at[2], stride.at[3]}};
 }
 
 void set_options(regard::Problem& problem, Index position, const Window& window, const Given& mask,
@@ -109,26 +115,28 @@ bool interrupted() {
     return PyErr_CheckSignals() != 0;
 }
 
-void attention(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::handle k_shape,
-               nb::handle k_steps, Address v, nb::handle v_shape, nb::handle v_steps, Address out,
-               nb::handle out_steps, double scale, bool causal, int threads) {
-    regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
-    set_values(problem, v, v_shape, v_steps);
-    const Integers<4> out_step(out_steps);
-    run([&] { regard::attention(problem, pointer<float>(out), out_step.at, {}, threads); });
+void attention(Address q, nb::handle q_shape, nb::handle q_strides, Address k, nb::handle k_shape,
+               nb::handle k_strides, Address v, nb::handle v_shape, nb::handle v_strides,
+               Address out, nb::handle out_strides, double scale, bool causal, int threads) {
+    regard::Problem problem =
+        problem_of(q, q_shape, q_strides, k, k_shape, k_strides, scale, causal);
+    set_values(problem, v, v_shape, v_strides);
+    const regard::RowsOut output = rows_out(out, out_strides);
+    run([&] { regard::attention(problem, output, {}, threads); });
 }
 
-void attention_with(Address q, nb::handle q_shape, nb::handle q_steps, Address k,
-                    nb::handle k_shape, nb::handle k_steps, Address v, nb::handle v_shape,
-                    nb::handle v_steps, Address out, nb::handle out_steps, double scale,
+void attention_with(Address q, nb::handle q_shape, nb::handle q_strides, Address k,
+                    nb::handle k_shape, nb::handle k_strides, Address v, nb::handle v_shape,
+                    nb::handle v_strides, Address out, nb::handle out_strides, double scale,
                     bool causal, int threads, Index position, const Window& window,
                     const Given& mask, const Given& bias, Address lengths, double softcap,
                     Address sinks, double dropout, std::uint64_t seed, Address lse, Address entropy,
                     Address distance, const std::optional<std::tuple<Index, Address, Address>>& top,
                     const std::optional<std::tuple<Index, Index, Address>>& map, Address received,
                     const Given& counted) {
-    regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
-    set_values(problem, v, v_shape, v_steps);
+    regard::Problem problem =
+        problem_of(q, q_shape, q_strides, k, k_shape, k_strides, scale, causal);
+    set_values(problem, v, v_shape, v_strides);
     set_options(problem, position, window, mask, bias, lengths, softcap, sinks);
     problem.dropout = {dropout, seed};
     regard::Seen seen;
@@ -147,37 +155,32 @@ void attention_with(Address q, nb::handle q_shape, nb::handle q_steps, Address k
     }
     seen.received = pointer<float>(received);
     if (counted) {
-        const Integers<2> step(std::get<1>(*counted));
+        const Integers<2> stride(std::get<1>(*counted));
         seen.counted = pointer<const std::uint8_t>(std::get<0>(*counted));
-        seen.counted_step[0] = step.at[0];
-        seen.counted_step[1] = step.at[1];
+        seen.counted_strides[0] = stride.at[0];
+        seen.counted_strides[1] = stride.at[1];
     }
-    const Integers<4> out_step(out_steps);
-    run([&] { regard::attention(problem, pointer<float>(out), out_step.at, seen, threads); });
+    const regard::RowsOut output = rows_out(out, out_strides);
+    run([&] { regard::attention(problem, output, seen, threads); });
 }
 
-regard::Gradient gradient(Address data, nb::handle steps) {
-    if (data == 0) return {};
-    const Integers<4> step(steps);
-    return {pointer<float>(data), {step.at[0], step.at[1], step.at[2]}};
-}
-
-void attention_backward(Address q, nb::handle q_shape, nb::handle q_steps, Address k,
-                        nb::handle k_shape, nb::handle k_steps, Address v, nb::handle v_shape,
-                        nb::handle v_steps, Address out, nb::handle out_steps, Address lse,
-                        Address grad, nb::handle grad_steps, Address dq, nb::handle dq_steps,
-                        Address dk, nb::handle dk_steps, Address dv, nb::handle dv_steps,
+void attention_backward(Address q, nb::handle q_shape, nb::handle q_strides, Address k,
+                        nb::handle k_shape, nb::handle k_strides, Address v, nb::handle v_shape,
+                        nb::handle v_strides, Address out, nb::handle out_strides, Address lse,
+                        Address grad, nb::handle grad_strides, Address dq, nb::handle dq_strides,
+                        Address dk, nb::handle dk_strides, Address dv, nb::handle dv_strides,
                         double scale, bool causal, int threads, Index position,
                         const Window& window, const Given& mask, const Given& bias, Address lengths,
                         Address sinks, double dropout, std::uint64_t seed) {
-    regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
-    set_values(problem, v, v_shape, v_steps);
+    regard::Problem problem =
+        problem_of(q, q_shape, q_strides, k, k_shape, k_strides, scale, causal);
+    set_values(problem, v, v_shape, v_strides);
     set_options(problem, position, window, mask, bias, lengths, 0, sinks);
     problem.dropout = {dropout, seed};
-    const regard::Attended attended{rows(out, out_steps), pointer<const float>(lse),
-                                    rows(grad, grad_steps)};
-    const regard::Gradients gradients{gradient(dq, dq_steps), gradient(dk, dk_steps),
-                                      gradient(dv, dv_steps)};
+    const regard::Attended attended{rows(out, out_strides), pointer<const float>(lse),
+                                    rows(grad, grad_strides)};
+    const regard::Gradients gradients{rows_out(dq, dq_strides), rows_out(dk, dk_strides),
+                                      rows_out(dv, dv_strides)};
     run([&] { regard::attention_backward(problem, attended, gradients, threads); });
 }
 
@@ -187,11 +190,12 @@ regard::Rectangle rectangle_of(const Box& box) {
     return {std::get<0>(box), std::get<1>(box), std::get<2>(box), std::get<3>(box)};
 }
 
-void weights(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::handle k_shape,
-             nb::handle k_steps, Address lse, Address out, double scale, bool causal, int threads,
+void weights(Address q, nb::handle q_shape, nb::handle q_strides, Address k, nb::handle k_shape,
+             nb::handle k_strides, Address lse, Address out, double scale, bool causal, int threads,
              const Box& rectangle, Index position, const Window& window, const Given& mask,
              const Given& bias, Address lengths, double softcap) {
-    regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
+    regard::Problem problem =
+        problem_of(q, q_shape, q_strides, k, k_shape, k_strides, scale, causal);
     set_options(problem, position, window, mask, bias, lengths, softcap, 0);
     run([&] {
         regard::weights(problem, pointer<const float>(lse), rectangle_of(rectangle),
@@ -207,12 +211,13 @@ void kept(Address out, Index b, Index heads, const Box& rectangle, double dropou
     });
 }
 
-void pooled(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::handle k_shape,
-            nb::handle k_steps, Address lse, Address out, double scale, bool causal, int threads,
+void pooled(Address q, nb::handle q_shape, nb::handle q_strides, Address k, nb::handle k_shape,
+            nb::handle k_strides, Address lse, Address out, double scale, bool causal, int threads,
             const Box& rectangle, const std::tuple<Index, Index>& shape, bool maximum,
             Index position, const Window& window, const Given& mask, const Given& bias,
             Address lengths, double softcap) {
-    regard::Problem problem = problem_of(q, q_shape, q_steps, k, k_shape, k_steps, scale, causal);
+    regard::Problem problem =
+        problem_of(q, q_shape, q_strides, k, k_shape, k_strides, scale, causal);
     set_options(problem, position, window, mask, bias, lengths, softcap, 0);
     run([&] {
         regard::pooled(problem, pointer<const float>(lse), rectangle_of(rectangle),
@@ -222,26 +227,27 @@ void pooled(Address q, nb::handle q_shape, nb::handle q_steps, Address k, nb::ha
     });
 }
 
-void linear(Address x, Index x_step, Address weight, Index weight_step, Address bias, Address y,
+void linear(Address x, Index x_stride, Address weight, Index weight_stride, Address bias, Address y,
             Index rows, Index inputs, Index outputs, int threads) {
     regard::Linear map;
     map.rows = rows;
     map.inputs = inputs;
     map.outputs = outputs;
     map.x = pointer<const float>(x);
-    map.x_step = x_step;
+    map.x_stride = x_stride;
     map.weight = pointer<const float>(weight);
-    map.weight_step = weight_step;
+    map.weight_stride = weight_stride;
     map.bias = pointer<const float>(bias);
     map.y = pointer<float>(y);
-    map.y_step = outputs;
+    map.y_stride = outputs;
     run([&] { regard::linear(map, threads); });
 }
 
 template <typename Number>
-void multiply(Address a, nb::handle a_shape, nb::handle a_steps, Address b, nb::handle b_shape,
-              nb::handle b_steps, Address c, int threads) {
-    const Integers<4> left(a_shape), right(b_shape), left_step(a_steps), right_step(b_steps);
+void multiply(Address a, nb::handle a_shape, nb::handle a_strides, Address b, nb::handle b_shape,
+              nb::handle b_strides, Address c, int threads) {
+    const Integers<4> left(a_shape), right(b_shape), left_strides(a_strides),
+        right_strides(b_strides);
     regard::Product<Number> product;
     product.batch = left.at[0];
     product.heads = left.at[1];
@@ -252,8 +258,8 @@ void multiply(Address a, nb::handle a_shape, nb::handle a_steps, Address b, nb::
     product.b = pointer<const Number>(b);
     product.c = pointer<Number>(c);
     for (int axis = 0; axis < 4; ++axis) {
-        product.a_step[axis] = left_step.at[axis];
-        product.b_step[axis] = right_step.at[axis];
+        product.a_strides[axis] = left_strides.at[axis];
+        product.b_strides[axis] = right_strides.at[axis];
     }
     run([&] { regard::multiply(product, threads); });
 }
@@ -286,29 +292,29 @@ NB_MODULE(_native, module) {
     module.def("measure_peak", &regard::measure_peak, "seconds"_a,
                nb::call_guard<nb::gil_scoped_release>(),
                "Floating-point operations a second of one thread that only multiplies and adds.");
-    module.def("attention", &attention, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a, "k_shape"_a,
-               "k_steps"_a, "v"_a, "v_shape"_a, "v_steps"_a, "out"_a, "out_steps"_a, "scale"_a,
-               "causal"_a, "threads"_a,
+    module.def("attention", &attention, "q"_a, "q_shape"_a, "q_strides"_a, "k"_a, "k_shape"_a,
+               "k_strides"_a, "v"_a, "v_shape"_a, "v_strides"_a, "out"_a, "out_strides"_a,
+               "scale"_a, "causal"_a, "threads"_a,
                "Attention without options, queries at the end of the keys: out (B, H, Nq, Dv).");
-    module.def("attention_with", &attention_with, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a,
-               "k_shape"_a, "k_steps"_a, "v"_a, "v_shape"_a, "v_steps"_a, "out"_a, "out_steps"_a,
-               "scale"_a, "causal"_a, "threads"_a, nb::kw_only(), "position"_a,
+    module.def("attention_with", &attention_with, "q"_a, "q_shape"_a, "q_strides"_a, "k"_a,
+               "k_shape"_a, "k_strides"_a, "v"_a, "v_shape"_a, "v_strides"_a, "out"_a,
+               "out_strides"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(), "position"_a,
                "window"_a = Window(-1, -1), "mask"_a = nb::none(), "bias"_a = nb::none(),
                "lengths"_a = 0, "softcap"_a = 0.0, "sinks"_a = 0, "dropout"_a = 0.0, "seed"_a = 0,
                "lse"_a = 0, "entropy"_a = 0, "distance"_a = 0, "top"_a = nb::none(),
                "map"_a = nb::none(), "received"_a = 0, "counted"_a = nb::none(),
                "Attention with every option, and what is to be seen of it.");
-    module.def("attention_backward", &attention_backward, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a,
-               "k_shape"_a, "k_steps"_a, "v"_a, "v_shape"_a, "v_steps"_a, "out"_a, "out_steps"_a,
-               "lse"_a, "grad"_a, "grad_steps"_a, "dq"_a, "dq_steps"_a, "dk"_a, "dk_steps"_a,
-               "dv"_a, "dv_steps"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(),
-               "position"_a, "window"_a = Window(-1, -1), "mask"_a = nb::none(),
+    module.def("attention_backward", &attention_backward, "q"_a, "q_shape"_a, "q_strides"_a, "k"_a,
+               "k_shape"_a, "k_strides"_a, "v"_a, "v_shape"_a, "v_strides"_a, "out"_a,
+               "out_strides"_a, "lse"_a, "grad"_a, "grad_strides"_a, "dq"_a, "dq_strides"_a, "dk"_a,
+               "dk_strides"_a, "dv"_a, "dv_strides"_a, "scale"_a, "causal"_a, "threads"_a,
+               nb::kw_only(), "position"_a, "window"_a = Window(-1, -1), "mask"_a = nb::none(),
                "bias"_a = nb::none(), "lengths"_a = 0, "sinks"_a = 0, "dropout"_a = 0.0,
                "seed"_a = 0,
                "The gradients of q, k and v, where their addresses are not 0, from what attention "
                "found and the gradient of out.");
-    module.def("weights", &weights, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a, "k_shape"_a,
-               "k_steps"_a, "lse"_a, "out"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(),
+    module.def("weights", &weights, "q"_a, "q_shape"_a, "q_strides"_a, "k"_a, "k_shape"_a,
+               "k_strides"_a, "lse"_a, "out"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(),
                "rectangle"_a, "position"_a, "window"_a = Window(-1, -1), "mask"_a = nb::none(),
                "bias"_a = nb::none(), "lengths"_a = 0, "softcap"_a = 0.0,
                "The weights of a rectangle: out (B, H, rows, keys), from lse (B, H, Nq), both "
@@ -317,18 +323,18 @@ NB_MODULE(_native, module) {
                "threads"_a,
                "What dropout multiplies the weights of a rectangle of sequence b by: out (H, rows, "
                "keys), contiguous.");
-    module.def("pooled", &pooled, "q"_a, "q_shape"_a, "q_steps"_a, "k"_a, "k_shape"_a, "k_steps"_a,
-               "lse"_a, "out"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(), "rectangle"_a,
-               "shape"_a, "maximum"_a, "position"_a, "window"_a = Window(-1, -1),
+    module.def("pooled", &pooled, "q"_a, "q_shape"_a, "q_strides"_a, "k"_a, "k_shape"_a,
+               "k_strides"_a, "lse"_a, "out"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(),
+               "rectangle"_a, "shape"_a, "maximum"_a, "position"_a, "window"_a = Window(-1, -1),
                "mask"_a = nb::none(), "bias"_a = nb::none(), "lengths"_a = 0, "softcap"_a = 0.0,
                "A picture of a rectangle: out (B, H, *shape), the mean or maximum weight of each "
                "pixel.");
-    module.def("linear", &linear, "x"_a, "x_step"_a, "weight"_a, "weight_step"_a, "bias"_a, "y"_a,
-               "rows"_a, "inputs"_a, "outputs"_a, "threads"_a,
+    module.def("linear", &linear, "x"_a, "x_stride"_a, "weight"_a, "weight_stride"_a, "bias"_a,
+               "y"_a, "rows"_a, "inputs"_a, "outputs"_a, "threads"_a,
                "y (rows, outputs) = x (rows, inputs) · weightᵀ + bias, y contiguous.");
     const char* product = "c = a · b for pairs of matrices, (B, H, rows, columns), c contiguous.";
-    module.def("multiply_floats", &multiply<float>, "a"_a, "a_shape"_a, "a_steps"_a, "b"_a,
-               "b_shape"_a, "b_steps"_a, "c"_a, "threads"_a, product);
-    module.def("multiply_doubles", &multiply<double>, "a"_a, "a_shape"_a, "a_steps"_a, "b"_a,
-               "b_shape"_a, "b_steps"_a, "c"_a, "threads"_a, product);
+    module.def("multiply_floats", &multiply<float>, "a"_a, "a_shape"_a, "a_strides"_a, "b"_a,
+               "b_shape"_a, "b_strides"_a, "c"_a, "threads"_a, product);
+    module.def("multiply_doubles", &multiply<double>, "a"_a, "a_shape"_a, "a_strides"_a, "b"_a,
+               "b_shape"_a, "b_strides"_a, "c"_a, "threads"_a, product);
 }

@@ -16,12 +16,12 @@ namespace {
 // Scores become weights, or what dropout leaves of them, and dO · Vᵀ becomes dS, for keys [first,
 // last) of the block at `start`.
 template <bool kDrops>
-inline void weigh_and_pull(const BackwardCall& back, BackwardTile& work, Index r,
-                           const KeyPart& part, Index start, Index first, Index last) {
+inline void backward_row(const BackwardCall& back, BackwardTile& work, Index r, const KeyPart& part,
+                         Index start, Index first, Index last) {
     Tile& tile = work.tile;
     const Index wide_first = first / kLanes * kLanes, wide_last = round_up(last, kLanes);
-    float* scores = tile.scores + r * kScoreStep;
-    float* d_scores = work.d_scores + r * kScoreStep;
+    float* scores = tile.scores + r * kScoreStride;
+    float* d_scores = work.d_scores + r * kScoreStride;
     const Scale scale = work.scales[r];
     const float delta = work.delta[r];
     finish_scores(back.call, tile, r, part.bad_k, start, first, last, wide_first, wide_last,
@@ -56,16 +56,16 @@ inline void weigh_and_pull(const BackwardCall& back, BackwardTile& work, Index r
             left = dropped ? Vector{} : weight * growth;
             flowing = dropped ? Vector{} : flowing * growth;
         }
-        // What a hidden key holds may have made dO · Vᵀ infinite.
-        const Vector pulled = weight == Vector{} ? Vector{} : weight * (flowing - subtract);
-        excess = excess + pulled;
+        // What a key that is not allowed holds may have made dO · Vᵀ infinite.
+        const Vector d_score = weight == Vector{} ? Vector{} : weight * (flowing - subtract);
+        excess = excess + d_score;
         store(scores + n, left);
-        store(d_scores + n, pulled);
+        store(d_scores + n, d_score);
         store(weights + n, weight);
     }
     // The dS of a row sum to 0, but for the rounding of δ and of dO · Vᵀ. Where all its keys are in
     // this block that is known, and put right. With a sink the sum is another.
-    const bool is_whole = tile.keys[r].lo >= start && tile.keys[r].hi <= start + kBlock;
+    const bool is_whole = tile.keys[r].first >= start && tile.keys[r].last <= start + kBlock;
     const float rest = sum(excess);
     if (!is_whole || back.problem.sinks || rest == 0.0f || rest - rest != 0.0f) return;
     for (Index n = wide_first; n < wide_last; n += kLanes) {
@@ -74,32 +74,33 @@ inline void weigh_and_pull(const BackwardCall& back, BackwardTile& work, Index r
 }
 
 // Weights and dS of a strip of rows in the block at `start`; 0 in the rest of columns `shown`.
-inline void pull_strip(const BackwardCall& back, BackwardTile& work, const KeyPart& part, Index row,
-                       Index rows, Reach reach, Index start, Index end, Reach shown) {
+inline void backward_strip(const BackwardCall& back, BackwardTile& work, const KeyPart& part,
+                           Index row, Index rows, Interval allowed, Index start, Index end,
+                           Interval shown) {
     const Problem& problem = back.problem;
     Tile& tile = work.tile;
-    score_rows(tile, row, rows, reach, part.k + (start - part.first) * problem.width,
+    score_rows(tile, row, rows, allowed, part.k + (start - part.first) * problem.width,
                problem.width);
     if (back.want_scores) {
         const Index width = problem.value_width;
         const float* panels = part.v + (start - part.first) * width;
-        for (Index n = reach.first / kPanel * kPanel; n < reach.last; n += kPanel) {
+        for (Index n = allowed.first / kPanel * kPanel; n < allowed.last; n += kPanel) {
             strip<Score>(rows, work.gradient + row * width, width, panels + n * width, width,
-                         work.d_scores + row * kScoreStep + n);
+                         work.d_scores + row * kScoreStride + n);
         }
     }
     for (Index r = row; r < row + rows; ++r) {
-        Index first = larger(tile.keys[r].lo, start) - start;
-        Index last = smaller(tile.keys[r].hi, end) - start;
+        Index first = larger(tile.keys[r].first, start) - start;
+        Index last = smaller(tile.keys[r].last, end) - start;
         if (first >= last || work.scales[r].none()) {
             first = last = shown.last;
         } else {
-            back.call.drops.any ? weigh_and_pull<true>(back, work, r, part, start, first, last)
-                                : weigh_and_pull<false>(back, work, r, part, start, first, last);
+            back.call.drops.any ? backward_row<true>(back, work, r, part, start, first, last)
+                                : backward_row<false>(back, work, r, part, start, first, last);
         }
         for (float* cells : {tile.scores, work.d_scores}) {
-            for (Index n = shown.first; n < first; ++n) cells[r * kScoreStep + n] = 0.0f;
-            for (Index n = last; n < shown.last; ++n) cells[r * kScoreStep + n] = 0.0f;
+            for (Index n = shown.first; n < first; ++n) cells[r * kScoreStride + n] = 0.0f;
+            for (Index n = last; n < shown.last; ++n) cells[r * kScoreStride + n] = 0.0f;
         }
     }
 }
@@ -108,7 +109,7 @@ inline void pull_strip(const BackwardCall& back, BackwardTile& work, const KeyPa
 inline void gather(const BackwardTile& work, const float* cells, const float* columns, Index n,
                    Index keys, Index first_row, Index last_row, float* sums, Index width) {
     for (Index d = 0; d < width; d += kPanel) {
-        strip<Gather>(keys, cells + first_row * kScoreStep + n,
+        strip<Gather>(keys, cells + first_row * kScoreStride + n,
                       columns + d * work.capacity + first_row * kPanel, last_row - first_row,
                       sums + n * width + d, width);
     }
@@ -123,10 +124,10 @@ inline void add_bad_gradients(const BackwardCall& back, BackwardTile& work, cons
         if (!work.spoilt[r]) continue;
         const Index h = tile.head[r], i = tile.query[r];
         const float* gradient = row_of(back.attended.gradient, tile.b, h, i);
-        const Index last = smaller(tile.keys[r].hi, end);
-        for (Index j = larger(tile.keys[r].lo, start); j < last; ++j) {
-            if (!allowed(problem, tile.b, h, i, j)) continue;
-            const float weight = tile.scores[r * kScoreStep + j - start];
+        const Index last = smaller(tile.keys[r].last, end);
+        for (Index j = larger(tile.keys[r].first, start); j < last; ++j) {
+            if (!allowed_by_mask(problem, tile.b, h, i, j)) continue;
+            const float weight = tile.scores[r * kScoreStride + j - start];
             float* to = part.dv + (j - part.first) * back.call.padded_width;
             for (Index e = 0; e < problem.value_width; ++e) to[e] += weight * gradient[e];
         }
@@ -134,28 +135,29 @@ inline void add_bad_gradients(const BackwardCall& back, BackwardTile& work, cons
 }
 
 // A tile and the block of keys at `start`.
-inline void pull_block(const BackwardCall& back, BackwardTile& work, const KeyPart& part,
-                       Index start, Index end) {
+inline void backward_block(const BackwardCall& back, BackwardTile& work, const KeyPart& part,
+                           Index start, Index end) {
     Tile& tile = work.tile;
-    Reach shown{end - start, 0};
+    Interval shown{end - start, 0};
     for (Index row = 0; row < tile.rows; row += kStrip) {
-        const Reach reach = reach_of(tile, row, smaller(kStrip, tile.rows - row), start, end);
-        work.reach[row / kStrip] = reach;
-        if (reach.first >= reach.last) continue;
-        shown.first = smaller(shown.first, reach.first / kStrip * kStrip);
-        shown.last = larger(shown.last, smaller(round_up(reach.last, kStrip), end - start));
+        const Interval allowed =
+            allowed_part(tile, row, smaller(kStrip, tile.rows - row), start, end);
+        work.allowed[row / kStrip] = allowed;
+        if (allowed.empty()) continue;
+        shown.first = smaller(shown.first, allowed.first / kStrip * kStrip);
+        shown.last = larger(shown.last, smaller(round_up(allowed.last, kStrip), end - start));
     }
-    if (shown.first >= shown.last) return;
+    if (shown.empty()) return;
     for (Index row = 0; row < tile.rows; row += kStrip) {
         const Index rows = smaller(kStrip, tile.rows - row);
-        const Reach reach = work.reach[row / kStrip];
-        pull_strip(back, work, part, row, rows, reach, start, end, shown);
-        if (!back.gradients.q.data || reach.first >= reach.last) continue;
+        const Interval allowed = work.allowed[row / kStrip];
+        backward_strip(back, work, part, row, rows, allowed, start, end, shown);
+        if (!back.gradients.q.data || allowed.empty()) continue;
         for (Index d = 0; d < back.padded_width; d += kPanel) {
             strip<Weigh>(
-                rows, work.d_scores + row * kScoreStep + reach.first,
-                part.k_columns + d * part.padded + (start - part.first + reach.first) * kPanel,
-                reach.last - reach.first, work.ones, work.dq + row * back.padded_width + d,
+                rows, work.d_scores + row * kScoreStride + allowed.first,
+                part.k_columns + d * part.padded + (start - part.first + allowed.first) * kPanel,
+                allowed.last - allowed.first, work.ones, work.dq + row * back.padded_width + d,
                 back.padded_width);
         }
     }
@@ -164,8 +166,8 @@ inline void pull_block(const BackwardCall& back, BackwardTile& work, const KeyPa
         const Index keys = smaller(kStrip, shown.last - n);
         Index first_row = tile.rows, last_row = 0;
         for (Index row = 0; row < tile.rows; row += kStrip) {
-            const Reach reach = work.reach[row / kStrip];
-            if (reach.first >= reach.last || reach.first >= n + keys || reach.last <= n) continue;
+            const Interval allowed = work.allowed[row / kStrip];
+            if (allowed.empty() || allowed.first >= n + keys || allowed.last <= n) continue;
             first_row = smaller(first_row, row);
             last_row = smaller(row + kStrip, tile.rows);
         }
@@ -194,8 +196,8 @@ inline void write_scaled(const float* from, Index count, float factor, bool add,
 
 // All queries of a key head and one part of its keys. What flows into q is written to `dq`, or
 // added to what is there.
-inline void pull_part(const BackwardCall& back, Index b, Index kv_head, Index first, Index last,
-                      const Gradient& dq, bool add, Scratch& scratch) {
+inline void backward_part(const BackwardCall& back, Index b, Index kv_head, Index first, Index last,
+                          const RowsOut& dq, bool add, Scratch& scratch) {
     const Problem& problem = back.problem;
     const Index head = kv_head * back.call.group;
     KeyPart part(back, b, kv_head, first, last, scratch);
@@ -204,19 +206,18 @@ inline void pull_part(const BackwardCall& back, Index b, Index kv_head, Index fi
         begin(back, work, b, head, row, smaller(kTile, back.rows - row));
         for (Index start = first; start < last; start += kBlock) {
             check_interrupt();
-            pull_block(back, work, part, start, smaller(start + kBlock, last));
+            backward_block(back, work, part, start, smaller(start + kBlock, last));
         }
         for (Index r = 0; dq.data && r < work.tile.rows; ++r) {
-            float* to = dq.data + b * dq.step[0] + work.tile.head[r] * dq.step[1] +
-                        work.tile.query[r] * dq.step[2];
+            float* to = row_of(dq, b, work.tile.head[r], work.tile.query[r]);
             write_scaled(work.dq + r * back.padded_width, problem.width, problem.scale, add, to);
         }
     }
-    const auto write = [&](const Gradient& to, const float* from, Index width, Index padded_width,
+    const auto write = [&](const RowsOut& to, const float* from, Index width, Index padded_width,
                            float factor) {
         for (Index j = first; to.data && j < last; ++j) {
             write_scaled(from + (j - first) * padded_width, width, factor, false,
-                         to.data + b * to.step[0] + kv_head * to.step[1] + j * to.step[2]);
+                         row_of(to, b, kv_head, j));
         }
     };
     // The tile's q holds the scale already, and log2(e).

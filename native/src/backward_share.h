@@ -19,19 +19,19 @@ struct Parts {
 void attention_backward(const Problem& problem, const Attended& attended,
                         const Gradients& gradients, int threads) {
     const Seen nothing;
-    const Call call{problem, nothing, nullptr, nullptr};
+    const Call call{problem, nothing, {}};
     const BackwardCall back{call, attended, gradients};
     const Parts parts(problem.keys);
     const Index heads = problem.batch * problem.kv_heads;
-    const auto pull = [&](Index head, Index n, const Gradient& dq, bool add) {
+    const auto run = [&](Index head, Index n, const RowsOut& dq, bool add) {
         Borrowed borrowed;
         Scratch& scratch = borrowed.scratch;
-        pull_part(back, head / problem.kv_heads, head % problem.kv_heads, n * parts.size,
-                  smaller((n + 1) * parts.size, problem.keys), dq, add, scratch);
+        backward_part(back, head / problem.kv_heads, head % problem.kv_heads, n * parts.size,
+                      smaller((n + 1) * parts.size, problem.keys), dq, add, scratch);
     };
     if (threads <= 1 || parts.count == 1 || heads >= 4 * threads) {
         share_out(heads, threads, [&](Index head) {
-            for (Index n = 0; n < parts.count; ++n) pull(head, n, gradients.q, n > 0);
+            for (Index n = 0; n < parts.count; ++n) run(head, n, gradients.q, n > 0);
         });
         return;
     }
@@ -43,13 +43,13 @@ void attention_backward(const Problem& problem, const Attended& attended,
     share_out(heads * parts.count, threads, [&](Index task) {
         // The first keys of a causal head have the most to do: they go first.
         const Index n = task / heads;
-        Gradient dq = gradients.q;
+        RowsOut dq = gradients.q;
         if (n > 0 && size) {
             dq = {others + (n - 1) * size,
                   {problem.heads * problem.queries * problem.width, problem.queries * problem.width,
                    problem.width}};
         }
-        pull(task % heads, n, dq, false);
+        run(task % heads, n, dq, false);
     });
     if (!size) return;
     const Index span = 64;  // rows that a task adds up
@@ -57,8 +57,7 @@ void attention_backward(const Problem& problem, const Attended& attended,
         for (Index row = task * span; row < smaller((task + 1) * span, rows); ++row) {
             const Index b = row / problem.queries / problem.heads;
             const Index h = row / problem.queries % problem.heads, i = row % problem.queries;
-            float* to = gradients.q.data + b * gradients.q.step[0] + h * gradients.q.step[1] +
-                        i * gradients.q.step[2];
+            float* to = row_of(gradients.q, b, h, i);
             for (Index n = 1; n < parts.count; ++n) {
                 write_scaled(others + (n - 1) * size + row * problem.width, problem.width, 1.0f,
                              true, to);

@@ -28,7 +28,7 @@ struct KeyPart {
     float* k_columns;       // panels of kPanel columns
     float* dk;              // [last − first][padded_width]
     float* dv;              // [last − first][padded value width]
-    BadKeys bad_k, bad_v;   // those in bad_v reach dS by δ, which is then not finite
+    BadKeys bad_k, bad_v;   // those in bad_v get to dS by δ, which is then not finite
     BadKeys bad_k_columns;  // bad_k, counted from `first`
 
     KeyPart(const BackwardCall& back, Index b, Index kv_head, Index from, Index to,
@@ -49,15 +49,15 @@ struct KeyPart {
         bad_k_columns.keys = scratch.take<std::int32_t>(count);
 
         const Rows &ks = problem.k, &vs = problem.v;
-        const float* keys = ks.data + b * ks.step[0] + kv_head * ks.step[1];
-        const float* values = vs.data + b * vs.step[0] + kv_head * vs.step[1];
-        pack_keys(keys, ks.step[2], first, last, problem.width, k, bad_k);
+        const float* keys = row_of(ks, b, kv_head, 0);
+        const float* values = row_of(vs, b, kv_head, 0);
+        pack_keys(keys, ks.strides[2], first, last, problem.width, k, bad_k);
         if (back.want_scores) {
-            pack_keys(values, vs.step[2], first, last, problem.value_width, v, bad_v);
+            pack_keys(values, vs.strides[2], first, last, problem.value_width, v, bad_v);
         }
         if (back.gradients.q.data) {
-            pack_values(keys + first * ks.step[2], ks.step[2], 0, count, problem.width, padded,
-                        k_columns, bad_k_columns);
+            pack_values(keys + first * ks.strides[2], ks.strides[2], 0, count, problem.width,
+                        padded, k_columns, bad_k_columns);
         }
         if (back.gradients.k.data) clear(dk, count * back.padded_width);
         if (back.gradients.v.data) clear(dv, count * value_width);
@@ -76,12 +76,12 @@ struct BackwardTile {
     bool* spoilt;             // … which this marks
     float* gradient_columns;  // the same in panels of kPanel columns
     float* q_columns;         // tile.q in panels of kPanel columns
-    float* d_scores;          // [rows][kScoreStep]: dO · Vᵀ, then dS
+    float* d_scores;          // [rows][kScoreStride]: dO · Vᵀ, then dS
     float* dq;                // [rows][padded_width]
     Scale* scales;
     float* delta;
-    float* ones;   // [kStrip]
-    Reach* reach;  // of each strip of rows, in a block
+    float* ones;        // [kStrip]
+    Interval* allowed;  // of each strip of rows, in a block
     BadKeys ignored;
 
     BackwardTile(const BackwardCall& back, Scratch& scratch)
@@ -91,12 +91,12 @@ struct BackwardTile {
         spoilt = scratch.take<bool>(capacity);
         gradient_columns = scratch.take<float>(capacity * back.call.padded_width);
         q_columns = scratch.take<float>(capacity * back.padded_width);
-        d_scores = scratch.take<float>(capacity * kScoreStep);
+        d_scores = scratch.take<float>(capacity * kScoreStride);
         dq = scratch.take<float>(capacity * back.padded_width);
         scales = scratch.take<Scale>(capacity);
         delta = scratch.take<float>(capacity);
         ones = scratch.take<float>(kStrip);
-        reach = scratch.take<Reach>((capacity + kStrip - 1) / kStrip);
+        allowed = scratch.take<Interval>((capacity + kStrip - 1) / kStrip);
         ignored.keys = scratch.take<std::int32_t>(capacity);
         for (Index n = 0; n < kStrip; ++n) ones[n] = 1.0f;
     }
@@ -117,10 +117,6 @@ inline void sum_products(const float* const* a, const float* const* b, Index cou
     }
     REGARD_UNROLL(16)
     for (int r = 0; r < kRows; ++r) sums[r] = totals[r][0];
-}
-
-inline const float* row_of(const Rows& rows, Index b, Index h, Index n) {
-    return rows.data + b * rows.step[0] + h * rows.step[1] + n * rows.step[2];
 }
 
 // Begin with rows [first, first + rows) of the query heads of a key head, whose first is `head`.

@@ -11,13 +11,13 @@ constexpr Index kFew = 4;            // queries at most
 constexpr Index kPart = 8 * kBlock;  // keys of a part
 
 // scores[j] = q · k[j] for keys [first, last): kGroup keys at a time, whose sums are made together.
-inline void score_row(const float* q, const float* k, Index step, Index width, Index first,
+inline void score_row(const float* q, const float* k, Index stride, Index width, Index first,
                       Index last, float* scores) {
     const Index whole = width / kLanes * kLanes;
     for (Index j = first; j < last; j += kGroup) {
         const Index count = smaller(kGroup, last - j);
         const float* key[kGroup];
-        for (Index n = 0; n < kGroup; ++n) key[n] = k + (j + smaller(n, count - 1)) * step;
+        for (Index n = 0; n < kGroup; ++n) key[n] = k + (j + smaller(n, count - 1)) * stride;
         Vector total[kGroup] = {};
         for (Index d = 0; d < whole; d += kLanes) {
             const Vector query = load(q + d);
@@ -37,31 +37,31 @@ inline void score_row(const float* q, const float* k, Index step, Index width, I
 
 // sums[0 … kVectors · kLanes) = Σ_j weights[j] · v[j] over keys [first, last).
 template <int kVectors>
-inline void sum_values(const float* weights, const float* v, Index step, Index first, Index last,
+inline void sum_values(const float* weights, const float* v, Index stride, Index first, Index last,
                        float* sums) {
     Vector total[kVectors] = {};
     for (Index j = first; j < last; ++j) {
         const Vector weight = all(weights[j]);
         REGARD_UNROLL(16)
         for (int n = 0; n < kVectors; ++n) {
-            total[n] = multiply_add(weight, load(v + j * step + n * kLanes), total[n]);
+            total[n] = multiply_add(weight, load(v + j * stride + n * kLanes), total[n]);
         }
     }
     for (int n = 0; n < kVectors; ++n) store(sums + n * kLanes, total[n]);
 }
 
-inline void sum_value_rows(const float* weights, const float* v, Index step, Index width,
+inline void sum_value_rows(const float* weights, const float* v, Index stride, Index width,
                            Index first, Index last, float* sums) {
     Index d = 0;
     for (; d + 8 * kLanes <= width; d += 8 * kLanes) {
-        sum_values<8>(weights, v + d, step, first, last, sums + d);
+        sum_values<8>(weights, v + d, stride, first, last, sums + d);
     }
     for (; d + kLanes <= width; d += kLanes) {
-        sum_values<1>(weights, v + d, step, first, last, sums + d);
+        sum_values<1>(weights, v + d, stride, first, last, sums + d);
     }
     for (; d < width; ++d) {
         float total = 0;
-        for (Index j = first; j < last; ++j) total += weights[j] * v[j * step + d];
+        for (Index j = first; j < last; ++j) total += weights[j] * v[j * stride + d];
         sums[d] = total;
     }
 }
@@ -70,38 +70,38 @@ inline void sum_value_rows(const float* weights, const float* v, Index step, Ind
 // 0.
 struct BlockRows {
     const float* data;
-    Index step, width, start;
-    Reach reach;
+    Index stride, width, start;
+    Interval allowed;
     float* copy;
     std::int32_t bad_keys[kBlock];
     BadKeys bad{bad_keys, 0};
 
-    BlockRows(const float* from, Index from_step, Index row_width, Index first_key, Reach keys,
+    BlockRows(const float* from, Index from_stride, Index row_width, Index first_key, Interval keys,
               float* room)
-        : data(from + first_key * from_step),
-          step(from_step),
+        : data(from + first_key * from_stride),
+          stride(from_stride),
           width(row_width),
           start(first_key),
-          reach(keys),
+          allowed(keys),
           copy(room) {}
 
     // Whether there were any.
     bool clean() {
-        for (Index j = reach.first; j < reach.last; ++j) {
-            if (any_not_finite(data + j * step, width)) {
+        for (Index j = allowed.first; j < allowed.last; ++j) {
+            if (any_not_finite(data + j * stride, width)) {
                 bad_keys[bad.count++] = static_cast<std::int32_t>(start + j);
             }
         }
         if (bad.count == 0) return false;
-        for (Index j = reach.first, n = 0; j < reach.last; ++j) {
+        for (Index j = allowed.first, n = 0; j < allowed.last; ++j) {
             const bool spoilt = n < bad.count && bad_keys[n] == start + j;
             n += spoilt;
             for (Index d = 0; d < width; ++d) {
-                copy[j * width + d] = spoilt ? 0.0f : data[j * step + d];
+                copy[j * width + d] = spoilt ? 0.0f : data[j * stride + d];
             }
         }
         data = copy;
-        step = width;
+        stride = width;
         return true;
     }
 };
@@ -110,43 +110,43 @@ struct BlockRows {
 inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part, Scratch& scratch) {
     const Problem& problem = call.problem;
     const Index b = tile.b;
-    const float* k = problem.k.data + b * problem.k.step[0] + kv_head * problem.k.step[1];
-    const float* v = problem.v.data + b * problem.v.step[0] + kv_head * problem.v.step[1];
+    const float* k = row_of(problem.k, b, kv_head, 0);
+    const float* v = row_of(problem.v, b, kv_head, 0);
     check_interrupt();
     auto* clean_k = scratch.take<float>(kBlock * problem.width);
     auto* clean_v = scratch.take<float>(kBlock * problem.value_width);
     auto* sums = scratch.take<float>(problem.value_width);
     clear_state(call, tile);
-    const Interval keys = all_visible(call, tile);
-    const Index from = larger(keys.lo, part * kPart) / kBlock;
-    const Index to = smaller(keys.hi, (part + 1) * kPart);
+    const Interval keys = allowed_keys(call, tile);
+    const Index from = larger(keys.first, part * kPart) / kBlock;
+    const Index to = smaller(keys.last, (part + 1) * kPart);
     for (Index block = from; block * kBlock < to; ++block) {
         const Index start = block * kBlock, end = smaller(start + kBlock, problem.keys);
-        const Reach reach = reach_of(tile, 0, tile.rows, start, end);
-        if (reach.first >= reach.last) continue;
-        BlockRows key_rows(k, problem.k.step[2], problem.width, start, reach, clean_k);
+        const Interval allowed = allowed_part(tile, 0, tile.rows, start, end);
+        if (allowed.empty()) continue;
+        BlockRows key_rows(k, problem.k.strides[2], problem.width, start, allowed, clean_k);
         for (Index r = 0; r < tile.rows; ++r) {
-            float* scores = tile.scores + r * kScoreStep;
+            float* scores = tile.scores + r * kScoreStride;
             const auto score = [&] {
-                score_row(tile.q + r * problem.width, key_rows.data, key_rows.step, problem.width,
-                          reach.first, reach.last, scores);
+                score_row(tile.q + r * problem.width, key_rows.data, key_rows.stride, problem.width,
+                          allowed.first, allowed.last, scores);
             };
             score();
             // Something that is not finite in K makes every query's score not finite.
-            if (r == 0 && any_not_finite(scores + reach.first, reach.last - reach.first) &&
+            if (r == 0 && any_not_finite(scores + allowed.first, allowed.last - allowed.first) &&
                 key_rows.clean()) {
                 score();
             }
         }
         for (Index row = 0; row < tile.rows; row += kStrip) {
             soften_strip(call, tile, row, smaller(kStrip, tile.rows - row), key_rows.bad, block,
-                         end, reach);
+                         end, allowed);
         }
-        BlockRows value_rows(v, problem.v.step[2], problem.value_width, start, reach, clean_v);
+        BlockRows value_rows(v, problem.v.strides[2], problem.value_width, start, allowed, clean_v);
         for (Index r = 0; r < tile.rows; ++r) {
             const auto sum = [&] {
-                sum_value_rows(tile.scores + r * kScoreStep, value_rows.data, value_rows.step,
-                               problem.value_width, reach.first, reach.last, sums);
+                sum_value_rows(tile.scores + r * kScoreStride, value_rows.data, value_rows.stride,
+                               problem.value_width, allowed.first, allowed.last, sums);
             };
             sum();
             // The same for V: even a weight of 0 shows it.
@@ -160,7 +160,7 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
             Packed packed;
             packed.bad_v = value_rows.bad;
             packed.values = v;
-            packed.values_step = problem.v.step[2];
+            packed.values_stride = problem.v.strides[2];
             add_bad_values(call, tile, packed, start, end);
         }
     }

@@ -57,10 +57,9 @@ bool use_kernel(const char* name) noexcept {
     return false;
 }
 
-void attention(const Problem& problem, float* output, const std::int64_t output_step[3],
-               const Seen& seen, int threads) {
+void attention(const Problem& problem, const RowsOut& output, const Seen& seen, int threads) {
     const Calling calling;
-    kernel().attention(problem, output, output_step, seen, threads);
+    kernel().attention(problem, output, seen, threads);
 }
 
 void attention_backward(const Problem& problem, const Attended& attended,

@@ -39,17 +39,17 @@ inline void add_to_map(const Call& call, const Tile& tile, Index r, float maximu
     const float* kept = tile.column_sums + r * columns.slots();
     const Interval keys = tile.keys[r];
     if (is_nan(inverse)) {  // so is the weight of every key that it may attend to, and of no other
-        for (Index j = keys.lo; j < keys.hi; ++j) {
-            if (allowed(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
+        for (Index j = keys.first; j < keys.last; ++j) {
+            if (allowed_by_mask(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
                 to[columns.of[j]] = not_a_number();
             }
         }
         return;
     }
-    for (Index block = keys.lo / kBlock; block * kBlock < keys.hi; ++block) {
+    for (Index block = keys.first / kBlock; block * kBlock < keys.last; ++block) {
         const float factor = exp2(tile.reference[r * call.blocks + block] - maximum) * inverse;
-        const Index first = larger(keys.lo, block * kBlock);
-        const Index last = smaller(keys.hi, (block + 1) * kBlock);
+        const Index first = larger(keys.first, block * kBlock);
+        const Index last = smaller(keys.last, (block + 1) * kBlock);
         if (columns.columns == columns.keys) {
             add_scaled(kept + first, last - first, factor, to + first);
         } else if (columns.one_key_each()) {
@@ -71,8 +71,8 @@ inline void write_top(const Call& call, const Tile& tile, Index r, float maximum
     std::int32_t* best_keys = tile.best_keys + r * listed;
     if (is_nan(inverse)) {
         Index n = 0;
-        for (Index j = tile.keys[r].lo; j < tile.keys[r].hi && n < top; ++j) {
-            if (allowed(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
+        for (Index j = tile.keys[r].first; j < tile.keys[r].last && n < top; ++j) {
+            if (allowed_by_mask(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
                 best_keys[n++] = static_cast<std::int32_t>(j);
             }
         }
@@ -88,8 +88,8 @@ inline void write_top(const Call& call, const Tile& tile, Index r, float maximum
 }
 
 inline bool has_key(const Call& call, const Tile& tile, Index r) {
-    for (Index j = tile.keys[r].lo; j < tile.keys[r].hi; ++j) {
-        if (allowed(call.problem, tile.b, tile.head[r], tile.query[r], j)) return true;
+    for (Index j = tile.keys[r].first; j < tile.keys[r].last; ++j) {
+        if (allowed_by_mask(call.problem, tile.b, tile.head[r], tile.query[r], j)) return true;
     }
     return false;
 }
@@ -118,8 +118,7 @@ inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
         if (!none && tile.spoilt[r]) total = not_a_number();
         const float inverse = none ? 0.0f : 1.0f / total;
 
-        float* output = call.output + b * call.output_step[0] + h * call.output_step[1] +
-                        i * call.output_step[2];
+        float* output = row_of(call.output, b, h, i);
         const float* sums = tile.output + r * call.padded_width;
         const float factor = own * inverse;
         const float grown = factor * call.drops.growth;

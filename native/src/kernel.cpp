@@ -26,18 +26,18 @@ Packed make_packed(const Call& call, Index b, Index kv_head, Scratch& scratch) {
     packed.v = scratch.take<float>(call.padded_keys * call.padded_width);
     packed.bad_k.keys = scratch.take<std::int32_t>(problem.keys);
     packed.bad_v.keys = scratch.take<std::int32_t>(problem.keys);
-    packed.values = head_of(problem.v, b, kv_head);
-    packed.values_step = problem.v.step[2];
+    packed.values = row_of(problem.v, b, kv_head, 0);
+    packed.values_stride = problem.v.strides[2];
     return packed;
 }
 
 void pack(const Call& call, Index b, Index kv_head, Index first, Index last, Packed& packed,
           BadKeys& bad_k, BadKeys& bad_v) {
     const Problem& problem = call.problem;
-    pack_keys(head_of(problem.k, b, kv_head), problem.k.step[2], first, last, problem.width,
+    pack_keys(row_of(problem.k, b, kv_head, 0), problem.k.strides[2], first, last, problem.width,
               packed.k + first * problem.width, bad_k);
     if (problem.value_width) {
-        pack_values(packed.values, packed.values_step, first, last, problem.value_width,
+        pack_values(packed.values, packed.values_stride, first, last, problem.value_width,
                     call.padded_keys, packed.v, bad_v);
     }
 }
@@ -62,8 +62,8 @@ Picture received_picture(const Call& call, Scratch& scratch) {
 Seen second_look(const Seen& seen) {
     Seen second;
     second.counted = seen.counted;
-    second.counted_step[0] = seen.counted_step[0];
-    second.counted_step[1] = seen.counted_step[1];
+    second.counted_strides[0] = seen.counted_strides[0];
+    second.counted_strides[1] = seen.counted_strides[1];
     return second;
 }
 
@@ -86,7 +86,7 @@ void forward_by_head(const Call& call, const Plan& plan, int threads) {
         for (Index h = 0; call.seen.map && h < call.group; ++h) maps.finish(call, h);
         if (!call.seen.received) return;
         const Seen second = second_look(call.seen);
-        const Call again{problem, second, nullptr, nullptr};
+        const Call again{problem, second, {}};
         const Picture picture = received_picture(call, scratch);
         const Scratch::Place place = scratch.place();
         for (Index h = 0; h < call.group; ++h) {
@@ -145,7 +145,7 @@ void forward_by_span(const Call& call, const Plan& plan, int threads, Scratch& s
     if (call.seen.map) share_out(heads, threads, [&](Index head) { maps.finish(call, head); });
     if (!call.seen.received) return;
     const Seen second = second_look(call.seen);
-    const Call again{problem, second, nullptr, nullptr};
+    const Call again{problem, second, {}};
     const Picture picture = received_picture(call, shared);
     share_out(heads * picture.tasks(), threads, [&](Index task) {
         const Index head = task / picture.tasks();
@@ -165,10 +165,10 @@ PackedKeys* pack_rectangle(const Call& call, const Rectangle& box, int threads, 
     float* panels = shared.take<float>(heads * round_up(box.keys, kPanel) * problem.width);
     auto* bad = shared.take<std::int32_t>(heads * box.keys);
     share_out(heads, threads, [&](Index head) {
-        const float* k = head_of(problem.k, head / problem.kv_heads, head % problem.kv_heads);
+        const float* k = row_of(problem.k, head / problem.kv_heads, head % problem.kv_heads, 0);
         float* to = panels + head * round_up(box.keys, kPanel) * problem.width;
         BadKeys found{bad + head * box.keys, 0};
-        pack_keys(k, problem.k.step[2], box.key, box.key + box.keys, problem.width, to, found);
+        pack_keys(k, problem.k.strides[2], box.key, box.key + box.keys, problem.width, to, found);
         packed[head] = {to, box.key, found};
     });
     return packed;
@@ -243,12 +243,11 @@ void forward_direct(const Call& call, const Plan& plan, int threads, Scratch& sh
     }
     if (call.seen.received) {
         const Seen second = second_look(call.seen);
-        run_pictures({problem, second, nullptr, nullptr}, received_picture(call, shared), threads);
+        run_pictures({problem, second, {}}, received_picture(call, shared), threads);
     }
 }
 
-void attention(const Problem& problem, float* output, const std::int64_t* output_step,
-               const Seen& seen, int threads) {
+void attention(const Problem& problem, const RowsOut& output, const Seen& seen, int threads) {
     const Index heads = problem.batch * problem.heads;
     if (problem.queries == 0 || problem.keys == 0 || heads == 0) {
         // Nobody looks, or there is nothing to look at.
@@ -261,7 +260,7 @@ void attention(const Problem& problem, float* output, const std::int64_t* output
     Scratch shared;
     Seen rest = seen;
     if (problem.keys == 0) rest.map = rest.received = nullptr;
-    Call call{problem, rest, output, output_step};
+    Call call{problem, rest, output};
     if (rest.map) call.columns = Columns(problem.keys, seen.map_columns, shared);
     if (rest.received) {
         call.maxima = shared.take<float>(heads * problem.queries);
@@ -281,7 +280,7 @@ void weights(const Problem& problem, const float* lse, const Rectangle& box, flo
              int threads) {
     if (problem.batch * problem.heads == 0 || box.rows == 0 || box.keys == 0) return;
     const Seen nothing;
-    const Call call{problem, nothing, nullptr, nullptr};
+    const Call call{problem, nothing, {}};
     Scales scales;
     scales.lse = lse;
     Scratch shared;
@@ -314,7 +313,7 @@ void pooled(const Problem& problem, const float* lse, const Rectangle& box, Inde
     picture.scales.lse = lse;
     Scratch shared;
     picture.pixel_columns = Columns(box.keys, pixel_columns, shared);
-    run_pictures({problem, nothing, nullptr, nullptr}, picture, threads);
+    run_pictures({problem, nothing, {}}, picture, threads);
 }
 
 void kept(const Dropout& dropout, Index b, Index heads, const Rectangle& box, float* out,

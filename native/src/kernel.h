@@ -9,7 +9,7 @@ namespace regard {
 
 struct Kernel {
     const char* name;
-    void (*attention)(const Problem&, float*, const std::int64_t*, const Seen&, int threads);
+    void (*attention)(const Problem&, const RowsOut&, const Seen&, int threads);
     void (*attention_backward)(const Problem&, const Attended&, const Gradients&, int threads);
     void (*weights)(const Problem&, const float* lse, const Rectangle&, float* out, int threads);
     void (*pooled)(const Problem&, const float* lse, const Rectangle&, std::int64_t pixel_rows,

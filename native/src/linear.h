@@ -23,8 +23,8 @@ template <int kRows, int kOutputs>
 inline void linear_tile(const Linear& map, Index row, Index output) {
     const float* x[kRows];
     const float* weight[kOutputs];
-    for (int r = 0; r < kRows; ++r) x[r] = map.x + (row + r) * map.x_step;
-    for (int o = 0; o < kOutputs; ++o) weight[o] = map.weight + (output + o) * map.weight_step;
+    for (int r = 0; r < kRows; ++r) x[r] = map.x + (row + r) * map.x_stride;
+    for (int o = 0; o < kOutputs; ++o) weight[o] = map.weight + (output + o) * map.weight_stride;
     Vector sums[2][kRows][kOutputs] = {};
     const auto add = [&](int chain, auto read) __attribute__((always_inline)) {
         Vector columns[kOutputs];
@@ -58,7 +58,7 @@ inline void linear_tile(const Linear& map, Index row, Index output) {
         for (int o = 0; o < kOutputs; ++o) {
             float total = sum(sums[0][r][o] + sums[1][r][o]);
             if (map.bias) total += map.bias[output + o];
-            map.y[(row + r) * map.y_step + output + o] = total;
+            map.y[(row + r) * map.y_stride + output + o] = total;
         }
     }
 }

@@ -20,23 +20,23 @@ constexpr Index kTileColumns = 192;
 // Lines [first, last) of a matrix, kSize side by side, [inner][kSize] after [inner][kSize]. What is
 // missing of the last is 0.
 template <int kSize, typename Number>
-inline void lay_side_by_side(const Number* from, Index line_step, Index inner_step, Index first,
+inline void lay_side_by_side(const Number* from, Index line_stride, Index inner_stride, Index first,
                              Index last, Index inner, Number* to) {
     for (Index line = first; line < last; line += kSize) {
-        const Number* source = from + line * line_step;
+        const Number* source = from + line * line_stride;
         const Index count = smaller(kSize, last - line);
-        if (count == kSize && line_step == 1) {
-            for (Index i = 0; i < inner; ++i, source += inner_step, to += kSize) {
+        if (count == kSize && line_stride == 1) {
+            for (Index i = 0; i < inner; ++i, source += inner_stride, to += kSize) {
                 __builtin_memcpy(to, source, kSize * sizeof(Number));
             }
             continue;
         }
-        for (Index i = 0; i < inner; ++i, source += inner_step, to += kSize) {
+        for (Index i = 0; i < inner; ++i, source += inner_stride, to += kSize) {
             if (count == kSize) {
                 REGARD_UNROLL(16)
-                for (int n = 0; n < kSize; ++n) to[n] = source[n * line_step];
+                for (int n = 0; n < kSize; ++n) to[n] = source[n * line_stride];
             } else {
-                for (Index n = 0; n < kSize; ++n) to[n] = n < count ? source[n * line_step] : 0;
+                for (Index n = 0; n < kSize; ++n) to[n] = n < count ? source[n * line_stride] : 0;
             }
         }
     }
@@ -57,10 +57,10 @@ void multiply_tile(const Product<Number>& product, const Number* a, const Number
     for (Index first = 0; first < product.inner; first += kInner) {
         check_interrupt();
         const Index inner = smaller(kInner, product.inner - first);
-        lay_side_by_side<kStrip>(a + first * product.a_step[3], product.a_step[2],
-                                 product.a_step[3], row, row_end, inner, strips);
-        lay_side_by_side<kWidth>(b + first * product.b_step[2], product.b_step[3],
-                                 product.b_step[2], column, column_end, inner, panels);
+        lay_side_by_side<kStrip>(a + first * product.a_strides[3], product.a_strides[2],
+                                 product.a_strides[3], row, row_end, inner, strips);
+        lay_side_by_side<kWidth>(b + first * product.b_strides[2], product.b_strides[3],
+                                 product.b_strides[2], column, column_end, inner, panels);
         for (Index n = 0; n < column_end - column; n += kWidth) {
             for (Index r = 0; r < row_end - row; r += kStrip) {
                 Number* to = cells + r * kTileColumns + n;
@@ -87,8 +87,8 @@ void multiply(const Product<Number>& product, int threads) {
     const Index tiles = tiles_down * ((product.columns + kTileColumns - 1) / kTileColumns);
     share_out(product.batch * product.heads * tiles, threads, [&](Index task) {
         const Index n = task / tiles, b = n / product.heads, h = n % product.heads;
-        multiply_tile(product, product.a + b * product.a_step[0] + h * product.a_step[1],
-                      product.b + b * product.b_step[0] + h * product.b_step[1],
+        multiply_tile(product, product.a + b * product.a_strides[0] + h * product.a_strides[1],
+                      product.b + b * product.b_strides[0] + h * product.b_strides[1],
                       product.c + n * product.rows * product.columns,
                       task % tiles % tiles_down * kTileRows,
                       task % tiles / tiles_down * kTileColumns);

@@ -7,7 +7,7 @@
 namespace regard::REGARD_KERNEL {
 namespace {
 
-inline Index round_up(Index number, Index step) { return (number + step - 1) / step * step; }
+inline Index round_up(Index number, Index unit) { return (number + unit - 1) / unit * unit; }
 
 // Whether any of `count` numbers is a NaN or an infinity.
 inline bool any_not_finite(const float* numbers, Index count) {
@@ -43,13 +43,13 @@ struct BadKeys {
 };
 
 // Panels of K: keys [first, last), kPanel at a time, each [width][kPanel]. Missing keys are 0.
-inline void pack_keys(const float* k, Index step, Index first, Index last, Index width,
+inline void pack_keys(const float* k, Index stride, Index first, Index last, Index width,
                       float* panels, BadKeys& bad) {
     for (Index j = first; j < last; j += kPanel, panels += width * kPanel) {
         const Index count = smaller(kPanel, last - j);
         bool spoilt[kPanel] = {};
         for (Index c = 0; c < count; ++c) {
-            spoilt[c] = any_not_finite(k + (j + c) * step, width);
+            spoilt[c] = any_not_finite(k + (j + c) * stride, width);
             if (spoilt[c]) bad.keys[bad.count++] = static_cast<std::int32_t>(j + c);
         }
         Index d = 0;
@@ -58,12 +58,12 @@ inline void pack_keys(const float* k, Index step, Index first, Index last, Index
         for (; plain && d + kLanes <= width; d += kLanes) {
             REGARD_UNROLL(16)
             for (Index c = 0; c < kPanel; c += kLanes) {
-                transpose(k + (j + c) * step + d, step, panels + d * kPanel + c, kPanel);
+                transpose(k + (j + c) * stride + d, stride, panels + d * kPanel + c, kPanel);
             }
         }
         for (; d < width; ++d) {
             for (Index c = 0; c < kPanel; ++c) {
-                panels[d * kPanel + c] = c < count && !spoilt[c] ? k[(j + c) * step + d] : 0.0f;
+                panels[d * kPanel + c] = c < count && !spoilt[c] ? k[(j + c) * stride + d] : 0.0f;
             }
         }
     }
@@ -71,11 +71,11 @@ inline void pack_keys(const float* k, Index step, Index first, Index last, Index
 
 // Panels of V: each holds kPanel columns of all keys, [padded_keys][kPanel]. Writes keys [first,
 // last) of each.
-inline void pack_values(const float* v, Index step, Index first, Index last, Index width,
+inline void pack_values(const float* v, Index stride, Index first, Index last, Index width,
                         Index padded_keys, float* panels, BadKeys& bad) {
     const Index whole = width / kPanel * kPanel;
     for (Index j = first; j < last; ++j) {
-        const float* from = v + j * step;
+        const float* from = v + j * stride;
         const bool spoilt = any_not_finite(from, width);
         if (spoilt) bad.keys[bad.count++] = static_cast<std::int32_t>(j);
         float* to = panels + j * kPanel;

@@ -22,7 +22,7 @@ inline void score_block(const Call& call, Tile& tile, const PackedKeys& packed, 
     const float* panels = packed.panels + (start - packed.first) * width;
     for (Index row = 0; row < tile.rows; row += kStrip) {
         const Index rows = smaller(kStrip, tile.rows - row);
-        score_rows(tile, row, rows, reach_of(tile, row, rows, start, end), panels, width);
+        score_rows(tile, row, rows, allowed_part(tile, row, rows, start, end), panels, width);
     }
 }
 
@@ -56,11 +56,11 @@ struct Scales {
 template <typename Use>
 inline void weigh_row(const Call& call, Tile& tile, Index r, const PackedKeys& packed, Index start,
                       Index end, Scale scale, Use use) {
-    const Index first = larger(tile.keys[r].lo, start) - start;
-    const Index last = smaller(tile.keys[r].hi, end) - start;
+    const Index first = larger(tile.keys[r].first, start) - start;
+    const Index last = smaller(tile.keys[r].last, end) - start;
     if (first >= last || scale.none()) return;
     const Index wide_first = first / kLanes * kLanes, wide_last = round_up(last, kLanes);
-    float* scores = tile.scores + r * kScoreStep;
+    float* scores = tile.scores + r * kScoreStride;
     finish_scores(call, tile, r, packed.bad, start, first, last, wide_first, wide_last, scores);
     if (is_nan(scale.maximum) || is_nan(scale.inverse)) {
         for (Index n = wide_first; n < wide_last; n += kLanes) {
@@ -146,8 +146,8 @@ inline void run_picture(const Call& call, const Picture& picture, const PackedKe
         tile.rows = 0;
         add_queries(call, tile, b, h, box.row + row, smaller(kTile, last_row - row));
         for (Index r = 0; r < tile.rows; ++r) {
-            tile.keys[r].lo = larger(tile.keys[r].lo, box.key + first_column);
-            tile.keys[r].hi = smaller(tile.keys[r].hi, box.key + last_column);
+            tile.keys[r].first = larger(tile.keys[r].first, box.key + first_column);
+            tile.keys[r].last = smaller(tile.keys[r].last, box.key + last_column);
         }
         // Panels begin every kPanel keys of the rectangle, whatever the first column's key.
         for (Index key = first_column / kPanel * kPanel; key < last_column; key += kBlock) {

@@ -9,14 +9,14 @@
 namespace regard::REGARD_KERNEL {
 namespace {
 
-constexpr Index kBlock = 256;                  // keys of a block, counted from key 0
-constexpr Index kScoreStep = kBlock + kPanel;  // from row to row of a tile of scores
+constexpr Index kBlock = 256;                    // keys of a block, counted from key 0
+constexpr Index kScoreStride = kBlock + kPanel;  // from row to row of a tile of scores
 
 // The sums Σ_n factors[r][n] · panel[n][…] of kRows rows and the columns of one panel, in
 // registers: write(r, c, sums) gets vector c of row r.
 template <int kRows, typename Number, typename Write>
-[[gnu::always_inline]] inline void multiply_panel(const Number* factors, Index row_step,
-                                                  Index inner_step, const Number* panel,
+[[gnu::always_inline]] inline void multiply_panel(const Number* factors, Index row_stride,
+                                                  Index inner_stride, const Number* panel,
                                                   Index inner, Write write) {
     constexpr int kWide = kLanesOf<Number>;
     using Wide = typename VectorOf<Number, kWide>::Type;
@@ -35,7 +35,7 @@ template <int kRows, typename Number, typename Write>
         }
         REGARD_UNROLL(16)
         for (int r = 0; r < kRows; ++r) {
-            const Wide factor = all(factors[r * row_step + n * inner_step]);
+            const Wide factor = all(factors[r * row_stride + n * inner_stride]);
             REGARD_UNROLL(16)
             for (int c = 0; c < kPanelVectors; ++c) {
                 sums[r][c] = multiply_add(factor, columns[c], sums[r][c]);
@@ -52,9 +52,10 @@ template <int kRows, typename Number, typename Write>
 // scores[r][…] = Σ_d q[r][d] · panel[d][…]
 struct Score {
     template <int kRows>
-    static void tile(const float* q, Index q_step, const float* panel, Index width, float* scores) {
-        multiply_panel<kRows>(q, q_step, 1, panel, width, [&](int r, int c, Vector sums) {
-            store(scores + r * kScoreStep + c * kLanes, sums);
+    static void tile(const float* q, Index q_stride, const float* panel, Index width,
+                     float* scores) {
+        multiply_panel<kRows>(q, q_stride, 1, panel, width, [&](int r, int c, Vector sums) {
+            store(scores + r * kScoreStride + c * kLanes, sums);
         });
     }
 };
@@ -63,11 +64,12 @@ struct Score {
 struct Weigh {
     template <int kRows>
     static void tile(const float* weights, const float* panel, Index keys, const float* factor,
-                     float* output, Index output_step) {
-        multiply_panel<kRows>(weights, kScoreStep, 1, panel, keys, [&](int r, int c, Vector sums) {
-            float* cell = output + r * output_step + c * kLanes;
-            store(cell, multiply_add(all(factor[r]), load(cell), sums));
-        });
+                     float* output, Index output_stride) {
+        multiply_panel<kRows>(weights, kScoreStride, 1, panel, keys,
+                              [&](int r, int c, Vector sums) {
+                                  float* cell = output + r * output_stride + c * kLanes;
+                                  store(cell, multiply_add(all(factor[r]), load(cell), sums));
+                              });
     }
 };
 
@@ -75,11 +77,12 @@ struct Weigh {
 struct Gather {
     template <int kKeys>
     static void tile(const float* weights, const float* panel, Index rows, float* to,
-                     Index to_step) {
-        multiply_panel<kKeys>(weights, 1, kScoreStep, panel, rows, [&](int n, int c, Vector sums) {
-            float* cell = to + n * to_step + c * kLanes;
-            store(cell, load(cell) + sums);
-        });
+                     Index to_stride) {
+        multiply_panel<kKeys>(weights, 1, kScoreStride, panel, rows,
+                              [&](int n, int c, Vector sums) {
+                                  float* cell = to + n * to_stride + c * kLanes;
+                                  store(cell, load(cell) + sums);
+                              });
     }
 };
 

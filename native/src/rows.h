@@ -11,6 +11,12 @@ constexpr float kLog2E = 0x1.715476p+0f;
 constexpr float kLargest = 0x1.fffffep+127f;
 constexpr float kLn2 = 0x1.62e430p-1f;
 
+// Where row n of head h of sequence b begins.
+template <typename Tensor>
+inline auto* row_of(const Tensor& tensor, Index b, Index h, Index n) {
+    return tensor.data + b * tensor.strides[0] + h * tensor.strides[1] + n * tensor.strides[2];
+}
+
 inline float infinity() { return __builtin_inff(); }
 inline float not_a_number() { return __builtin_nanf(""); }
 inline bool is_nan(float number) { return number != number; }
@@ -25,36 +31,34 @@ inline bool has_extras(const Problem& problem) {
     return problem.mask.data || problem.bias.data || problem.softcap > 0;
 }
 
-// The keys that query i of sequence b may see by position and length: [lo, hi), empty if lo ≥ hi.
+// Keys [first, last); none if first ≥ last.
 struct Interval {
-    Index lo = 0, hi = 0;
+    Index first = 0, last = 0;
+
+    bool empty() const { return first >= last; }
 };
 
-inline Interval visible(const Problem& problem, Index b, Index i) {
+// The keys that query i of sequence b is allowed by position and length.
+inline Interval allowed_keys(const Problem& problem, Index b, Index i) {
     const Index p = i + problem.position;
     Interval keys{0, problem.keys};
-    if (problem.lengths) keys.hi = smaller(keys.hi, problem.lengths[b]);
-    if (problem.causal) keys.hi = smaller(keys.hi, p + 1);
+    if (problem.lengths) keys.last = smaller(keys.last, problem.lengths[b]);
+    if (problem.causal) keys.last = smaller(keys.last, p + 1);
     // A bound that lies beyond the keys does nothing, and might not fit into an integer.
     if (problem.right >= 0 && problem.right < problem.keys - p) {
-        keys.hi = smaller(keys.hi, p + problem.right + 1);
+        keys.last = smaller(keys.last, p + problem.right + 1);
     }
-    if (problem.left >= 0 && problem.left < p) keys.lo = p - problem.left;
-    if (keys.lo >= keys.hi) keys = {0, 0};
+    if (problem.left >= 0 && problem.left < p) keys.first = p - problem.left;
+    if (keys.empty()) keys = {0, 0};
     return keys;
 }
 
-// Whether a key that is visible is also allowed by mask and bias.
-inline bool allowed(const Problem& problem, Index b, Index h, Index i, Index j) {
+// Whether one of these keys is also allowed by mask and bias.
+inline bool allowed_by_mask(const Problem& problem, Index b, Index h, Index i, Index j) {
     const auto& mask = problem.mask;
     const auto& bias = problem.bias;
-    if (mask.data &&
-        !mask.data[b * mask.step[0] + h * mask.step[1] + i * mask.step[2] + j * mask.step[3]]) {
-        return false;
-    }
-    return !bias.data ||
-           bias.data[b * bias.step[0] + h * bias.step[1] + i * bias.step[2] + j * bias.step[3]] !=
-               -infinity();
+    if (mask.data && !row_of(mask, b, h, i)[j * mask.strides[3]]) return false;
+    return !bias.data || row_of(bias, b, h, i)[j * bias.strides[3]] != -infinity();
 }
 
 // A logit in base 2. The lowest and highest floats, which stand for masks in many programs, stay
@@ -68,7 +72,7 @@ inline float in_base_2(float logit) {
 // Whether a query counts in map and received.
 inline bool counts(const Seen& seen, Index b, Index query) {
     return !seen.counted ||
-           seen.counted[b * seen.counted_step[0] + query * seen.counted_step[1]] != 0;
+           seen.counted[b * seen.counted_strides[0] + query * seen.counted_strides[1]] != 0;
 }
 
 // What is added to the scores of keys [first, first + count), in base 2: −inf where masked.
@@ -77,25 +81,23 @@ inline void fill_extra(const Problem& problem, Index b, Index h, Index i, Index 
     const auto& mask = problem.mask;
     const auto& bias = problem.bias;
     if (bias.data) {
-        const float* from = bias.data + b * bias.step[0] + h * bias.step[1] + i * bias.step[2] +
-                            first * bias.step[3];
-        const Index step = bias.step[3];
-        if (step == 1) {
+        const float* from = row_of(bias, b, h, i) + first * bias.strides[3];
+        const Index stride = bias.strides[3];
+        if (stride == 1) {
             for (Index n = 0; n < count; ++n) extra[n] = in_base_2(from[n]);
         } else {
-            for (Index n = 0; n < count; ++n) extra[n] = in_base_2(from[n * step]);
+            for (Index n = 0; n < count; ++n) extra[n] = in_base_2(from[n * stride]);
         }
     } else {
         for (Index n = 0; n < count; ++n) extra[n] = 0.0f;
     }
     if (mask.data) {
-        const std::uint8_t* from = mask.data + b * mask.step[0] + h * mask.step[1] +
-                                   i * mask.step[2] + first * mask.step[3];
-        const Index step = mask.step[3];
-        if (step == 1) {
+        const std::uint8_t* from = row_of(mask, b, h, i) + first * mask.strides[3];
+        const Index stride = mask.strides[3];
+        if (stride == 1) {
             for (Index n = 0; n < count; ++n) extra[n] = from[n] ? extra[n] : -infinity();
         } else {
-            for (Index n = 0; n < count; ++n) extra[n] = from[n * step] ? extra[n] : -infinity();
+            for (Index n = 0; n < count; ++n) extra[n] = from[n * stride] ? extra[n] : -infinity();
         }
     }
 }

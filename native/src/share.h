@@ -1,7 +1,7 @@
-// The parallel loop over a function object, and where a head begins.
+// The parallel loop over a function object.
 #pragma once
 
-#include "rows.h"
+#include "simd.h"
 #include "threads.h"
 
 namespace regard::REGARD_KERNEL {
@@ -13,10 +13,6 @@ void share_out(Index tasks, int threads, Work work) {
     parallel_for(
         tasks, threads,
         [](void* context, std::int64_t task) { (*static_cast<Work*>(context))(task); }, &work);
-}
-
-inline const float* head_of(const Rows& rows, Index b, Index h) {
-    return rows.data + b * rows.step[0] + h * rows.step[1];
 }
 
 }  // namespace

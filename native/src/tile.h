@@ -18,8 +18,7 @@ constexpr Index kTile = 96;  // rows at most, whose strips share what they read 
 struct Call {
     const Problem& problem;
     const Seen& seen;
-    float* output;
-    const Index* output_step;
+    RowsOut output;
 
     Index group = problem.kv_heads ? problem.heads / problem.kv_heads : 0;
     Index blocks = (problem.keys + kBlock - 1) / kBlock;
@@ -28,7 +27,7 @@ struct Call {
     float factor = query_factor(problem);
     bool extras = has_extras(problem);
     // Neither mask nor bias differs from query to query, so one row of them serves a whole block.
-    bool extra_shared = problem.mask.step[2] == 0 && problem.bias.step[2] == 0;
+    bool extra_shared = problem.mask.strides[2] == 0 && problem.bias.strides[2] == 0;
     Drops drops{problem.dropout};
     Columns columns{};  // of the map
     float* maxima =
@@ -42,7 +41,7 @@ struct Packed {
     float* v = nullptr;  // panels of kPanel columns
     BadKeys bad_k, bad_v;
     const float* values = nullptr;  // V as it came, for what is not finite
-    Index values_step = 0;
+    Index values_stride = 0;
 };
 
 // One row of state for each query of the tile.
@@ -54,7 +53,7 @@ struct Tile {
     Interval* keys;
     float* q;        // [rows][width], times the factor
     bool* spoilt;    // q holds something not finite
-    float* scores;   // [rows][kScoreStep]
+    float* scores;   // [rows][kScoreStride]
     float* output;   // [rows][padded_width], relative to `maximum`
     float* maximum;  // of the scores so far
     float* total;    // Σ 2^(score − maximum)
@@ -78,7 +77,7 @@ struct Tile {
         keys = scratch.take<Interval>(capacity);
         q = scratch.take<float>(capacity * problem.width);
         spoilt = scratch.take<bool>(capacity);
-        scores = scratch.take<float>(capacity * kScoreStep);
+        scores = scratch.take<float>(capacity * kScoreStride);
         output = scratch.take<float>(capacity * call.padded_width);
         maximum = scratch.take<float>(capacity);
         total = scratch.take<float>(capacity);
@@ -109,9 +108,9 @@ inline void add_queries(const Call& call, Tile& tile, Index b, Index h, Index fi
         const Index r = tile.rows + n, i = first + n;
         tile.head[r] = static_cast<std::int32_t>(h);
         tile.query[r] = static_cast<std::int32_t>(i);
-        tile.keys[r] = visible(problem, b, i);
-        tile.spoilt[r] = pack_query(q.data + b * q.step[0] + h * q.step[1] + i * q.step[2],
-                                    problem.width, call.factor, tile.q + r * problem.width);
+        tile.keys[r] = allowed_keys(problem, b, i);
+        tile.spoilt[r] =
+            pack_query(row_of(q, b, h, i), problem.width, call.factor, tile.q + r * problem.width);
     }
     tile.rows += rows;
 }
@@ -132,37 +131,34 @@ inline void clear_state(const Call& call, Tile& tile) {
     }
 }
 
-// The part of a strip's rows that lies in a block, as keys of the block; empty if first ≥ last.
-struct Reach {
-    Index first, last;
-};
-
-inline Reach reach_of(const Tile& tile, Index row, Index rows, Index start, Index end) {
-    Reach reach{end, start};
+// What any of a strip's rows is allowed of the keys [start, end) of a block, counted from `start`.
+inline Interval allowed_part(const Tile& tile, Index row, Index rows, Index start, Index end) {
+    Interval allowed{end, start};
     for (Index r = row; r < row + rows; ++r) {
-        if (tile.keys[r].lo >= tile.keys[r].hi) continue;
-        reach.first = smaller(reach.first, larger(tile.keys[r].lo, start));
-        reach.last = larger(reach.last, smaller(tile.keys[r].hi, end));
+        if (tile.keys[r].empty()) continue;
+        allowed.first = smaller(allowed.first, larger(tile.keys[r].first, start));
+        allowed.last = larger(allowed.last, smaller(tile.keys[r].last, end));
     }
-    return {reach.first - start, reach.last - start};
+    return {allowed.first - start, allowed.last - start};
 }
 
-// Scores of a strip, from row `row` on, for the keys of its reach; `panels` begin with the block.
-inline void score_rows(Tile& tile, Index row, Index rows, Reach reach, const float* panels,
+// Scores of a strip, from row `row` on, for the keys that it is allowed; `panels` begin with the
+// block.
+inline void score_rows(Tile& tile, Index row, Index rows, Interval allowed, const float* panels,
                        Index width) {
-    for (Index n = reach.first / kPanel * kPanel; n < reach.last; n += kPanel) {
+    for (Index n = allowed.first / kPanel * kPanel; n < allowed.last; n += kPanel) {
         strip<Score>(rows, tile.q + row * width, width, panels + n * width, width,
-                     tile.scores + row * kScoreStep + n);
+                     tile.scores + row * kScoreStride + n);
     }
 }
 
 // What the weights of a strip give its output.
-inline void output_rows(const Call& call, Tile& tile, Index row, Index rows, Reach reach,
+inline void output_rows(const Call& call, Tile& tile, Index row, Index rows, Interval allowed,
                         const float* values, Index start) {
     for (Index d = 0; d < call.padded_width; d += kPanel) {
-        strip<Weigh>(rows, tile.scores + row * kScoreStep + reach.first,
-                     values + d * call.padded_keys + (start + reach.first) * kPanel,
-                     reach.last - reach.first, tile.rescale + row,
+        strip<Weigh>(rows, tile.scores + row * kScoreStride + allowed.first,
+                     values + d * call.padded_keys + (start + allowed.first) * kPanel,
+                     allowed.last - allowed.first, tile.rescale + row,
                      tile.output + row * call.padded_width + d, call.padded_width);
     }
 }
@@ -188,7 +184,7 @@ inline void finish_scores(const Call& call, Tile& tile, Index r, const BadKeys& 
     for (Index n = last; n < wide_last; ++n) scores[n] = -infinity();
     if (bad.count) {
         for (Index n = bad.from(start + first); n < bad.count && bad.keys[n] < start + last; ++n) {
-            if (allowed(problem, b, h, i, bad.keys[n])) {
+            if (allowed_by_mask(problem, b, h, i, bad.keys[n])) {
                 scores[bad.keys[n] - start] = not_a_number();
             }
         }
@@ -215,7 +211,7 @@ __attribute__((noinline)) void see_top(const Call& call, Tile& tile, Index row, 
     for (Index n = 0; n < rows; ++n) {
         Part& part = parts[n];
         if (part.empty()) continue;
-        const float* scores = tile.scores + (row + n) * kScoreStep + part.wide_first;
+        const float* scores = tile.scores + (row + n) * kScoreStride + part.wide_first;
         find_strongest(tile.best + (row + n) * listed, top, scores, part.count(), part.maxima,
                        part.highest, part.passing);
     }
@@ -223,7 +219,7 @@ __attribute__((noinline)) void see_top(const Call& call, Tile& tile, Index row, 
         const Part& part = parts[n];
         if (part.empty() || !part.passing.some) continue;
         take_strongest(tile.best + (row + n) * listed, tile.best_keys + (row + n) * listed, top,
-                       tile.scores + (row + n) * kScoreStep + part.wide_first,
+                       tile.scores + (row + n) * kScoreStride + part.wide_first,
                        static_cast<std::int32_t>(start + part.wide_first), part.passing,
                        *tile.found);
     }
@@ -233,7 +229,7 @@ __attribute__((noinline)) void see_top(const Call& call, Tile& tile, Index row, 
 inline void soften_row(const Call& call, Tile& tile, Index r, const Part& part, Index block) {
     const Seen& seen = call.seen;
     const Index start = block * kBlock;
-    float* scores = tile.scores + r * kScoreStep;
+    float* scores = tile.scores + r * kScoreStride;
     float* row = scores + part.wide_first;
     const float before = tile.maximum[r];
     const float now = part.highest > before ? part.highest : before;
@@ -265,18 +261,18 @@ inline void soften_row(const Call& call, Tile& tile, Index r, const Part& part, 
 
 // The online softmax of every row of a strip; outside of a row's own keys the weights become 0.
 inline void soften_strip(const Call& call, Tile& tile, Index row, Index rows, const BadKeys& bad,
-                         Index block, Index end, Reach reach) {
+                         Index block, Index end, Interval allowed) {
     const Index start = block * kBlock;
     Part parts[kStrip];
     for (Index n = 0; n < rows; ++n) {
         Part& part = parts[n];
         const Index r = row + n;
-        part.first = larger(tile.keys[r].lo, start) - start;
-        part.last = smaller(tile.keys[r].hi, end) - start;
+        part.first = larger(tile.keys[r].first, start) - start;
+        part.last = smaller(tile.keys[r].last, end) - start;
         if (part.empty()) continue;
         part.wide_first = part.first / kLanes * kLanes;
         part.wide_last = round_up(part.last, kLanes);
-        float* scores = tile.scores + r * kScoreStep;
+        float* scores = tile.scores + r * kScoreStride;
         finish_scores(call, tile, r, bad, start, part.first, part.last, part.wide_first,
                       part.wide_last, scores);
         part.maxima = lane_maxima(scores + part.wide_first, part.count());
@@ -286,9 +282,9 @@ inline void soften_strip(const Call& call, Tile& tile, Index row, Index rows, co
     for (Index n = 0; n < rows; ++n) {
         const Part& part = parts[n];
         const Index r = row + n;
-        float* scores = tile.scores + r * kScoreStep;
+        float* scores = tile.scores + r * kScoreStride;
         if (part.empty()) {
-            for (Index m = reach.first; m < reach.last; ++m) scores[m] = 0.0f;
+            for (Index m = allowed.first; m < allowed.last; ++m) scores[m] = 0.0f;
             tile.rescale[r] = 1.0f;
             continue;
         }
@@ -297,8 +293,8 @@ inline void soften_strip(const Call& call, Tile& tile, Index row, Index rows, co
             drop_row(call.drops, tile.b, tile.head[r], tile.query[r], start + part.wide_first,
                      part.count(), scores + part.wide_first);
         }
-        for (Index m = reach.first; m < part.first; ++m) scores[m] = 0.0f;
-        for (Index m = part.last; m < reach.last; ++m) scores[m] = 0.0f;
+        for (Index m = allowed.first; m < part.first; ++m) scores[m] = 0.0f;
+        for (Index m = part.last; m < allowed.last; ++m) scores[m] = 0.0f;
     }
 }
 
@@ -308,26 +304,26 @@ inline void add_bad_values(const Call& call, Tile& tile, const Packed& packed, I
     const BadKeys& bad = packed.bad_v;
     for (Index n = bad.from(start); n < bad.count && bad.keys[n] < end; ++n) {
         const Index j = bad.keys[n];
-        const float* value = packed.values + j * packed.values_step;
+        const float* value = packed.values + j * packed.values_stride;
         for (Index r = 0; r < tile.rows; ++r) {
-            if (j < tile.keys[r].lo || j >= tile.keys[r].hi ||
-                !allowed(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
+            if (j < tile.keys[r].first || j >= tile.keys[r].last ||
+                !allowed_by_mask(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
                 continue;
             }
-            const float weight = tile.scores[r * kScoreStep + j - start];
+            const float weight = tile.scores[r * kScoreStride + j - start];
             float* output = tile.output + r * call.padded_width;
             for (Index d = 0; d < call.problem.value_width; ++d) output[d] += weight * value[d];
         }
     }
 }
 
-// The keys that any row of the tile may see; empty if lo ≥ hi.
-inline Interval all_visible(const Call& call, const Tile& tile) {
+// The keys that any row of the tile is allowed.
+inline Interval allowed_keys(const Call& call, const Tile& tile) {
     Interval keys{call.problem.keys, 0};
     for (Index r = 0; r < tile.rows; ++r) {
-        if (tile.keys[r].lo >= tile.keys[r].hi) continue;
-        keys.lo = smaller(keys.lo, tile.keys[r].lo);
-        keys.hi = larger(keys.hi, tile.keys[r].hi);
+        if (tile.keys[r].empty()) continue;
+        keys.first = smaller(keys.first, tile.keys[r].first);
+        keys.last = larger(keys.last, tile.keys[r].last);
     }
     return keys;
 }
@@ -338,16 +334,16 @@ inline void attend(const Call& call, Tile& tile, const Packed& packed) {
     const Problem& problem = call.problem;
     check_interrupt();
     clear_state(call, tile);
-    const Interval keys = all_visible(call, tile);
-    for (Index block = keys.lo / kBlock; block * kBlock < keys.hi; ++block) {
+    const Interval keys = allowed_keys(call, tile);
+    for (Index block = keys.first / kBlock; block * kBlock < keys.last; ++block) {
         const Index start = block * kBlock, end = smaller(start + kBlock, problem.keys);
         for (Index row = 0; row < tile.rows; row += kStrip) {
             const Index rows = smaller(kStrip, tile.rows - row);
-            const Reach reach = reach_of(tile, row, rows, start, end);
-            if (reach.first >= reach.last) continue;
-            score_rows(tile, row, rows, reach, packed.k + start * problem.width, problem.width);
-            soften_strip(call, tile, row, rows, packed.bad_k, block, end, reach);
-            output_rows(call, tile, row, rows, reach, packed.v, start);
+            const Interval allowed = allowed_part(tile, row, rows, start, end);
+            if (allowed.empty()) continue;
+            score_rows(tile, row, rows, allowed, packed.k + start * problem.width, problem.width);
+            soften_strip(call, tile, row, rows, packed.bad_k, block, end, allowed);
+            output_rows(call, tile, row, rows, allowed, packed.v, start);
         }
         if (packed.bad_v.count) add_bad_values(call, tile, packed, start, end);
     }

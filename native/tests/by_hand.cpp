@@ -14,7 +14,7 @@ using regard::Rows;
 using regard::Seen;
 
 const float* row_of(const Rows& rows, std::int64_t b, std::int64_t h, std::int64_t n) {
-    return rows.data + b * rows.step[0] + h * rows.step[1] + n * rows.step[2];
+    return rows.data + b * rows.strides[0] + h * rows.strides[1] + n * rows.strides[2];
 }
 
 std::int64_t kv_head(const Problem& p, std::int64_t h) { return h / (p.heads / p.kv_heads); }
@@ -79,7 +79,7 @@ Number score(const Problem& p, Query q, std::int64_t j, Number product) {
 
 bool counts(const Seen& seen, Query q) {
     return seen.counted == nullptr ||
-           seen.counted[q.b * seen.counted_step[0] + q.i * seen.counted_step[1]] != 0;
+           seen.counted[q.b * seen.counted_strides[0] + q.i * seen.counted_strides[1]] != 0;
 }
 
 }  // namespace
@@ -142,8 +142,8 @@ Attended<Number> attend(const Problem& p) {
 }
 
 template <typename Number>
-Pulled<Number> pull_back(const Problem& p, const Attended<Number>& all, const Rows& gradient) {
-    Pulled<Number> out;
+Backward<Number> backward(const Problem& p, const Attended<Number>& all, const Rows& gradient) {
+    Backward<Number> out;
     out.dq.assign(p.batch * p.heads * p.queries * p.width, 0);
     out.dk.assign(p.batch * p.kv_heads * p.keys * p.width, 0);
     out.dv.assign(p.batch * p.kv_heads * p.keys * p.value_width, 0);
@@ -171,10 +171,10 @@ Pulled<Number> pull_back(const Problem& p, const Attended<Number>& all, const Ro
         for (std::int64_t j = 0; j < p.keys; ++j) {
             if (!allowed[j]) continue;
             const float* key = row_of(p.k, q.b, kv_head(p, q.h), j);
-            const Number pulled = Number(p.scale) * weights[j] * (products[j] - mean);
+            const Number d_score = Number(p.scale) * weights[j] * (products[j] - mean);
             for (std::int64_t d = 0; d < p.width; ++d) {
-                out.dq[n * p.width + d] += pulled * Number(key[d]);
-                out.dk[(head * p.keys + j) * p.width + d] += pulled * Number(query[d]);
+                out.dq[n * p.width + d] += d_score * Number(key[d]);
+                out.dk[(head * p.keys + j) * p.width + d] += d_score * Number(query[d]);
             }
         }
     });
@@ -277,7 +277,7 @@ template Attended<float> attend(const Problem&);
 template Attended<double> attend(const Problem&);
 
 #define FOR(Number)                                                                                \
-    template Pulled<Number> pull_back(const Problem&, const Attended<Number>&, const Rows&);       \
+    template Backward<Number> backward(const Problem&, const Attended<Number>&, const Rows&);      \
     template std::int64_t allowed_keys(const Problem&, const Attended<Number>&, std::int64_t);     \
     template std::vector<Number> entropy(const Problem&, const Attended<Number>&);                 \
     template std::vector<Number> distance(const Problem&, const Attended<Number>&);                \

@@ -29,8 +29,8 @@ const float* row_of(const regard::Rows& rows, std::int64_t b, std::int64_t h, st
 
 template <typename Number>
 Number cell_of(const regard::Cells<Number>& cells, Query q, std::int64_t j) {
-    return cells
-        .data[q.b * cells.step[0] + q.h * cells.step[1] + q.i * cells.step[2] + j * cells.step[3]];
+    return cells.data[q.b * cells.strides[0] + q.h * cells.strides[1] + q.i * cells.strides[2] +
+                      j * cells.strides[3]];
 }
 
 std::int64_t kv_head(const regard::Problem& p, std::int64_t h);
@@ -57,13 +57,13 @@ Attended<Number> attend(const regard::Problem& p);
 
 // The gradients of q, k and v, contiguous, from that of the output; there may be no softcap.
 template <typename Number>
-struct Pulled {
+struct Backward {
     std::vector<Number> dq, dk, dv;
 };
 
 template <typename Number>
-Pulled<Number> pull_back(const regard::Problem& p, const Attended<Number>& all,
-                         const regard::Rows& gradient);
+Backward<Number> backward(const regard::Problem& p, const Attended<Number>& all,
+                          const regard::Rows& gradient);
 
 // How many keys query n may attend to.
 template <typename Number>

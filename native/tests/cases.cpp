@@ -8,7 +8,7 @@ namespace cases {
 
 void Case::point() {
     const auto rows = [](const exact::Tensor<float>& x) {
-        return regard::Rows{x.data(), {x.step()[0], x.step()[1], x.step()[2]}};
+        return regard::Rows{x.data(), {x.strides()[0], x.strides()[1], x.strides()[2]}};
     };
     problem.q = rows(q);
     problem.k = rows(k);
@@ -18,8 +18,8 @@ void Case::point() {
     if (has_mask) problem.mask.data = mask.data();
     if (has_bias) problem.bias.data = bias.data();
     for (int axis = 0; axis < 4; ++axis) {
-        problem.mask.step[axis] = mask.step()[axis];
-        problem.bias.step[axis] = bias.step()[axis];
+        problem.mask.strides[axis] = mask.strides()[axis];
+        problem.bias.strides[axis] = bias.strides()[axis];
     }
     problem.lengths = has_lengths ? lengths.data() : nullptr;
     problem.sinks = has_sinks ? sinks.data() : nullptr;
@@ -69,7 +69,7 @@ const char* fill_scores(Random& random, Case& c) {
         case 2:  // many equal scores
             c.q.for_each(step);
             c.k.for_each(step);
-            return "steps";
+            return "strides";
         case 3: c.k.for_each([](float& x) { x = 0; }); return "flat";
         case 4: {  // scores that rise along the row, or fall
             const auto& size = c.k.size();

@@ -44,13 +44,13 @@ class Array {
 struct Layout {
     std::array<std::int64_t, 4> size{};
     std::array<int, 4> order{0, 1, 2, 3};  // of the axes, from the outermost to the innermost
-    std::array<std::int64_t, 4> gap{};     // elements left unused at the end of each step
-    std::array<bool, 4> repeated{};        // step 0
-    std::array<bool, 4> backwards{};       // a negative step
+    std::array<std::int64_t, 4> gap{};     // elements left unused at the end of each stride
+    std::array<bool, 4> repeated{};        // stride 0
+    std::array<bool, 4> backwards{};       // a negative stride
     std::int64_t before = 0;               // of Array
 };
 
-// Four axes with any steps, in an Array that spans exactly what the steps can reach.
+// Four axes with any strides, in an Array that spans exactly what the strides can reach.
 template <typename Number>
 class Tensor {
   public:
@@ -60,9 +60,9 @@ class Tensor {
         for (int place = 3; place >= 0; --place) {
             const int axis = layout.order[place];
             if (layout.repeated[axis] || size_[axis] == 0) continue;
-            const std::int64_t step = span + layout.gap[axis];
-            const std::int64_t reach = step * (size_[axis] - 1);
-            step_[axis] = layout.backwards[axis] ? -step : step;
+            const std::int64_t stride = span + layout.gap[axis];
+            const std::int64_t reach = stride * (size_[axis] - 1);
+            strides_[axis] = layout.backwards[axis] ? -stride : stride;
             if (layout.backwards[axis]) first += reach;
             span += reach;
         }
@@ -72,7 +72,7 @@ class Tensor {
     }
 
     const std::array<std::int64_t, 4>& size() const { return size_; }
-    const std::array<std::int64_t, 4>& step() const { return step_; }
+    const std::array<std::int64_t, 4>& strides() const { return strides_; }
     Array<Number>& memory() { return memory_; }
     const Array<Number>& memory() const { return memory_; }
     Number* data() { return memory_.data() + first_; }
@@ -80,10 +80,10 @@ class Tensor {
     std::int64_t elements() const { return size_[0] * size_[1] * size_[2] * size_[3]; }
 
     Number& at(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
-        return data()[b * step_[0] + h * step_[1] + i * step_[2] + j * step_[3]];
+        return data()[b * strides_[0] + h * strides_[1] + i * strides_[2] + j * strides_[3]];
     }
     Number at(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
-        return data()[b * step_[0] + h * step_[1] + i * step_[2] + j * step_[3]];
+        return data()[b * strides_[0] + h * strides_[1] + i * strides_[2] + j * strides_[3]];
     }
 
     // Calls act(element) in the order of the axes; elements that are repeated come more than once.
@@ -115,7 +115,7 @@ class Tensor {
     }
 
   private:
-    std::array<std::int64_t, 4> size_{}, step_{};
+    std::array<std::int64_t, 4> size_{}, strides_{};
     Array<Number> memory_;
     std::int64_t first_ = 0;
 };

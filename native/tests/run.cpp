@@ -37,8 +37,8 @@ Result room_for(const Case& c, const cases::Wanted& wanted) {
     r.seen.map_columns = wanted.map_columns;
     if (c.has_counted) {
         r.seen.counted = c.counted.data();
-        r.seen.counted_step[0] = c.counted.step()[0];
-        r.seen.counted_step[1] = c.counted.step()[3];
+        r.seen.counted_strides[0] = c.counted.strides()[0];
+        r.seen.counted_strides[1] = c.counted.strides()[3];
     }
     return r;
 }
@@ -68,7 +68,9 @@ std::string different(const Result& a, const Result& b) {
 
 Result attend(const Case& c, const cases::Wanted& wanted, int threads) {
     Result r = room_for(c, wanted);
-    regard::attention(c.problem, r.output.data(), r.output.step().data(), r.seen, threads);
+    const auto& strides = r.output.strides();
+    regard::attention(c.problem, {r.output.data(), {strides[0], strides[1], strides[2]}}, r.seen,
+                      threads);
     return r;
 }
 

@@ -29,8 +29,8 @@ struct Flow {
     Tensor<float> gradient;
 
     regard::Rows rows() const {
-        const auto& step = gradient.step();
-        return {gradient.data(), {step[0], step[1], step[2]}};
+        const auto& strides = gradient.strides();
+        return {gradient.data(), {strides[0], strides[1], strides[2]}};
     }
 };
 
@@ -86,7 +86,7 @@ Tensor<float> room(std::int64_t heads, std::int64_t rows, std::int64_t width, st
 }
 
 // `wanted`: bits for q, k and v.
-Gradients pull(const Flow& flow, int threads, unsigned wanted = 7, bool odd = false) {
+Gradients backward(const Flow& flow, int threads, unsigned wanted = 7, bool odd = false) {
     const regard::Problem& p = flow.c.problem;
     cases::Wanted only_lse;
     only_lse.lse = true;
@@ -95,16 +95,16 @@ Gradients pull(const Flow& flow, int threads, unsigned wanted = 7, bool odd = fa
                    room(p.kv_heads, p.keys, p.width, p.batch, odd),
                    room(p.kv_heads, p.keys, p.value_width, p.batch, odd)};
     regard::Gradients gradients;
-    regard::Gradient* to[] = {&gradients.q, &gradients.k, &gradients.v};
+    regard::RowsOut* to[] = {&gradients.q, &gradients.k, &gradients.v};
     Tensor<float>* from[] = {&made.q, &made.k, &made.v};
     for (int n = 0; n < 3; ++n) {
         if ((wanted >> n & 1u) == 0) continue;
         to[n]->data = from[n]->data();
-        for (int axis = 0; axis < 3; ++axis) to[n]->step[axis] = from[n]->step()[axis];
+        for (int axis = 0; axis < 3; ++axis) to[n]->strides[axis] = from[n]->strides()[axis];
     }
-    const auto& step = found.output.step();
+    const auto& strides = found.output.strides();
     const regard::Attended attended{
-        {found.output.data(), {step[0], step[1], step[2]}}, found.lse.data(), flow.rows()};
+        {found.output.data(), {strides[0], strides[1], strides[2]}}, found.lse.data(), flow.rows()};
     regard::attention_backward(p, attended, gradients, threads);
     return made;
 }
@@ -144,8 +144,8 @@ void must_be_near(const std::string& what, const std::vector<float>& found,
 void must_be_as_by_hand(const Flow& flow, const Gradients& found, const std::string& when) {
     const regard::Problem& p = flow.c.problem;
     const auto exact = by_hand::attend<double>(p);
-    const auto truth = by_hand::pull_back<double>(p, exact, flow.rows());
-    const auto eager = by_hand::pull_back<float>(p, by_hand::attend<float>(p), flow.rows());
+    const auto truth = by_hand::backward<double>(p, exact, flow.rows());
+    const auto eager = by_hand::backward<float>(p, by_hand::attend<float>(p), flow.rows());
     double flowing = 1;
     for (const float x : flow.gradient.flat())
         if (std::isfinite(x)) flowing = std::max(flowing, std::abs(double{x}));
@@ -175,9 +175,9 @@ bool sees(const regard::Problem& p, Query q) {
 
 // Keys that nobody sees and queries that see nothing get exactly 0, and what they hold has no
 // effect: not a NaN, and not what makes products overflow.
-void what_is_hidden_neither_gives_nor_gets(const Flow& flow, const std::string& kernel) {
+void what_is_not_allowed_neither_gives_nor_gets(const Flow& flow, const std::string& kernel) {
     const regard::Problem& p = flow.c.problem;
-    const Gradients before = pull(flow, 2);
+    const Gradients before = backward(flow, 2);
     for (const float held : {kNaN, -std::numeric_limits<float>::infinity(), 1e38F}) {
         Flow other = contiguous(flow);
         for (std::int64_t b = 0; b < p.batch; ++b)
@@ -194,8 +194,8 @@ void what_is_hidden_neither_gives_nor_gets(const Flow& flow, const std::string& 
             for (std::int64_t e = 0; e < p.value_width; ++e)
                 other.gradient.at(q.b, q.h, q.i, e) = held;
         });
-        const Gradients after = pull(other, 2);
-        must_be_the_same(before, after, flow.c.name + ", " + kernel + ", hidden");
+        const Gradients after = backward(other, 2);
+        must_be_the_same(before, after, flow.c.name + ", " + kernel + ", not allowed");
         bool zero = true;
         for (std::int64_t b = 0; b < p.batch; ++b)
             for (std::int64_t g = 0; g < p.kv_heads; ++g)
@@ -211,12 +211,13 @@ void what_is_hidden_neither_gives_nor_gets(const Flow& flow, const std::string& 
             for (std::int64_t d = 0; d < p.width; ++d)
                 zero = zero && after.q.at(q.b, q.h, q.i, d) == 0;
         });
-        if (!zero) check::failed(flow.c.name + ", " + kernel + ": what is hidden gets a gradient");
+        if (!zero)
+            check::failed(flow.c.name + ", " + kernel + ": what is not allowed gets a gradient");
     }
 }
 
 // A NaN in one row of q, k, v or the gradient reaches what, and only what, it reaches by hand.
-void what_is_seen_is_not_hidden(const Flow& flow, std::uint64_t number, const std::string& kernel) {
+void what_is_allowed_counts(const Flow& flow, std::uint64_t number, const std::string& kernel) {
     cases::Random random(number);
     for (int which = 0; which < 4; ++which) {
         Flow spoilt = contiguous(flow);
@@ -225,7 +226,7 @@ void what_is_seen_is_not_hidden(const Flow& flow, std::uint64_t number, const st
         x[which]->at(random.below(size[0]), random.below(size[1]), random.below(size[2]),
                      random.below(size[3])) =
             random.pick({kNaN, std::numeric_limits<float>::infinity()});
-        must_be_as_by_hand(spoilt, pull(spoilt, 2),
+        must_be_as_by_hand(spoilt, backward(spoilt, 2),
                            kernel + ", a NaN in " + std::string(1, "qkvg"[which]));
     }
 }
@@ -233,16 +234,16 @@ void what_is_seen_is_not_hidden(const Flow& flow, std::uint64_t number, const st
 void surroundings_make_no_difference(const Flow& flow, const std::string& kernel) {
     const regard::Problem& p = flow.c.problem;
     const std::string name = flow.c.name + ", " + kernel;
-    const Gradients one = pull(flow, 1);
-    must_be_the_same(one, pull(flow, 2), name + ", 2 threads");
-    must_be_the_same(one, pull(flow, 4), name + ", 4 threads");
-    must_be_the_same(one, pull(contiguous(flow), 2), name + ", contiguous");
+    const Gradients one = backward(flow, 1);
+    must_be_the_same(one, backward(flow, 2), name + ", 2 threads");
+    must_be_the_same(one, backward(flow, 4), name + ", 4 threads");
+    must_be_the_same(one, backward(contiguous(flow), 2), name + ", contiguous");
     for (const unsigned wanted : {1u, 2u, 4u, 5u, 6u})
-        must_be_the_same(one, pull(flow, 2, wanted), name + ", not all wanted", wanted);
+        must_be_the_same(one, backward(flow, 2, wanted), name + ", not all wanted", wanted);
     // Dropout knows a head by its number.
     if (p.heads != p.kv_heads || p.dropout.chance > 0) return;
     const std::int64_t b = p.batch - 1, h = p.heads / 2;
-    const Gradients found = pull(contiguous(flow, b, h), 1);
+    const Gradients found = backward(contiguous(flow, b, h), 1);
     const auto same = [&](const Tensor<float>& whole, const Tensor<float>& part) {
         const std::vector<float> all = whole.flat(), of_head = part.flat();
         const std::int64_t size = part.elements();
@@ -261,29 +262,30 @@ void many_keys_are_the_same_by_any_number_of_threads(const std::string& kernel) 
         for (const bool causal : {false, true}) {
             flow.c.problem.causal = causal;
             flow.c.problem.dropout = {causal ? 0.3 : 0.0, 23};
-            const Gradients one = pull(flow, 1);
+            const Gradients one = backward(flow, 1);
             must_be_as_by_hand(flow, one, kernel);
             for (const int threads : {2, 3, 8})
-                must_be_the_same(one, pull(flow, threads), flow.c.name + ", " + kernel);
+                must_be_the_same(one, backward(flow, threads), flow.c.name + ", " + kernel);
             for (std::uint64_t repeat = 0; repeat < run::number_of_problems(20); ++repeat)
-                must_be_the_same(one, pull(flow, 4), flow.c.name + ", " + kernel + ", repeated");
+                must_be_the_same(one, backward(flow, 4),
+                                 flow.c.name + ", " + kernel + ", repeated");
         }
     }
 }
 
 void an_interrupted_call_leaves_no_trace(const std::string& kernel) {
     const Flow flow = with_flow(cases::plain(17, cases::sizes(1, 2, 1, 3001, 601, 8, 8)), 19);
-    const Gradients before = pull(flow, 2);
+    const Gradients before = backward(flow, 2);
     cases::Wanted only_lse;
     only_lse.lse = true;
     const run::Result found = run::attend(flow.c, only_lse, 2);
-    const auto& step = found.output.step();
+    const auto& strides = found.output.strides();
     const regard::Attended attended{
-        {found.output.data(), {step[0], step[1], step[2]}}, found.lse.data(), flow.rows()};
+        {found.output.data(), {strides[0], strides[1], strides[2]}}, found.lse.data(), flow.rows()};
     Tensor<float> dq = room(2, 3001, 8, 1, false);
     regard::Gradients gradients;
     gradients.q.data = dq.data();
-    for (int axis = 0; axis < 3; ++axis) gradients.q.step[axis] = dq.step()[axis];
+    for (int axis = 0; axis < 3; ++axis) gradients.q.strides[axis] = dq.strides()[axis];
     for (const int threads : {1, 2, 4}) {
         bool interrupted = false;
         regard::set_interrupt_check([] { return true; });
@@ -297,18 +299,18 @@ void an_interrupted_call_leaves_no_trace(const std::string& kernel) {
         }
         regard::set_interrupt_check(nullptr);
         CHECK(interrupted);
-        must_be_the_same(before, pull(flow, threads), flow.c.name + ", " + kernel);
+        must_be_the_same(before, backward(flow, threads), flow.c.name + ", " + kernel);
     }
 }
 
 void a_problem_holds(std::uint64_t number) {
     const Flow flow = make(number);
     kernels::for_each([&](const std::string& kernel) {
-        must_be_as_by_hand(flow, pull(flow, 1 + static_cast<int>(number % 3), 7, number % 2 != 0),
-                           kernel);
+        must_be_as_by_hand(
+            flow, backward(flow, 1 + static_cast<int>(number % 3), 7, number % 2 != 0), kernel);
         surroundings_make_no_difference(flow, kernel);
-        if (number % 3 == 0) what_is_hidden_neither_gives_nor_gets(flow, kernel);
-        if (number % 3 == 1) what_is_seen_is_not_hidden(flow, number, kernel);
+        if (number % 3 == 0) what_is_not_allowed_neither_gives_nor_gets(flow, kernel);
+        if (number % 3 == 1) what_is_allowed_counts(flow, number, kernel);
     });
 }
 

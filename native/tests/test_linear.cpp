@@ -18,7 +18,7 @@ using Index = std::int64_t;
 struct Case {
     Index rows, inputs, outputs;
     bool biased;
-    Index x_step, weight_step, y_step;
+    Index x_stride, weight_stride, y_stride;
     exact::Array<float> x, weight, bias;
 
     Case(Index rows_, Index inputs_, Index outputs_, bool biased_, Index gap, unsigned seed)
@@ -26,18 +26,18 @@ struct Case {
           inputs(inputs_),
           outputs(outputs_),
           biased(biased_),
-          x_step(inputs + gap),
-          weight_step(inputs + 2 * gap),
-          y_step(outputs + 3 * gap),
-          x((rows - 1) * x_step + inputs, gap),
-          weight((outputs - 1) * weight_step + inputs, gap),
+          x_stride(inputs + gap),
+          weight_stride(inputs + 2 * gap),
+          y_stride(outputs + 3 * gap),
+          x((rows - 1) * x_stride + inputs, gap),
+          weight((outputs - 1) * weight_stride + inputs, gap),
           bias(outputs) {
         std::mt19937 random(seed);
         std::normal_distribution<float> normal;
         for (Index r = 0; r < rows; ++r)
-            for (Index d = 0; d < inputs; ++d) x[r * x_step + d] = normal(random);
+            for (Index d = 0; d < inputs; ++d) x[r * x_stride + d] = normal(random);
         for (Index o = 0; o < outputs; ++o) {
-            for (Index d = 0; d < inputs; ++d) weight[o * weight_step + d] = normal(random);
+            for (Index d = 0; d < inputs; ++d) weight[o * weight_stride + d] = normal(random);
             bias[o] = normal(random);
         }
     }
@@ -51,18 +51,18 @@ struct Case {
 // Rows [row, row + rows) by outputs [output, output + outputs), in memory of their own.
 exact::Array<float> part(const Case& c, Index row, Index rows, Index output, Index outputs,
                          int threads) {
-    exact::Array<float> y((rows - 1) * c.y_step + outputs);
+    exact::Array<float> y((rows - 1) * c.y_stride + outputs);
     regard::Linear map;
     map.rows = rows;
     map.inputs = c.inputs;
     map.outputs = outputs;
-    map.x = c.x.data() + row * c.x_step;
-    map.x_step = c.x_step;
-    map.weight = c.weight.data() + output * c.weight_step;
-    map.weight_step = c.weight_step;
+    map.x = c.x.data() + row * c.x_stride;
+    map.x_stride = c.x_stride;
+    map.weight = c.weight.data() + output * c.weight_stride;
+    map.weight_stride = c.weight_stride;
     map.bias = c.biased ? c.bias.data() + output : nullptr;
     map.y = y.data();
-    map.y_step = c.y_step;
+    map.y_stride = c.y_stride;
     regard::linear(map, threads);
     return y;
 }
@@ -80,15 +80,15 @@ void it_is_the_loop_by_hand(const Case& c) {
         for (Index o = 0; o < c.outputs; ++o) {
             double sum = c.biased ? c.bias[o] : 0.0, size = std::fabs(sum);
             for (Index d = 0; d < c.inputs; ++d) {
-                const double product = static_cast<double>(c.x[r * c.x_step + d]) *
-                                       static_cast<double>(c.weight[o * c.weight_step + d]);
+                const double product = static_cast<double>(c.x[r * c.x_stride + d]) *
+                                       static_cast<double>(c.weight[o * c.weight_stride + d]);
                 sum += product;
                 size += std::fabs(product);
             }
-            const double error = std::fabs(y[r * c.y_step + o] - sum);
+            const double error = std::fabs(y[r * c.y_stride + o] - sum);
             if (!(error <= roundings * 0x1p-24 * size)) check::failed(c.name() + ": wrong");
         }
-        for (Index n = r * c.y_step + c.outputs; n < (r + 1) * c.y_step && n < y.size(); ++n)
+        for (Index n = r * c.y_stride + c.outputs; n < (r + 1) * c.y_stride && n < y.size(); ++n)
             if (!exact::same_bits(&y[n], &none, 1)) check::failed(c.name() + ": wrote into a gap");
     }
 }
@@ -106,11 +106,11 @@ void other_rows_and_outputs_make_no_difference(const Case& c) {
         for (Index rows = 1; row + rows <= c.rows; ++rows) {
             const exact::Array<float> some = part(c, row, rows, 0, c.outputs, 1);
             for (Index r = 0; r < rows; ++r)
-                if (!exact::same_bits(&some[r * c.y_step], &y[(row + r) * c.y_step], c.outputs))
+                if (!exact::same_bits(&some[r * c.y_stride], &y[(row + r) * c.y_stride], c.outputs))
                     check::failed(c.name() + ": other bits beside other rows");
         }
         for (Index o = 0; o < c.outputs; ++o)
-            if (!exact::same_bits(part(c, row, 1, o, 1, 1).data(), &y[row * c.y_step + o], 1))
+            if (!exact::same_bits(part(c, row, 1, o, 1, 1).data(), &y[row * c.y_stride + o], 1))
                 check::failed(c.name() + ": other bits beside other outputs");
     }
 }
@@ -119,14 +119,14 @@ void what_is_not_finite_stays_in_its_cells() {
     Case c(5, 37, 11, true, 1, 7);
     const float nan = std::numeric_limits<float>::quiet_NaN();
     for (const Index at : {0, 9, 20, 33, 36}) {  // in either chain, and behind them
-        c.x[2 * c.x_step + at] = nan;
-        c.weight[3 * c.weight_step + at] = std::numeric_limits<float>::infinity();
+        c.x[2 * c.x_stride + at] = nan;
+        c.weight[3 * c.weight_stride + at] = std::numeric_limits<float>::infinity();
         const exact::Array<float> y = all(c, 1);
         for (Index r = 0; r < c.rows; ++r)
             for (Index o = 0; o < c.outputs; ++o)
-                CHECK(std::isfinite(y[r * c.y_step + o]) == (r != 2 && o != 3));
-        for (Index o = 0; o < c.outputs; ++o) CHECK(std::isnan(y[2 * c.y_step + o]));
-        c.x[2 * c.x_step + at] = c.weight[3 * c.weight_step + at] = 1;
+                CHECK(std::isfinite(y[r * c.y_stride + o]) == (r != 2 && o != 3));
+        for (Index o = 0; o < c.outputs; ++o) CHECK(std::isnan(y[2 * c.y_stride + o]));
+        c.x[2 * c.x_stride + at] = c.weight[3 * c.weight_stride + at] = 1;
     }
 }
 
@@ -134,7 +134,7 @@ void nothing_is_summed_to_the_bias() {
     const Case c(3, 0, 5, true, 1, 11);
     const exact::Array<float> y = all(c, 2);
     for (Index r = 0; r < c.rows; ++r)
-        CHECK(exact::same_bits(&y[r * c.y_step], c.bias.data(), c.outputs));
+        CHECK(exact::same_bits(&y[r * c.y_stride], c.bias.data(), c.outputs));
 }
 
 void nothing_is_written_where_there_is_nothing() {

@@ -60,13 +60,13 @@ struct Case {
         product.columns = some_columns;
         product.a = a.data() + a_at(0, row, 0);
         product.b = b.data() + b_at(0, 0, column);
-        const Index a_steps[] = {heads * rows * inner, rows * inner, a_turned ? 1 : inner,
-                                 a_turned ? rows : 1};
-        const Index b_steps[] = {heads * inner * columns, inner * columns, b_turned ? 1 : columns,
-                                 b_turned ? inner : 1};
+        const Index a_strides[] = {heads * rows * inner, rows * inner, a_turned ? 1 : inner,
+                                   a_turned ? rows : 1};
+        const Index b_strides[] = {heads * inner * columns, inner * columns, b_turned ? 1 : columns,
+                                   b_turned ? inner : 1};
         for (int axis = 0; axis < 4; ++axis) {
-            product.a_step[axis] = a_steps[axis];
-            product.b_step[axis] = b_steps[axis];
+            product.a_strides[axis] = a_strides[axis];
+            product.b_strides[axis] = b_strides[axis];
         }
         exact::Array<Number> c(batch * heads * some_rows * some_columns);
         product.c = c.data();

@@ -12,18 +12,24 @@
 
 namespace regard {
 
-// Numbers that somebody else owns, on axes (b, h, n) with steps in elements; the last axis is
-// contiguous. A step may be 0 (broadcast) or negative.
+// Numbers that somebody else owns, on axes (b, h, n) with strides in elements; the last axis is
+// contiguous. A stride may be 0 (broadcast) or negative.
 struct Rows {
     const float* data = nullptr;
-    std::int64_t step[3] = {0, 0, 0};
+    std::int64_t strides[3] = {0, 0, 0};
 };
 
-// One number for each (b, h, i, j), with steps in elements; any of them may be 0.
+// The same, to be written.
+struct RowsOut {
+    float* data = nullptr;
+    std::int64_t strides[3] = {0, 0, 0};
+};
+
+// One number for each (b, h, i, j), with strides in elements; any of them may be 0.
 template <typename Number>
 struct Cells {
     const Number* data = nullptr;  // null: not given
-    std::int64_t step[4] = {0, 0, 0, 0};
+    std::int64_t strides[4] = {0, 0, 0, 0};
 };
 
 // Which weights are dropped, by seed, b, h, i and j alone; those that are kept grow.
@@ -73,13 +79,11 @@ struct Seen {
 
     // Which queries count in map and received: (batch, queries), 0: does not. Null: all do.
     const std::uint8_t* counted = nullptr;
-    std::int64_t counted_step[2] = {0, 0};
+    std::int64_t counted_strides[2] = {0, 0};
 };
 
-// Output (batch, heads, queries, value_width), its last axis contiguous, and what is asked for in
-// `seen`.
-void attention(const Problem& problem, float* output, const std::int64_t output_step[3],
-               const Seen& seen, int threads);
+// The output (batch, heads, queries, value_width), and what is asked for in `seen`.
+void attention(const Problem& problem, const RowsOut& output, const Seen& seen, int threads);
 
 // What attention() found, and what flows back into its output.
 struct Attended {
@@ -88,14 +92,9 @@ struct Attended {
     Rows gradient;               // of the output
 };
 
-// Where a gradient is written: axes and steps as those of Rows. Null: it is not made.
-struct Gradient {
-    float* data = nullptr;
-    std::int64_t step[3] = {0, 0, 0};
-};
-
+// Where gradients are written, each of the shape of what it belongs to. Null: it is not made.
 struct Gradients {
-    Gradient q, k, v;  // each of the shape of what it belongs to
+    RowsOut q, k, v;
 };
 
 // The gradients of q, k and v. There may be no softcap, and no size may be 0.

@@ -13,14 +13,14 @@ namespace regard {
 struct Linear {
     std::int64_t rows = 0, inputs = 0, outputs = 0;
 
-    // The last axis of each is contiguous; steps are in elements, from row to row.
+    // The last axis of each is contiguous; strides are in elements, from row to row.
     const float* x = nullptr;  // (rows, inputs)
-    std::int64_t x_step = 0;
+    std::int64_t x_stride = 0;
     const float* weight = nullptr;  // (outputs, inputs)
-    std::int64_t weight_step = 0;
+    std::int64_t weight_stride = 0;
     const float* bias = nullptr;  // (outputs); null: none
     float* y = nullptr;           // (rows, outputs)
-    std::int64_t y_step = 0;
+    std::int64_t y_stride = 0;
 };
 
 void linear(const Linear& map, int threads);

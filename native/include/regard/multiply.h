@@ -16,11 +16,11 @@ struct Product {
     std::int64_t batch = 0, heads = 0;  // so many pairs of matrices
     std::int64_t rows = 0, inner = 0, columns = 0;
 
-    // Steps are in elements, along batch, heads, and the two axes of the matrix. Any will do.
+    // Strides are in elements, along batch, heads, and the two axes of the matrix. Any will do.
     const Number* a = nullptr;  // (batch, heads, rows, inner)
-    std::int64_t a_step[4] = {};
+    std::int64_t a_strides[4] = {};
     const Number* b = nullptr;  // (batch, heads, inner, columns)
-    std::int64_t b_step[4] = {};
+    std::int64_t b_strides[4] = {};
     Number* c = nullptr;  // (batch, heads, rows, columns), contiguous
 };
 
