@@ -99,7 +99,8 @@ def number(
             pass
     if found is None:
         raise error(f"{call}: {name} must be {expected}; got {shown(value)}. {remedy}")
-    if (least is None or most is None) and not math.isfinite(found):
+    # Not math.isfinite, which torch.compile cannot ask of a number that may change.
+    if (least is None or most is None) and not -math.inf < found < math.inf:
         raise WrongValue(f"{call}: {name} must be a finite number; got {shown(value)}. {remedy}")
     _check_bounds(call, name, value, found, least, most, remedy)
     return found
