@@ -74,8 +74,8 @@ def backward_passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return call
 
-    monkeypatch.setattr(native, "pull_back", recorded("native", native.pull_back))
-    monkeypatch.setattr(operator, "pull_back", recorded("torch", operator.pull_back))
+    monkeypatch.setattr(native, "backward", recorded("native", native.backward))
+    monkeypatch.setattr(operator, "backward", recorded("torch", operator.backward))
     return passes
 
 

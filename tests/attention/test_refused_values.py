@@ -1,4 +1,4 @@
-"""What cannot be converted, does not fit or is no part of anything is refused in words, too."""
+"""What cannot be converted, does not fit or is part of nothing is refused with a message, too."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Made:
 
     @property
     def allowed(self) -> NDArray[np.bool_]:
-        """(B, H, Nq, Nk): queries by real keys in reach: by position, mask and bias."""
+        """(B, H, Nq, Nk): queries by the real keys that are allowed: by position, mask and bias."""
         batch, heads, n_queries, n_keys = self.layer.shape
         options = self.layer.options
         reach = regard.reference.allowed_keys(

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
-import regard.run.rows
+import regard.run.layer
 from regard.run import Run
 
 Edge = tuple[int, int, int, int, int]
@@ -192,16 +192,16 @@ def test_columns_have_their_types() -> None:
 
 
 def test_weights_are_made_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regard.run.rows, "_CELLS", 25)
+    monkeypatch.setattr(regard.run.layer, "_CELLS", 25)
     cells: list[int] = []
-    true = regard.run.rows.weights
+    true = regard.run.layer.weights
 
     def watched(*arguments: Any, **options: Any) -> torch.Tensor:
         tile = true(*arguments, **options)
         cells.append(tile.numel())
         return tile
 
-    monkeypatch.setattr(regard.run.rows, "weights", watched)
+    monkeypatch.setattr(regard.run.layer, "weights", watched)
     for listed in (0, 2):  # all rows, and some with gaps between them
         run, made = make_run(*KINDS, see=regard.See(top=listed))
         assert_same(as_edges(run.edges(0.1)), expected_edges(made, 0.1), 0.1)

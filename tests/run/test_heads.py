@@ -61,13 +61,13 @@ def test_means_of_a_head_are_those_of_the_full_weights(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_allowed_counts_the_real_keys_in_reach(kind: str) -> None:
+def test_allowed_counts_the_real_keys(kind: str) -> None:
     made = make(kind)
     assert made.layer.allowed.tolist() == made.allowed.sum(-1).tolist()
 
 
 def test_allowed_counts_a_mask_by_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.run.reach._CELLS", 2 * 11 * 3)
+    monkeypatch.setattr("regard._attention.options._CELLS", 2 * 11 * 3)
     for kind in ("mask", "bias"):
         made = make(kind)
         assert made.layer.allowed.tolist() == made.allowed.sum(-1).tolist()
@@ -87,7 +87,7 @@ def test_a_causal_mask_counts_as_the_causal_flag_does(shut: float) -> None:
         assert other.heads == flag.heads
 
 
-def test_a_row_that_finite_numbers_shut_is_as_open_as_before() -> None:
+def test_a_row_that_finite_numbers_forbid_is_as_allowed_as_before() -> None:
     bias = torch.zeros(1, 1, 11, 11)
     bias[:, :, 3] = torch.finfo(torch.float32).min
     bias[:, :, 5] = -math.inf

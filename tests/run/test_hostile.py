@@ -1,4 +1,4 @@
-"""Folders that were made to do harm: refused in words, or read as a run that answers."""
+"""Folders that were made to do harm: refused with a message, or read as a run that answers."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import torch
 from helpers.run_by_hand import Made, make_run
 
 import regard
-import regard.run.rows
+import regard.run.layer
 from regard.run import Run
 
 
@@ -56,14 +56,14 @@ def test_padding_gets_nothing(kind: str) -> None:
 def test_rows_without_a_share_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = make_run("causal", "causal")
     rows: list[int] = []
-    true = regard.run.rows.weights
+    true = regard.run.layer.weights
 
     def watched(*arguments: Any, **options: Any) -> torch.Tensor:
         tile = true(*arguments, **options)
         rows.append(tile.shape[2])
         return tile
 
-    monkeypatch.setattr(regard.run.rows, "weights", watched)
+    monkeypatch.setattr(regard.run.layer, "weights", watched)
     run.rollout(4)
     assert rows == [1] * 3 + [5] * 3
 
@@ -71,7 +71,7 @@ def test_rows_without_a_share_are_not_computed(monkeypatch: pytest.MonkeyPatch) 
 def test_many_tiles_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = make_run("causal", "window", "plain", dtype=torch.float64)
     expected = run.rollout(-1)
-    monkeypatch.setattr(regard.run.rows, "_CELLS", 25)
+    monkeypatch.setattr(regard.run.layer, "_CELLS", 25)
     torch.testing.assert_close(run.rollout(10), expected)
 
 

@@ -285,7 +285,7 @@ def test_masks_that_multihead_attention_merges_are_read(more: dict[str, Any]) ->
 
 
 def test_a_mask_is_read_by_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.run.reach._CELLS", 2 * N * 2)
+    monkeypatch.setattr("regard._attention.options._CELLS", 2 * N * 2)
     q = torch.randn(B, H, N, D)
     for mask in (of_both(LEFT), added(of_both(LEFT), -math.inf)):
         options = Options(mask=mask) if mask.dtype == torch.bool else Options(bias=mask)

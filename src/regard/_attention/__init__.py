@@ -2,11 +2,11 @@
 
 - `attend.py`: `attention`, and who does the work; `sdpa.py`: the same with PyTorch's signature
 - `tiles.py`: `weights` and `pooled`, any part of the weights, any time later
-- `checks.py`, `tensors.py`: what can be wrong with arguments; `problem.py`: they, if nothing is
+- `options.py`: the options, and which keys a query may attend to
+- `checks.py`: what can be wrong with arguments; `problem.py`: they, if nothing is
 - `native.py`: to the C++ kernel; `eager.py`: when it may be called without the operator
-- `autocast.py`: that torch.autocast changes nothing but what it should
-- `scores.py`, `chunks.py`, `observe.py`, `bins.py`, `backward.py`: the torch backend
-- `operator.py`: as operators of torch.library; `results.py`: new tensors for results
+- `scores.py`, `forward.py`, `backward.py`: the torch backend
+- `operator.py`: as operators of torch.library
 - `dispatch.py`: what each backend can do, and which one takes a call
 """
 
@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from regard._attention.attend import attention
 from regard._attention.dispatch import Backend, backends
+from regard._attention.options import Options
 from regard._attention.sdpa import scaled_dot_product_attention
 from regard._attention.tiles import pooled, weights
 
 __all__ = [
     "Backend",
+    "Options",
     "attention",
     "backends",
     "pooled",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import overload
 
 import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function
 
 from regard._attention import native, operator
-from regard._attention.checks import Window, check, check_dropout, check_see
+from regard._attention.checks import check, check_dropout, check_see
 from regard._attention.dispatch import choose, run
 from regard._attention.eager import (
     has_function_mode,
@@ -18,6 +18,7 @@ from regard._attention.eager import (
     may_go_direct,
     with_function_of_their_own,
 )
+from regard._attention.options import Options, Window
 from regard.observation import Observation, See
 
 __all__ = ["attend", "attention"]
@@ -137,24 +138,23 @@ def attention(
         done = native.short_attention(q, k, v, causal, scale, see)
         if done is not None:
             return done[0] if see is None else done  # pyright: ignore[reportReturnType]
-    arguments: dict[str, Any] = {
-        "causal": causal,
-        "window": window,
-        "mask": mask,
-        "bias": bias,
-        "lengths": lengths,
-        "scale": scale,
-        "softcap": softcap,
-        "sinks": sinks,
-        "dropout": dropout,
-        "see": see,
-        "backend": backend,
-        "position": position,
-    }
+    options = Options(
+        causal,
+        window,
+        mask,
+        bias,
+        lengths,  # pyright: ignore[reportArgumentType] -- checked below
+        scale,
+        softcap,
+        sinks,
+        position,
+    )
     others = with_function_of_their_own(q, k, v, mask, bias, lengths, sinks)
     if others or has_function_mode():
+        arguments = options.arguments()
+        arguments |= {"dropout": dropout, "see": see, "backend": backend}
         return handle_torch_function(attention, others, q, k, v, **arguments)
-    return attend("attention()", q, k, v, **arguments)
+    return attend("attention()", q, k, v, options, dropout, see, backend)
 
 
 def attend(
@@ -162,14 +162,14 @@ def attend(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    *,
+    options: Options,
     dropout: float,
     see: See | None = None,
     backend: str | None = None,
-    **options: Any,
+    layout: str = "joined",
 ) -> Tensor | tuple[Tensor, Observation]:
     """What `call` computes: check everything, choose who does the work, and have it done."""
-    problem = check(call, {"q": q, "k": k, "v": v}, **options)
+    problem = check(call, {"q": q, "k": k, "v": v}, options, layout)
     dropout = check_dropout(call, dropout)
     if see is not None:
         check_see(call, see, q)

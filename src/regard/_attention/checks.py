@@ -1,4 +1,4 @@
-"""Is what was given in order? Every wrong argument is refused in words before any work is done."""
+"""Is what was given in order? What is wrong is refused with a message before any work is done."""
 
 from __future__ import annotations
 
@@ -8,103 +8,183 @@ import torch
 from torch import Tensor
 
 from regard._arguments import WrongType, WrongValue, flag, number, shown, whole
-from regard._attention.causal_bias import is_causal_bias, position_of
+from regard._attention.eager import is_causal_bias, lost_its_memory
+from regard._attention.options import Options, Window, four_axes
 from regard._attention.problem import Problem
-from regard._attention.tensors import (
-    FLOATS,
-    check_dense,
-    check_device,
-    check_shapes,
-    check_types,
-)
 from regard.observation import See
 
-__all__ = ["Window", "check", "check_dropout", "check_lse", "check_see"]
+__all__ = ["check", "check_dense", "check_dropout", "check_lse", "check_see", "position_of"]
 
-Window = tuple[int | None, int | None]
+_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _FURTHEST = 2**40  # so that positions cannot overflow
-_WIDEST = 2**42  # a window so wide reaches every key from every position
+_WIDEST = 2**42  # a window so wide has every key for every position
 _LONGEST = 2**62  # what lengths are counted with
 
 
-def check(
-    call: str,
-    tensors: dict[str, Tensor],
-    *,
-    causal: bool = False,
-    window: Window | None = None,
-    mask: Tensor | None = None,
-    bias: Tensor | None = None,
-    lengths: Tensor | Sequence[int] | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    sinks: Tensor | None = None,
-    position: int | None = None,
-    layout: str = "joined",
-) -> Problem:
+def check(call: str, tensors: dict[str, Tensor], given: Options, layout: str = "joined") -> Problem:
     """The problem that the arguments of `call` pose; TypeError or ValueError if they pose none.
 
     `tensors` are q, k and v. Without v, the values have no columns. `layout` is the problem's.
     """
     q, k, v = tensors["q"], tensors["k"], tensors.get("v")
-    check_types(call, tensors)
-    check_shapes(call, q, k, v)
-    left, right = _check_window(call, window)
+    for name, x in tensors.items():
+        _check_type(call, name, x, q)
+    _check_shapes(call, q, k, v)
     shape = (*q.shape[:3], k.shape[2])
-    causal = flag(call, "causal", causal)
-    position = _check_position(call, position)
+    window = None if given.window is None else _check_window(call, given.window)
+    causal = flag(call, "causal", given.causal)
+    position, mask, bias = given.position, given.mask, given.bias
+    scale, softcap = given.scale, given.softcap
+    if position is not None:
+        remedy = "Query i stands at i + position, key j at j."
+        position = whole(call, "position", position, -_FURTHEST, _FURTHEST, remedy)
     if is_causal_bias(mask):
-        causal, position = _stand_for(call, "mask", mask, causal, position, shape)
+        causal, position = _stand_for(call, "mask", mask, Options(causal, position=position), shape)
         mask = None
     if is_causal_bias(bias):
-        causal, position = _stand_for(call, "bias", bias, causal, position, shape)
+        causal, position = _stand_for(call, "bias", bias, Options(causal, position=position), shape)
         bias = None
-    return Problem(
-        q,
-        k,
-        k[..., :0] if v is None else v,
-        causal=causal,
-        left=left,
-        right=right,
-        position=position,
-        mask=None if mask is None else _check_mask(call, mask, q, shape),
-        bias=None if bias is None else _check_bias(call, bias, q, shape),
-        lengths=None if lengths is None else _check_lengths(call, lengths, q),
-        scale=None if scale is None else _check_scale(call, scale),
-        softcap=None if softcap is None else _check_softcap(call, softcap),
-        sinks=None if sinks is None else _check_sinks(call, sinks, q),
-        layout=layout,
+    if scale is not None:
+        scale = number(call, "scale", scale, remedy="None is 1/√D.")
+    if softcap is not None:  # what a float32 can be divided by, and holds
+        remedy = "None leaves the scores as they are."
+        softcap = number(call, "softcap", softcap, 1e-30, 1e30, remedy)
+    options = Options(
+        causal,
+        window,
+        None if mask is None else _check_mask(call, mask, q, shape),
+        None if bias is None else _check_bias(call, bias, q, shape),
+        None if given.lengths is None else _check_lengths(call, given.lengths, q),
+        scale,
+        softcap,
+        None if given.sinks is None else _check_sinks(call, given.sinks, q),
+        position,
     )
+    return Problem(q, k, k[..., :0] if v is None else v, options, layout)
 
 
-# ── which keys ────────────────────────────────────────────────────────────────────────────────
+# ── tensors ───────────────────────────────────────────────────────────────────────────────────
+
+
+def check_dense(call: str, name: str, tensor: object) -> None:
+    """Is it a tensor with its numbers in memory, or where its type has them?"""
+    if not isinstance(tensor, Tensor):
+        found = None if tensor is None else type(tensor).__name__
+        raise WrongType(
+            f"{call}: {name} must be a torch.Tensor; got {found}. "
+            f"torch.as_tensor({name}) makes one of numbers."
+        )
+    if tensor.is_nested or tensor.layout != torch.strided:
+        found = "a nested one" if tensor.is_nested else str(tensor.layout)
+        raise WrongType(
+            f"{call}: {name} must be a dense (strided) tensor; got {found}. "
+            f"{name}.{'to_padded_tensor(0.0)' if tensor.is_nested else 'to_dense()'} makes one."
+        )
+    if lost_its_memory(tensor):
+        raise WrongValue(
+            f"{call}: {name} must have its numbers in memory; got {tuple(tensor.shape)} whose "
+            "storage was resized to 0. Resize it back, and fill it, first."
+        )
+
+
+def _check_device(call: str, name: str, tensor: Tensor, q: Tensor) -> None:
+    if tensor.device != q.device:
+        raise WrongValue(
+            f"{call}: {name} must be on q's device {q.device}; got {tensor.device}. "
+            f"{name}.to(q.device) moves it."
+        )
+
+
+def _check_type(call: str, name: str, tensor: Tensor, q: Tensor) -> None:
+    """q, k or v: dense, of q's type, which is a floating one, and on q's device."""
+    check_dense(call, name, tensor)
+    if tensor.dtype not in _FLOATS:
+        raise WrongType(
+            f"{call}: {name} must be float16, bfloat16, float32 or float64; "
+            f"got {tensor.dtype}. {name}.float() makes it float32."
+        )
+    if tensor.dtype != q.dtype:
+        raise WrongType(
+            f"{call}: {name} must have q's type {q.dtype}; got {tensor.dtype}. "
+            f"{name}.to(q.dtype) converts it."
+        )
+    _check_device(call, name, tensor, q)
+
+
+def _check_shapes(call: str, q: Tensor, k: Tensor, v: Tensor | None) -> None:
+    if q.dim() != 4:
+        raise WrongValue(
+            f"{call}: q must be (B, H, Nq, D), four axes; got {tuple(q.shape)}. "
+            "q[None] adds an axis in front."
+        )
+    batch, heads, _, width = q.shape
+
+    def refuse(name: str, width: str, expected: tuple[object, ...], x: Tensor, why: str) -> None:
+        sizes = ", ".join(str(size) for size in expected)
+        raise WrongValue(
+            f"{call}: {name} must be (B, Hkv, Nk, {width}) = ({sizes}); got {tuple(x.shape)}. {why}"
+        )
+
+    if k.dim() != 4:
+        refuse("k", "D", (batch, "Hkv", "Nk", width), k, "It needs four axes, as q does.")
+    expected = (batch, *k.shape[1:3], width)
+    if k.shape[3] != width:
+        refuse("k", "D", expected, k, "The last axis must equal q's D.")
+    if k.shape[0] != batch:
+        refuse("k", "D", expected, k, "The first axis must equal q's B.")
+    kv_heads = k.shape[1]
+    if heads % kv_heads if kv_heads else heads:
+        raise WrongValue(
+            f"{call}: q's number of heads H must be a multiple of k's Hkv; got H = {heads} in q "
+            f"{tuple(q.shape)}, Hkv = {kv_heads} in k {tuple(k.shape)}. "
+            "Consecutive query heads share a key head, in groups of equal size."
+        )
+    if v is None:
+        return
+    if v.dim() != 4:
+        refuse("v", "Dv", (*k.shape[:3], "Dv"), v, "It needs four axes, as k does.")
+    if v.shape[:3] != k.shape[:3]:
+        refuse("v", "Dv", (*k.shape[:3], v.shape[3]), v, "All axes but the last must equal k's.")
+
+
+# ── options ───────────────────────────────────────────────────────────────────────────────────
+
+
+def position_of(call: str, name: str, given: object, n_queries: int, n_keys: int) -> int | None:
+    """Where PyTorch's CausalBias puts query 0, as `position` says it: None beside the end.
+
+    As in PyTorch, a square one or one of the upper left fits all lengths, and starts at 0.
+    """
+    from torch.nn.attention.bias import CausalBias, CausalVariant
+
+    assert isinstance(given, CausalBias)
+    found = (given.seq_len_q, given.seq_len_kv)
+    if found[0] == found[1] or given.variant == CausalVariant.UPPER_LEFT:
+        return 0
+    if found != (n_queries, n_keys):
+        raise WrongValue(
+            f"{call}: {name} must be for (Nq, Nk) = ({n_queries}, {n_keys}); got one for {found}. "
+            f"causal_lower_right({n_queries}, {n_keys}) is."
+        )
+    return None
 
 
 def _stand_for(
-    call: str,
-    name: str,
-    given: object,
-    causal: bool,
-    position: int | None,
-    shape: tuple[int, ...],
+    call: str, name: str, given: object, options: Options, shape: tuple[int, ...]
 ) -> tuple[bool, int | None]:
     """`causal` and `position` as PyTorch's CausalBias says them, which must not contradict."""
-    n_queries, n_keys = shape[2:]
-    found = position_of(call, name, given, n_queries, n_keys)
-    end = n_keys - n_queries
-    said = end if position is None else position
-    if (causal or position is not None) and said != (end if found is None else found):
+    found = position_of(call, name, given, *shape[2:])
+    meant, said = (Options(position=p).offset(*shape[2:]) for p in (found, options.position))
+    if (options.causal or options.position is not None) and said != meant:
         raise WrongValue(
-            f"{call}: {name} puts query 0 at {end if found is None else found}; got "
-            f"{'causal=True and ' if causal else ''}position={position}, which puts it at {said}. "
-            f"Leave out one of them."
+            f"{call}: {name} puts query 0 at {meant}; got "
+            f"{'causal=True and ' if options.causal else ''}position={options.position}, which "
+            f"puts it at {said}. Leave out one of them."
         )
     return True, found
 
 
-def _check_window(call: str, window: object) -> Window:
-    if window is None:
-        return None, None
+def _check_window(call: str, window: object) -> Window | None:
     if not isinstance(window, tuple | list) or len(window) != 2:
         raise WrongValue(
             f"{call}: window must be (left, right); got {shown(window)}. "
@@ -119,45 +199,34 @@ def _check_window(call: str, window: object) -> Window:
             f"{call}: window must be (left, right), each 0 or more; got {shown(tuple(window))}. "
             "(0, 0) is the query's own position alone; None is unbounded."
         )
-    return (
-        None if left is None else min(left, _WIDEST),
-        None if right is None else min(right, _WIDEST),
-    )
+    left = None if left is None else min(left, _WIDEST)
+    right = None if right is None else min(right, _WIDEST)
+    return None if left is None and right is None else (left, right)
 
 
-def _check_position(call: str, position: object) -> int | None:
-    if position is None:
-        return None
-    remedy = "Query i stands at i + position, key j at j."
-    return whole(call, "position", position, -_FURTHEST, _FURTHEST, remedy)
-
-
-def _check_mask(call: str, mask: object, q: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _check_mask(call: str, mask: Tensor, q: Tensor, shape: tuple[int, ...]) -> Tensor:
     check_dense(call, "mask", mask)
-    assert isinstance(mask, Tensor)
     if mask.dtype != torch.bool:
         raise WrongType(
             f"{call}: mask must be boolean, True = may attend; got {mask.dtype}. "
             "What is to be added to the scores is a bias; mask.bool() makes 0 and 1 a mask."
         )
-    check_device(call, "mask", mask, q)
-    return _four_axes(call, "mask", mask, shape)
+    return _check_cells(call, "mask", mask, q, shape)
 
 
-def _check_bias(call: str, bias: object, q: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _check_bias(call: str, bias: Tensor, q: Tensor, shape: tuple[int, ...]) -> Tensor:
     check_dense(call, "bias", bias)
-    assert isinstance(bias, Tensor)
-    if bias.dtype not in FLOATS:
+    if bias.dtype not in _FLOATS:
         raise WrongType(
             f"{call}: bias must be float16, bfloat16, float32 or float64; got {bias.dtype}. "
             "Which keys may be attended to is said by a mask."
         )
-    check_device(call, "bias", bias, q)
-    return _four_axes(call, "bias", bias, shape)
+    return _check_cells(call, "bias", bias, q, shape)
 
 
-def _four_axes(call: str, name: str, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """x with axes of length 1 in front, if it broadcasts to the scores without growing them."""
+def _check_cells(call: str, name: str, x: Tensor, q: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """x with four axes, if it broadcasts to the scores without growing them."""
+    _check_device(call, name, x, q)
     found = tuple(x.shape)
     full = (1,) * (4 - len(found)) + found
     # Not `n in (1, size)`: torch.compile says no where one of two equal sizes became a constant.
@@ -166,7 +235,7 @@ def _four_axes(call: str, name: str, x: Tensor, shape: tuple[int, ...]) -> Tenso
             f"{call}: {name} must broadcast to (B, H, Nq, Nk) = {tuple(shape)}; got {found}. "
             "Each axis, from the last, must be of that length or 1."
         )
-    return x.view(full) if len(found) < 4 else x
+    return four_axes(x)
 
 
 def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
@@ -186,7 +255,7 @@ def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
             f"{call}: lengths must be whole numbers; got {lengths.dtype}. "
             "lengths.long() makes them so; which keys are real is said by a mask."
         )
-    check_device(call, "lengths", lengths, q)
+    _check_device(call, "lengths", lengths, q)
     if tuple(lengths.shape) != (batch,):
         raise WrongValue(
             f"{call}: lengths must be (B,) = ({batch},); got {tuple(lengths.shape)}. "
@@ -198,33 +267,23 @@ def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
     return found
 
 
-# ── how much ──────────────────────────────────────────────────────────────────────────────────
-
-
-def _check_scale(call: str, scale: object) -> float:
-    return number(call, "scale", scale, remedy="None is 1/√D.")
-
-
-def _check_softcap(call: str, softcap: object) -> float:
-    # What a float32 can be divided by, and holds.
-    return number(call, "softcap", softcap, 1e-30, 1e30, "None leaves the scores as they are.")
-
-
-def _check_sinks(call: str, sinks: object, q: Tensor) -> Tensor:
+def _check_sinks(call: str, sinks: Tensor, q: Tensor) -> Tensor:
     check_dense(call, "sinks", sinks)
-    assert isinstance(sinks, Tensor)
-    if sinks.dtype not in FLOATS:
+    if sinks.dtype not in _FLOATS:
         raise WrongType(
             f"{call}: sinks must be floating-point numbers; got {sinks.dtype}. "
             "sinks.to(q.dtype) makes them so."
         )
-    check_device(call, "sinks", sinks, q)
+    _check_device(call, "sinks", sinks, q)
     if tuple(sinks.shape) != (q.shape[1],):
         raise WrongValue(
             f"{call}: sinks must be (H,) = ({q.shape[1]},); got {tuple(sinks.shape)}. "
             "It is one logit for each head of q."
         )
     return sinks
+
+
+# ── what stands beside them ───────────────────────────────────────────────────────────────────
 
 
 def check_dropout(call: str, dropout: object) -> float:
@@ -250,7 +309,7 @@ def check_see(call: str, see: object, q: Tensor) -> None:
                 f"{call}: see.queries must be (B, Nq) = {expected}; got "
                 f"{tuple(see.queries.shape)}. It says which queries count, True = counts."
             )
-        check_device(call, "see.queries", see.queries, q)
+        _check_device(call, "see.queries", see.queries, q)
 
 
 def check_lse(call: str, lse: object, problem: Problem) -> Tensor:
@@ -258,12 +317,12 @@ def check_lse(call: str, lse: object, problem: Problem) -> Tensor:
     expected = problem.scores_shape[:3]
     check_dense(call, "lse", lse)
     assert isinstance(lse, Tensor)
-    if lse.dtype not in FLOATS:
+    if lse.dtype not in _FLOATS:
         raise WrongType(
             f"{call}: lse must be floating-point numbers; got {lse.dtype}. "
             "It is what regard.attention(…, see=regard.See()) reports."
         )
-    check_device(call, "lse", lse, problem.q)
+    _check_device(call, "lse", lse, problem.q)
     if tuple(lse.shape) != expected:
         raise WrongValue(
             f"{call}: lse must be (B, H, Nq) = {expected}; got {tuple(lse.shape)}. "

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from regard._arguments import WrongValue
-from regard._attention import chunks, native
-from regard._attention.autocast import without_autocast
-from regard._attention.dropout import dropper
+from regard._attention import forward, native
+from regard._attention.eager import without_autocast
 from regard._attention.problem import Problem
+from regard._attention.scores import dropper
 from regard.observation import Observation, See
 
-__all__ = ["NAMES", "Backend", "backends", "choose", "pulls_back_natively", "run"]
+__all__ = ["NAMES", "Backend", "backends", "choose", "has_native_backward", "run"]
 
 NAMES = ("native", "torch")
 
@@ -95,11 +95,11 @@ def run(
     if backend == "native" and problem.has_keys and problem.q.shape[3]:
         return native.attend(problem, see, dropout, seed)
     with without_autocast(problem.q.device):
-        return chunks.attend(problem, see, dropper(backend, dropout, seed, problem.q.device))
+        return forward.attend(problem, see, dropper(backend, dropout, seed, problem.q.device))
 
 
-def pulls_back_natively(backend: str, problem: Problem, wanted: Sequence[bool]) -> bool:
-    """Does the native backend make the gradients, too? `wanted` is as `pull_back` takes it.
+def has_native_backward(backend: str, problem: Problem, wanted: Sequence[bool]) -> bool:
+    """Does the native backend make the gradients, too? `wanted` is as `backward` takes it.
 
     Those of bias and sinks, and what a softcap does to them, are the torch backend's.
     """
@@ -108,6 +108,6 @@ def pulls_back_natively(backend: str, problem: Problem, wanted: Sequence[bool]) 
         and problem.has_keys
         and problem.q.shape[3] > 0
         and problem.v.shape[3] > 0
-        and problem.softcap is None
+        and problem.options.softcap is None
         and not (wanted[3] or wanted[4])
     )

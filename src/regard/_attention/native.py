@@ -1,4 +1,4 @@
-"""The native backend: hands addresses, sizes and steps to regard._native, which trusts them."""
+"""The native backend: hands addresses, sizes and strides to regard._native, which trusts them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch  # before regard._native, which shares its OpenMP runtime
 from torch import Tensor
 
 from regard._attention.eager import PLAIN, is_eager
-from regard._attention.problem import Problem, Tile
-from regard._attention.results import new_gradient, new_observation, new_output, observation_of
+from regard._attention.options import Options
+from regard._attention.problem import Problem, Tile, new_gradient, new_observation
 from regard.observation import Observation, See
 
 missing = ""  # why there is no native backend
@@ -28,17 +28,20 @@ else:
 __all__ = [
     "MOST",
     "attend",
+    "backward",
     "kept",
     "kernel",
     "missing",
     "multiply",
     "pooled",
-    "pull_back",
     "short_attention",
     "weights",
 ]
 
 MOST = 2**31 - 1  # queries, and keys: the kernel counts them in 32 bits
+
+_PLAIN = Options()
+_NO_WINDOW = (None, None)
 
 # Looked up once: the smallest call is measured in microseconds.
 _float32 = torch.float32
@@ -106,41 +109,42 @@ def short_attention(
         scale = 1.0 / math.sqrt(width)
     elif type(scale) is not float or not math.isfinite(scale):
         return None
-    q_steps, k_steps, v_steps = q.stride(), k.stride(), v.stride()
+    q_strides, k_strides, v_strides = q.stride(), k.stride(), v.stride()
     if (
-        (q_steps[3] != 1 and width > 1)
-        or (k_steps[3] != 1 and width > 1)
-        or (v_steps[3] != 1 and value_width > 1)
+        (q_strides[3] != 1 and width > 1)
+        or (k_strides[3] != 1 and width > 1)
+        or (v_strides[3] != 1 and value_width > 1)
     ):
         return None
     q_data, k_data, v_data = q.data_ptr(), k.data_ptr(), v.data_ptr()
     if not (q_data and k_data and v_data) or n_keys > MOST or rows > MOST:
         return None
-    if layout == "query" and value_width == width and q_steps[3] == k_steps[3] == v_steps[3] == 1:
+    ends = q_strides[3] == k_strides[3] == v_strides[3] == 1
+    if layout == "query" and value_width == width and ends:
         out = _empty_like(q, requires_grad=False)
-        out_steps = out.stride()
-        if out_steps[3] != 1:
+        out_strides = out.stride()
+        if out_strides[3] != 1:
             return None
     else:
         row = heads * value_width
         if layout == "joined":
-            out_steps = (rows * row, value_width, row, 1)
+            out_strides = (rows * row, value_width, row, 1)
         else:
-            out_steps = (rows * row, rows * value_width, value_width, 1)
+            out_strides = (rows * row, rows * value_width, value_width, 1)
         shape = (batch, heads, rows, value_width)
-        out = _empty_strided(shape, out_steps, dtype=_float32, device="cpu")
+        out = _empty_strided(shape, out_strides, dtype=_float32, device="cpu")
     arguments = (
         q_data,
         q_shape,
-        q_steps,
+        q_strides,
         k_data,
         k_shape,
-        k_steps,
+        k_strides,
         v_data,
         v_shape,
-        v_steps,
+        v_strides,
         out.data_ptr(),
-        out_steps,
+        out_strides,
         scale,
         causal,
         _get_num_threads(),
@@ -148,8 +152,8 @@ def short_attention(
     if see is None:
         _native.attention(*arguments)
         return out, None
-    position = n_keys - rows
-    seen = observation_of(see, (batch, heads, rows, n_keys), _float32, "cpu", position)
+    position = _PLAIN.offset(rows, n_keys)
+    seen = new_observation(see, (batch, heads, rows, n_keys), _float32, "cpu", position)
     _native.attention_with(*arguments, position=position, **_wanted(seen, see))
     return out, seen
 
@@ -158,12 +162,12 @@ def attend(
     problem: Problem, see: See | None, dropout: float = 0.0, seed: Tensor | None = None
 ) -> tuple[Tensor, Observation | None]:
     """The output (B, H, Nq, Dv), and what was asked for in `see`. No size may be 0 but Dv."""
-    out = new_output(problem)
+    out = problem.new_output()
     if problem.layout == "query" and out.stride(3) != 1 and out.shape[3] > 1:
         joined, seen = attend(replace(problem, layout="joined"), see, dropout, seed)
         return out.copy_(joined), seen
     q, k, v = _rows(problem.q), _rows(problem.k), _rows(problem.v)
-    seen = None if see is None else new_observation(problem, see)
+    seen = None if see is None else problem.new_observation(see)
     options = _Options(problem)
     counted = None if see is None or see.queries is None else _in_memory(see.queries)
     _native.attention_with(
@@ -173,7 +177,7 @@ def attend(
         out.data_ptr(),
         out.stride(),
         problem.factor,
-        problem.causal,
+        problem.options.causal,
         _get_num_threads(),
         **options.arguments,
         sinks=_address(options.sinks),
@@ -184,7 +188,7 @@ def attend(
     return out, seen
 
 
-def pull_back(
+def backward(
     problem: Problem,
     grad: Tensor,
     out: Tensor,
@@ -222,7 +226,7 @@ def pull_back(
         dv.data_ptr(),
         dv.stride(),
         problem.factor,
-        problem.causal,
+        problem.options.causal,
         _get_num_threads(),
         **options.arguments,
         sinks=_address(options.sinks),
@@ -288,7 +292,7 @@ def weights(problem: Problem, lse: Tensor, tile: Tile) -> Tensor:
         lse.data_ptr(),
         out.data_ptr(),
         problem.factor,
-        problem.causal,
+        problem.options.causal,
         _get_num_threads(),
         rectangle=_rectangle(tile),
         **options.arguments,
@@ -309,7 +313,7 @@ def pooled(
         lse.data_ptr(),
         out.data_ptr(),
         problem.factor,
-        problem.causal,
+        problem.options.causal,
         _get_num_threads(),
         rectangle=_rectangle(tile),
         shape=shape,
@@ -323,27 +327,27 @@ class _Options:
     """The options of a problem as the kernel takes them; keeps alive what they point to."""
 
     def __init__(self, problem: Problem) -> None:
-        shape, n_keys = problem.scores_shape, problem.scores_shape[3]
-        self.mask = None if problem.mask is None else _in_memory(problem.mask)
-        self.bias = None if problem.bias is None else _in_memory(problem.bias.to(_float32))
+        shape, n_keys, options = problem.scores_shape, problem.k.shape[2], problem.options
+        self.mask = None if options.mask is None else _in_memory(options.mask)
+        self.bias = None if options.bias is None else _in_memory(options.bias.to(_float32))
         self.lengths = None
-        if problem.lengths is not None:
-            self.lengths = _in_memory(problem.lengths).clamp(0, n_keys).contiguous()
+        if options.lengths is not None:
+            self.lengths = _in_memory(options.lengths).clamp(0, n_keys).contiguous()
         self.sinks = None
-        if problem.sinks is not None:
-            self.sinks = _in_memory(problem.sinks.to(_float32)).contiguous()
+        if options.sinks is not None:
+            self.sinks = _in_memory(options.sinks.to(_float32)).contiguous()
         self.arguments: dict[str, Any] = {
             "position": problem.offset,
-            "window": tuple(-1 if side is None else side for side in (problem.left, problem.right)),
+            "window": tuple(-1 if side is None else side for side in options.window or _NO_WINDOW),
             "mask": _cells(self.mask, shape),
             "bias": _cells(self.bias, shape),
             "lengths": _address(self.lengths),
-            "softcap": problem.softcap or 0.0,
+            "softcap": options.softcap or 0.0,
         }
 
 
 def _cells(x: Tensor | None, shape: tuple[int, ...]) -> Cells | None:
-    """Address and steps of x as broadcast to the scores, which copies nothing."""
+    """Address and strides of x as broadcast to the scores, which copies nothing."""
     return None if x is None else (x.data_ptr(), x.expand(shape).stride())
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from regard._arguments import WrongValue
 from regard._attention import native
-from regard._attention.backward import Gradients, new_gradients, pull_back
-from regard._attention.dispatch import pulls_back_natively, run
+from regard._attention.backward import Gradients, backward, new_gradients
+from regard._attention.dispatch import has_native_backward, run
 from regard._attention.eager import (
     is_batched,
     is_plain,
@@ -18,8 +18,8 @@ from regard._attention.eager import (
     lost_its_memory,
     may_have_tangents,
 )
+from regard._attention.options import Options
 from regard._attention.problem import Problem
-from regard._attention.results import new_observation, new_output
 from regard.observation import Observation, See
 
 __all__ = ["NO_TANGENTS", "attend"]
@@ -60,21 +60,21 @@ def attend(
     backend: str, problem: Problem, see: See | None, dropout: float, seed: Tensor | None
 ) -> tuple[Tensor, Observation | None]:
     """The output, which carries gradients, and what was asked for in `see`, which does not."""
+    options = problem.options
     inputs = (
         problem.q,
         problem.k,
         problem.v,
-        problem.mask,
-        problem.bias,
-        problem.lengths,
-        problem.sinks,
+        options.mask,
+        options.bias,
+        options.lengths,
+        options.sinks,
         seed,
-        problem.causal,
-        problem.left,
-        problem.right,
-        problem.position,
-        problem.scale,
-        problem.softcap,
+        options.causal,
+        *(options.window or (None, None)),
+        options.position,
+        options.scale,
+        options.softcap,
         dropout,
         problem.layout,
     )
@@ -108,7 +108,7 @@ def attend(
         distance=distance if see.distance else None,
         n_keys=problem.k.shape[2],
         position=problem.offset,
-        sinks=None if problem.sinks is None else problem.sinks.detach().clone(),
+        sinks=None if options.sinks is None else options.sinks.detach().clone(),
     )
 
 
@@ -116,10 +116,9 @@ def _problem(inputs: tuple[Any, ...]) -> tuple[Problem, float, Tensor | None]:
     """The problem, dropout and its seed, from an operator's inputs."""
     q, k, v, mask, bias, lengths, sinks, seed, *rest = inputs
     causal, left, right, position, scale, softcap, dropout, layout = rest
-    problem = Problem(
-        q, k, v, causal, left, right, position, mask, bias, lengths, scale, softcap, sinks, layout
-    )
-    return problem, dropout, seed
+    window = None if left is None and right is None else (left, right)
+    options = Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)
+    return Problem(q, k, v, options, layout), dropout, seed
 
 
 def _see(
@@ -154,8 +153,8 @@ torch.library.impl("regard::attention", "CompositeExplicitAutograd")(_attention)
 def _attention_fake(*arguments: Any) -> tuple[Tensor, ...]:
     problem, _, _ = _problem(arguments[:_N_INPUTS])
     see = _see(*arguments[_N_INPUTS:-1])
-    seen = None if see is None else new_observation(problem, see)
-    return _flat(new_output(problem), seen)
+    seen = None if see is None else problem.new_observation(see)
+    return _flat(problem.new_output(), seen)
 
 
 def _attention_backward(
@@ -164,12 +163,12 @@ def _attention_backward(
     problem, dropout, seed = _problem(arguments[:_N_INPUTS])
     wanted, backend = arguments[_N_INPUTS:]
     if out is None or lse is None:
-        return pull_back(problem, grad, wanted, dropout, seed, backend)
+        return backward(problem, grad, wanted, dropout, seed, backend)
     bias, sinks = (
         grad.new_empty(0, dtype=(problem.q if x is None else x).dtype)
-        for x in (problem.bias, problem.sinks)
+        for x in (problem.options.bias, problem.options.sinks)
     )
-    return *native.pull_back(problem, grad, out, lse, wanted[:3], dropout, seed), bias, sinks
+    return *native.backward(problem, grad, out, lse, wanted[:3], dropout, seed), bias, sinks
 
 
 torch.library.impl("regard::attention_backward", "CompositeExplicitAutograd")(_attention_backward)
@@ -188,7 +187,7 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
         inputs, (see, *rest) = arguments[:_N_INPUTS], arguments[_N_INPUTS:]
         wanted = [ctx.needs_input_grad[place] for place in _WITH_GRADIENT]
-        natively = pulls_back_natively(rest[-1], _problem(inputs)[0], wanted)
+        natively = has_native_backward(rest[-1], _problem(inputs)[0], wanted)
         with torch._C._AutoDispatchBelowAutograd():
             # The native backward pass needs the lse, whether or not it is to be seen.
             out, lse, *others = torch.ops.regard.attention.default(*inputs, see or natively, *rest)
@@ -213,8 +212,8 @@ class _Attention(torch.autograd.Function):
             # for the many gradients in one that is_grads_batched=True brings.
             plain = not torch.is_grad_enabled() and not is_batched(tensors[0])
             plain = plain and is_plain([x for x in tensors if x is not None])
-            pull = _attention_backward if plain else torch.ops.regard.attention_backward
-            found = pull(*tensors, *ctx.options, ctx.wanted, ctx.backend)
+            run = _attention_backward if plain else torch.ops.regard.attention_backward
+            found = run(*tensors, *ctx.options, ctx.wanted, ctx.backend)
             for place, gradient, want in zip(_WITH_GRADIENT, found, ctx.wanted, strict=True):
                 gradients[place] = gradient if want else None
         return tuple(gradients)
@@ -228,7 +227,7 @@ class _PlainAttention(_Attention):
         *inputs, see, backend = arguments
         problem, dropout, seed = _problem(tuple(inputs))
         wanted = [ctx.needs_input_grad[place] for place in _WITH_GRADIENT]
-        natively = pulls_back_natively(backend, problem, wanted)
+        natively = has_native_backward(backend, problem, wanted)
         asked = _LSE if see is None and natively else see
         out, seen = run(backend, problem, asked, dropout, seed)
         found = (out, seen.lse) if natively and seen is not None else (None, None)

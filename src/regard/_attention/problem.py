@@ -1,18 +1,23 @@
-"""What one call of attention is given: tensors that fit together, and options that are in order."""
+"""What one call of attention is given, in order, and new tensors for what it returns."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-__all__ = ["Problem", "Tile"]
+from regard._attention.options import Options
+from regard.observation import Observation, See
+
+__all__ = ["Problem", "Tile", "new_gradient", "new_observation"]
 
 # Elements of the scores that are in memory at a time, over all sequences and heads: 16 MB.
 _CHUNK = 2**22
+
+_empty = torch.empty  # looked up once: small calls are measured in microseconds
 
 
 @dataclass(frozen=True)
@@ -24,8 +29,16 @@ class Tile:
     key: int
     key_end: int
 
+    @property
+    def rows(self) -> slice:
+        return slice(self.row, self.row_end)
 
-@dataclass(frozen=True)
+    @property
+    def keys(self) -> slice:
+        return slice(self.key, self.key_end)
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """The arguments of `regard.attention`, checked.
 
@@ -37,27 +50,18 @@ class Problem:
     q: Tensor  # (B, H, Nq, D)
     k: Tensor  # (B, Hkv, Nk, D)
     v: Tensor  # (B, Hkv, Nk, Dv)
-    causal: bool = False
-    left: int | None = None
-    right: int | None = None
-    position: int | None = None
-    mask: Tensor | None = None
-    bias: Tensor | None = None
-    lengths: Tensor | None = None  # (B,)
-    scale: float | None = None
-    softcap: float | None = None
-    sinks: Tensor | None = None  # (H,)
+    options: Options = field(default_factory=Options)
     layout: str = "joined"
 
     @property
     def factor(self) -> float:
         """What Q Kᵀ is multiplied by."""
-        return 1.0 / math.sqrt(max(self.q.shape[-1], 1)) if self.scale is None else self.scale
+        return self.options.factor(self.q.shape[-1])
 
     @property
     def offset(self) -> int:
         """Query i stands at i + offset."""
-        return self.k.shape[2] - self.q.shape[2] if self.position is None else self.position
+        return self.options.offset(self.q.shape[2], self.k.shape[2])
 
     @property
     def dtype(self) -> torch.dtype:
@@ -73,8 +77,9 @@ class Problem:
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """All that were given."""
-        options = (self.mask, self.bias, self.lengths, self.sinks)
-        return (self.q, self.k, self.v, *(x for x in options if x is not None))
+        options = self.options
+        others = (options.mask, options.bias, options.lengths, options.sinks)
+        return (self.q, self.k, self.v, *(x for x in others if x is not None))
 
     @property
     def has_keys(self) -> bool:
@@ -83,62 +88,112 @@ class Problem:
 
     def promoted(self) -> Problem:
         """The same with everything in the type of the computation, k and v contiguous."""
-        dtype = self.dtype
+        dtype, options = self.dtype, self.options
+        if options.sinks is not None:
+            options = replace(options, sinks=options.sinks.to(dtype))
         return replace(
             self,
             q=self.q.to(dtype),
             k=self.k.to(dtype).contiguous(),
             v=self.v.to(dtype).contiguous(),
-            sinks=None if self.sinks is None else self.sinks.to(dtype),
+            options=options,
         )
 
     def sequence(self, b: int) -> Problem:
         """Sequence b of the batch alone, its q, k and v in memory of their own."""
-        one = slice(b, b + 1)
-
-        def of(x: Tensor | None) -> Tensor | None:
-            return x[one] if x is not None and x.shape[0] > 1 else x
-
-        return replace(
-            self,
-            q=self.q[one].clone(memory_format=torch.contiguous_format),
-            k=self.k[one].clone(memory_format=torch.contiguous_format),
-            v=self.v[one].clone(memory_format=torch.contiguous_format),
-            mask=of(self.mask),
-            bias=of(self.bias),
-            lengths=None if self.lengths is None else self.lengths[one],
+        q, k, v = (
+            x[b : b + 1].clone(memory_format=torch.contiguous_format)
+            for x in (self.q, self.k, self.v)
         )
-
-    def reach(self, row: int, row_end: int, key: int, key_end: int) -> Tile:
-        """The part of a rectangle that causality and window leave, for any of its queries."""
-        first, last = row + self.offset, row_end - 1 + self.offset
-        if self.left is not None:
-            key = max(key, first - self.left)
-        if self.causal:
-            key_end = min(key_end, last + 1)
-        if self.right is not None:
-            key_end = min(key_end, last + self.right + 1)
-        return Tile(row, row_end, key, max(key, key_end))
+        return replace(self, q=q, k=k, v=v, options=self.options.head(sequence=b))
 
     def tiles(
         self, rows: tuple[int, int] | None = None, keys: tuple[int, int] | None = None
     ) -> Iterator[Tile]:
         """The chunks of a rectangle, or of everything, which hold about `_CHUNK` scores each.
 
-        Chunks in which no query has a key are left out.
+        Keys that causality and window leave to none of the queries of a chunk are left out.
         """
         batch, heads, n_queries, n_keys = self.scores_shape
-        row, stop = rows or (0, n_queries)
+        row, row_end = rows or (0, n_queries)
         key, key_end = keys or (0, n_keys)
         budget = _CHUNK // max(batch * heads, 1)
         height = budget // max(key_end - key, 1)
-        right = 0 if self.causal else self.right
-        if self.left is not None and right is not None:
-            # n queries reach n + span keys: the largest n with n · (n + span) ≤ budget.
-            span = self.left + right
+        low, high = self.options.bounds(0, 0)
+        if low is not None and high is not None:
+            # n queries have n + span keys: the largest n with n · (n + span) ≤ budget.
+            span = high - 1 - low
             height = max(height, (math.isqrt(span * span + 4 * budget) - span) // 2)
-        height = max(height, 1)
-        for start in range(row, stop, height):
-            tile = self.reach(start, min(start + height, stop), key, key_end)
-            if tile.key < tile.key_end:
-                yield tile
+        height, offset = max(height, 1), self.offset
+        for start in range(row, row_end, height):
+            stop = min(start + height, row_end)
+            low, high = self.options.bounds(start + offset, stop - 1 + offset)
+            first = key if low is None else max(key, low)
+            last = key_end if high is None else min(key_end, high)
+            if first < last:
+                yield Tile(start, stop, first, last)
+
+    # ── results ───────────────────────────────────────────────────────────────────────────────
+
+    def new_output(self) -> Tensor:
+        """(B, H, Nq, Dv), which lies in memory as the problem wants it."""
+        q = self.q
+        batch, heads, rows, _ = q.shape
+        width = self.v.shape[3]
+        if self.layout == "query":
+            return torch.empty_like(q, requires_grad=False)
+        if self.layout == "contiguous":
+            return _empty((batch, heads, rows, width), dtype=q.dtype, device=q.device)
+        return torch.empty_strided(
+            (batch, heads, rows, width),
+            (rows * heads * width, width, heads * width, 1),
+            dtype=q.dtype,
+            device=q.device,
+        )
+
+    def new_observation(self, see: See) -> Observation:
+        """What is asked for in `see`, not yet filled in."""
+        sinks = self.options.sinks
+        sinks = None if sinks is None else sinks.detach().clone()
+        return new_observation(
+            see, self.scores_shape, self.dtype, self.q.device, self.offset, sinks
+        )
+
+
+def new_observation(
+    see: See,
+    scores_shape: tuple[int, int, int, int],
+    dtype: torch.dtype,
+    device: torch.device | str,
+    position: int,
+    sinks: Tensor | None = None,
+) -> Observation:
+    """What is asked for in `see`, not yet filled in; position and sinks go in as they are."""
+    batch, heads, n_queries, n_keys = scores_shape
+    row, listed = (batch, heads, n_queries), (batch, heads, n_queries, see.top)
+    return Observation(
+        lse=_empty(row, dtype=dtype, device=device),
+        entropy=_empty(row, dtype=dtype, device=device) if see.entropy else None,
+        top_keys=_empty(listed, dtype=torch.int64, device=device) if see.top else None,
+        top_weights=_empty(listed, dtype=dtype, device=device) if see.top else None,
+        map=_empty((batch, heads, *see.map), dtype=dtype, device=device) if see.map else None,
+        received=_empty((batch, heads, n_keys), dtype=dtype, device=device)
+        if see.received
+        else None,
+        distance=_empty(row, dtype=dtype, device=device) if see.distance else None,
+        n_keys=n_keys,
+        position=position,
+        sinks=sinks,
+    )
+
+
+def new_gradient(x: Tensor, dtype: torch.dtype, wanted: bool) -> Tensor:
+    """Room for the gradient of x, which lies in memory as x does; empty if it is not wanted.
+
+    Its last axis is contiguous, which x's may not be.
+    """
+    if not wanted:
+        return torch.empty(0, dtype=dtype, device=x.device)
+    gradient = torch.empty_like(x, dtype=dtype)
+    strides = gradient.stride()
+    return gradient.contiguous() if strides and strides[-1] != 1 else gradient

@@ -8,29 +8,42 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard._attention import native
+from regard._attention.options import part
 from regard._attention.problem import Problem, Tile
 
-__all__ = ["Scores", "Weights", "all_finite", "grouped", "score", "soften", "weigh"]
+__all__ = [
+    "Dropper",
+    "Scores",
+    "Weights",
+    "all_finite",
+    "dropper",
+    "grouped",
+    "score",
+    "soften",
+    "weigh",
+]
 
 _NEGATIVE = float("-inf")
+_VMAP = torch._C.DispatchKeySet(torch._C._parse_dispatch_key("VmapMode"))  # pyright: ignore[reportArgumentType]
 
 
 @dataclass
 class Scores:
-    """The scores of a tile, (B, H, n, m): scaled, capped, biased, −inf where barred.
+    """The scores of a tile, (B, H, n, m): scaled, capped, biased, −inf where forbidden.
 
     A score is −inf only where the query may not attend to the key: any other infinity is a NaN.
     """
 
     values: Tensor
-    barred: list[Tensor]  # True where a query may not attend; each broadcasts to `values`
+    forbidden: list[Tensor]  # True where a query may not attend; each broadcasts to `values`
     queries: Tensor  # (B, Hkv, G·n, D), times the scale
     capped: Tensor | None  # what softcap made, before bias
 
-    def bar(self, x: Tensor, value: float = 0.0) -> Tensor:
+    def forbid(self, x: Tensor, value: float = 0.0) -> Tensor:
         """Put `value` in place wherever a query may not attend to a key."""
-        for barred in self.barred:
-            x.masked_fill_(barred, value)
+        for forbidden in self.forbidden:
+            x.masked_fill_(forbidden, value)
         return x
 
 
@@ -64,63 +77,34 @@ def score(
 ) -> Scores:
     """The scores of a tile of a promoted problem."""
     batch, heads, _, _ = problem.scores_shape
-    rows, keys = slice(tile.row, tile.row_end), slice(tile.key, tile.key_end)
-    queries = grouped(problem.q[:, :, rows] * problem.factor, problem.k.shape[1])
-    values = multiply(queries, problem.k[:, :, keys].transpose(-1, -2))
+    options, rows, keys = problem.options, tile.rows, tile.keys
+    k = problem.k[:, :, keys]
+    queries = grouped(problem.q[:, :, rows] * problem.factor, k.shape[1])
+    values = multiply(queries, k.transpose(-1, -2))
     values = values.view(batch, heads, tile.row_end - tile.row, tile.key_end - tile.key)
     if not all_finite(values):
-        _spoil(values, queries, problem.k[:, :, keys])
+        # What something not finite had a part in, or what became too large, is a NaN. What merely
+        # became too small is the smallest number: its weight is 0 beside any other.
+        spoilt = ~torch.isfinite(queries).all(-1)[..., None]
+        spoilt = spoilt | ~torch.isfinite(k).all(-1)[:, :, None]
+        values.masked_fill_(values == _NEGATIVE, torch.finfo(values.dtype).min)
+        values.masked_fill_(~torch.isfinite(values), torch.nan)
+        values.view(spoilt.shape).masked_fill_(spoilt, torch.nan)
     capped = None
-    if problem.softcap is not None:
-        values.div_(problem.softcap).tanh_().mul_(problem.softcap)
+    if options.softcap is not None:
+        values.div_(options.softcap).tanh_().mul_(options.softcap)
         capped = values.clone() if keep_capped else None
-    barred = _barred(problem, tile)
-    if problem.bias is not None:
-        bias = _part(problem.bias, rows, keys).to(values.dtype)
+    bias = part(options.bias, rows, keys)
+    if bias is not None:
+        bias = bias.to(values.dtype)
         values.add_(bias)
-        barred.append(bias == _NEGATIVE)
-    scores = Scores(values, barred, queries, capped)
-    scores.bar(values, _NEGATIVE)
+    first, last = tile.row + problem.offset, tile.row_end + problem.offset
+    position = torch.arange(first, last, device=values.device)[:, None]
+    key = torch.arange(tile.key, tile.key_end, device=values.device)
+    forbidden = options.forbidden(position, key, part(options.mask, rows, keys), bias)
+    scores = Scores(values, forbidden, queries, capped)
+    scores.forbid(values, _NEGATIVE)
     return scores
-
-
-def _spoil(values: Tensor, queries: Tensor, k: Tensor) -> None:
-    """Make NaN of every score that something not finite had a part in, or that became too large.
-
-    What merely became too small is the smallest number: its weight is 0 beside any other.
-    """
-    spoilt = ~torch.isfinite(queries).all(-1)[..., None] | ~torch.isfinite(k).all(-1)[:, :, None]
-    values.masked_fill_(values == _NEGATIVE, torch.finfo(values.dtype).min)
-    values.masked_fill_(~torch.isfinite(values), torch.nan)
-    values.view(spoilt.shape).masked_fill_(spoilt, torch.nan)
-
-
-def _barred(problem: Problem, tile: Tile) -> list[Tensor]:
-    """Where position, mask and lengths forbid to attend."""
-    rows, keys = slice(tile.row, tile.row_end), slice(tile.key, tile.key_end)
-    device = problem.q.device
-    key = torch.arange(tile.key, tile.key_end, device=device)
-    barred: list[Tensor] = []
-    if problem.causal or problem.left is not None or problem.right is not None:
-        first, last = tile.row + problem.offset, tile.row_end + problem.offset
-        position = torch.arange(first, last, device=device)[:, None]  # p, beside j: (n, m)
-        if problem.causal:
-            barred.append(key > position)
-        if problem.left is not None:
-            barred.append(key < position - problem.left)
-        if problem.right is not None:
-            barred.append(key > position + problem.right)
-    if problem.mask is not None:
-        barred.append(~_part(problem.mask, rows, keys))
-    if problem.lengths is not None:
-        barred.append(key >= problem.lengths[:, None, None, None])
-    return barred
-
-
-def _part(x: Tensor, rows: slice, keys: slice) -> Tensor:
-    """The rows and keys of something whose axes may be of length 1, for all alike."""
-    x = x[:, :, rows] if x.shape[2] > 1 else x
-    return x[..., keys] if x.shape[3] > 1 else x
 
 
 def soften(scores: Scores, sinks: Tensor | None) -> Weights:
@@ -143,7 +127,7 @@ def soften(scores: Scores, sinks: Tensor | None) -> Weights:
     lse = (largest + total.log()).masked_fill_(~has_key, _NEGATIVE)
     values.div_(total.masked_fill(total == 0, 1.0))
     if not all_finite(total):
-        scores.bar(values)
+        scores.forbid(values)
     return Weights(values, lse[..., 0], has_key[..., 0], sink)
 
 
@@ -152,5 +136,36 @@ def weigh(scores: Scores, lse: Tensor) -> Tensor:
     lse = lse.masked_fill(lse == _NEGATIVE, 0.0)[..., None]
     weights = scores.values.sub_(lse).exp_()
     if not all_finite(weights):
-        scores.bar(weights)
+        scores.forbid(weights)
     return weights
+
+
+# ── dropout ───────────────────────────────────────────────────────────────────────────────────
+
+# For each weight (B, H, n, m) of a tile: 0, or 1 / (1 − dropout).
+Dropper = Callable[[Tensor, Tile], Tensor]
+
+
+def dropper(
+    backend: str, dropout: float, seed: Tensor | None, device: torch.device, first: int = 0
+) -> Dropper | None:
+    """Which weights dropout leaves, for tile after tile; None without a seed.
+
+    The same for the same seed and tiles: by PyTorch's generator, or by the native backend's hash,
+    which drops what that backend drops from sequence `first` on.
+    """
+    if seed is None:
+        return None
+    if backend == "native":
+        return lambda like, tile: native.kept(like.shape, tile, dropout, seed, first).to(like.dtype)
+    generator = torch.Generator(device).manual_seed(int(seed))
+
+    def draw(like: Tensor, _: Tile) -> Tensor:
+        # Drawn once more for a gradient, also one of many at once, where vmap allows no new draws.
+        with torch._C._ExcludeDispatchKeyGuard(_VMAP):
+            chance = torch.rand(
+                like.shape, generator=generator, dtype=torch.float32, device=like.device
+            )
+        return (chance >= dropout).to(like.dtype).div_(1.0 - dropout)
+
+    return draw

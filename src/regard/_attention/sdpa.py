@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import cast as cast_to
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function
 
-from regard._arguments import WrongType, WrongValue, shown
+from regard._arguments import WrongType, WrongValue, flag
 from regard._attention import native
 from regard._attention.attend import attend
-from regard._attention.autocast import cast, is_any_enabled
-from regard._attention.causal_bias import is_causal_bias
-from regard._attention.eager import has_function_mode, with_function_of_their_own
-from regard._attention.tensors import check_dense
+from regard._attention.checks import check_dense
+from regard._attention.eager import (
+    has_function_mode,
+    is_any_autocast_enabled,
+    is_autocast_enabled,
+    is_causal_bias,
+    with_function_of_their_own,
+)
+from regard._attention.options import Options
 
 __all__ = ["scaled_dot_product_attention", "sdpa_layout"]
 
@@ -65,7 +70,7 @@ def scaled_dot_product_attention(
         and type(dropout_p) is float
         and dropout_p == 0.0
         and (enable_gqa is False or enable_gqa is True)
-        and not is_any_enabled()
+        and not is_any_autocast_enabled()
         and not _is_compiling()  # which would keep what it learns of the sizes here
         and _are_alike(query, key, is_causal)
     ):
@@ -87,19 +92,14 @@ def scaled_dot_product_attention(
                 f"{call}: {name} must be (…, N, D), two axes or more; got {tuple(tensor.shape)}. "
                 f"{name}[None] adds an axis in front."
             )
-    flags: dict[str, object] = {"is_causal": is_causal, "enable_gqa": enable_gqa}
-    for name, flag in flags.items():
-        if not isinstance(flag, bool):
-            raise WrongType(
-                f"{call}: {name} must be True or False; got {shown(flag)}. "
-                "bool(…) makes it one of them."
-            )
+    flag(call, "is_causal", is_causal)
+    flag(call, "enable_gqa", enable_gqa)
     if attn_mask is not None and is_causal:
         raise WrongValue(
             f"{call}: attn_mask must be None with is_causal=True; got both. "
             "regard.attention takes both: mask=… and causal=True."
         )
-    query, key, value, attn_mask = cast(query, key, value, attn_mask)
+    query, key, value, attn_mask = _cast(query, key, value, attn_mask)
     layout = sdpa_layout(query, key, value, attn_mask, dropout_p, enable_gqa)
     heads, key, value = _heads(call, query, key, value, enable_gqa)
     batch = _batch(call, query, key, value)
@@ -108,18 +108,15 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         scores = (*batch, *([heads] if has_heads else []), query.shape[-2], key.shape[-2])
         mask, bias = _mask_or_bias(call, attn_mask, query.dtype, batch, scores)
+    # A position also where it makes no difference: what is traced may be called with other lengths.
+    position = 0 if is_causal else None
     out = attend(
         call,
         _four_axes(query, batch, heads),
         _four_axes(key, batch),
         _four_axes(value, batch),
-        mask=mask,
-        bias=bias,
-        causal=is_causal,
-        scale=scale,
-        dropout=dropout_p,
-        # Also where it makes no difference: what is traced may be called with other lengths.
-        position=0 if is_causal else None,
+        Options(is_causal, mask=mask, bias=bias, scale=scale, position=position),
+        dropout_p,
         layout=layout,
     )
     assert isinstance(out, Tensor)
@@ -140,6 +137,27 @@ def _are_alike(query: object, key: object, is_causal: bool) -> bool:
     return query.shape[:2] == key.shape[:2] and (
         is_causal is False or (is_causal is True and query.shape[2] == key.shape[2])
     )
+
+
+def _cast(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """As an operator of lower precision gets them: in autocast's type, if it is at work.
+
+    That goes for all floats on the device but those of float64.
+    """
+    kind = query.device.type
+    if not is_autocast_enabled(query.device):
+        return query, key, value, mask
+    dtype = torch.get_autocast_dtype(kind)
+
+    def lower(x: Tensor) -> Tensor:
+        may = x.is_floating_point() and x.dtype != torch.float64 and x.device.type == kind
+        return x.to(dtype) if may else x
+
+    if isinstance(mask, Tensor) and not is_causal_bias(mask):  # what is no tensor is refused later
+        mask = lower(mask)
+    return lower(query), lower(key), lower(value), mask
 
 
 def sdpa_layout(
@@ -233,7 +251,7 @@ def _mask_or_bias(
 ) -> tuple[Tensor | None, Tensor | None]:
     """attn_mask as mask or as bias, if it broadcasts to the shape of the scores."""
     if is_causal_bias(attn_mask):
-        return None, cast_to(Tensor, attn_mask)
+        return None, cast(Tensor, attn_mask)
     check_dense(call, "attn_mask", attn_mask)
     assert isinstance(attn_mask, Tensor)
     if attn_mask.dtype not in (torch.bool, torch.float32, dtype):

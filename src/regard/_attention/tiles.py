@@ -12,11 +12,11 @@ from torch import Tensor
 
 from regard._arguments import NOT_A_NUMBER, WrongValue, shown
 from regard._attention import native
-from regard._attention.autocast import without_autocast
-from regard._attention.bins import bin_of, new_picture, pour
-from regard._attention.checks import Window, check, check_lse
+from regard._attention.checks import check, check_lse
 from regard._attention.dispatch import choose, run
-from regard._attention.eager import may_go_direct
+from regard._attention.eager import may_go_direct, without_autocast
+from regard._attention.forward import bin_of, new_picture, pour
+from regard._attention.options import Options, Window
 from regard._attention.problem import Problem, Tile
 from regard._attention.scores import score, weigh
 from regard.observation import MOST_CELLS, See
@@ -58,20 +58,18 @@ def weights(
     tensor([[[[0.3600, 0.6400],
               [0.2600, 0.2600]]]])
     """
-    problem = check(
-        "weights()",
-        {"q": q, "k": k},
-        causal=causal,
-        window=window,
-        mask=mask,
-        bias=bias,
-        lengths=lengths,
-        scale=scale,
-        softcap=softcap,
-        sinks=sinks,
-        position=position,
+    options = Options(
+        causal,
+        window,
+        mask,
+        bias,
+        lengths,  # pyright: ignore[reportArgumentType] -- checked below
+        scale,
+        softcap,
+        sinks,
+        position,
     )
-    chosen, problem, lse, tile = _prepare("weights()", problem, rows, keys, lse, backend)
+    chosen, problem, lse, tile = _prepare("weights()", q, k, options, rows, keys, lse, backend)
     if chosen == "native":
         return native.weights(problem, lse, tile)
     with without_autocast(q.device):
@@ -124,20 +122,18 @@ def pooled(
             f"{call}: shape must be (rows, columns), whole numbers of 1 or more, with at most "
             f"2**31 pixels; got {shown(shape)}. It is the size of the picture."
         )
-    problem = check(
-        call,
-        {"q": q, "k": k},
-        causal=causal,
-        window=window,
-        mask=mask,
-        bias=bias,
-        lengths=lengths,
-        scale=scale,
-        softcap=softcap,
-        sinks=sinks,
-        position=position,
+    options = Options(
+        causal,
+        window,
+        mask,
+        bias,
+        lengths,  # pyright: ignore[reportArgumentType] -- checked below
+        scale,
+        softcap,
+        sinks,
+        position,
     )
-    chosen, problem, lse, tile = _prepare(call, problem, rows, keys, lse, backend)
+    chosen, problem, lse, tile = _prepare(call, q, k, options, rows, keys, lse, backend)
     if chosen == "native":
         return native.pooled(problem, lse, tile, (height, width), reduce == "max")
     with without_autocast(q.device):
@@ -145,9 +141,17 @@ def pooled(
 
 
 def _prepare(
-    call: str, problem: Problem, rows: Span, keys: Span, lse: Tensor | None, backend: str | None
+    call: str,
+    q: Tensor,
+    k: Tensor,
+    options: Options,
+    rows: Span,
+    keys: Span,
+    lse: Tensor | None,
+    backend: str | None,
 ) -> tuple[str, Problem, Tensor, Tile]:
     """The backend, the problem of these rows alone, their lse, and the tile that is asked for."""
+    problem = check(call, {"q": q, "k": k}, options)
     _, _, n_queries, n_keys = problem.scores_shape
     row, row_end = _span(call, "rows", rows, n_queries)
     key, key_end = _span(call, "keys", keys, n_keys)
@@ -161,17 +165,9 @@ def _prepare(
                 "torch.compile; got others. backend=None takes 'torch' for them."
             )
         chosen = "torch"
-
-    def of_rows(x: Tensor | None) -> Tensor | None:
-        return x[:, :, row:row_end] if x is not None and x.shape[2] > 1 else x
-
-    problem = replace(
-        problem,
-        q=problem.q[:, :, row:row_end],
-        position=problem.offset + row,
-        mask=of_rows(problem.mask),
-        bias=of_rows(problem.bias),
-    )
+    some = slice(row, row_end)
+    options = problem.options.rows(some, n_queries, n_keys)
+    problem = replace(problem, q=problem.q[:, :, some], options=options)
     if 0 in (*problem.scores_shape, problem.q.shape[3], key_end - key):
         chosen = "torch"  # nothing to compute, or nothing to compute it from
     if lse is None:
@@ -208,19 +204,19 @@ def _span(call: str, name: str, span: object, size: int) -> tuple[int, int]:
 
 
 def _parts(problem: Problem, lse: Tensor, tile: Tile) -> Iterator[tuple[Tile, Tensor]]:
-    """The tile chunk by chunk, with the weights of each; what no query can reach is left out."""
+    """The tile chunk by chunk, with the weights of each; keys of no query are left out."""
     if not problem.has_keys:
         return
     problem = problem.promoted()
     for part in problem.tiles((tile.row, tile.row_end), (tile.key, tile.key_end)):
-        yield part, weigh(score(problem, part), lse[:, :, part.row : part.row_end])
+        yield part, weigh(score(problem, part), lse[:, :, part.rows])
 
 
 def _weights(problem: Problem, lse: Tensor, tile: Tile) -> Tensor:
     out = lse.new_zeros(*lse.shape, tile.key_end - tile.key)
     for part, values in _parts(problem, lse, tile):
         first, last = part.key - tile.key, part.key_end - tile.key
-        out[:, :, part.row : part.row_end, first:last] = values
+        out[:, :, part.rows, first:last] = values
     return out
 
 

@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard._attention.causal_bias import is_causal_bias, position_of
-from regard._attention.checks import check, check_dropout, check_see
-from regard._attention.eager import PLAIN
+from regard._attention import Options
+from regard._attention.checks import check, check_dropout, check_see, position_of
+from regard._attention.eager import PLAIN, is_causal_bias
 from regard._watch.call import Call, as_autocast
 from regard._watch.masks import meaning_of
 from regard.observation import See
-from regard.run import Options
 
 __all__ = [
     "is_same",
@@ -145,21 +144,10 @@ def own_call(
 ) -> Call:
     """The arguments of `regard.attention` as a call; what it refuses is refused."""
     name = "attention()"
-    problem = check(name, {"q": q, "k": k, "v": v}, **options)
+    problem = check(name, {"q": q, "k": k, "v": v}, Options(**options))
     if see is not None:
         check_see(name, see, q)
-    meant = Options(
-        causal=problem.causal,
-        window=(problem.left, problem.right),
-        mask=problem.mask,
-        bias=problem.bias,
-        lengths=problem.lengths,
-        scale=problem.scale,
-        softcap=problem.softcap,
-        sinks=problem.sinks,
-        position=problem.position,
-    )
-    return _call(q, k, v, meant, check_dropout(name, dropout), backend)
+    return _call(q, k, v, problem.options, check_dropout(name, dropout), backend)
 
 
 def _four_axes(x: Tensor) -> Tensor:

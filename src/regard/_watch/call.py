@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from regard._attention import attention, weights
+from regard._attention import Options, attention, weights
+from regard._attention.options import four_axes
 from regard._merge import merge
 from regard.observation import Observation, See
-from regard.run import Options
 
 __all__ = ["Call", "as_autocast", "weights_at"]
 
@@ -48,8 +48,7 @@ class Call:
     @property
     def position(self) -> int:
         """Query i stands at i + position, as key j at j."""
-        given = self.options.position
-        return self.k.shape[2] - self.q.shape[2] if given is None else given
+        return self.options.offset(self.q.shape[2], self.k.shape[2])
 
     def compute(self, see: See | None) -> tuple[Tensor, Observation | None]:
         """The output, and what was seen of it."""
@@ -102,18 +101,13 @@ class Call:
 
     def _rows(self, start: int, stop: int) -> Call:
         """Queries [start, stop) alone, at their positions."""
-        options = self.options
-        changes: dict[str, object] = {"position": self.position + start}
-        for name in ("mask", "bias"):
-            x = getattr(options, name)
-            if x is not None and x.dim() >= 2 and x.shape[-2] > 1:
-                changes[name] = x[..., start:stop, :]
+        rows = slice(start, stop)
         return replace(
             self,
             links={},
-            q=self.q[:, :, start:stop],
-            queries=None if self.queries is None else self.queries[:, start:stop],
-            options=replace(options, **changes),
+            q=self.q[:, :, rows],
+            queries=None if self.queries is None else self.queries[:, rows],
+            options=self.options.rows(rows, self.q.shape[2], self.k.shape[2]),
         )
 
     def mask_keys(self, links: list[tuple[int | None, int | None, int]]) -> Call:
@@ -148,41 +142,19 @@ def _with_graph(call: Call) -> Tensor:
     options, q, k = call.options, call.q, call.k
     dtype = torch.promote_types(q.dtype, torch.float32)
     k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
-    scale = 1 / math.sqrt(max(q.shape[3], 1)) if options.scale is None else options.scale
-    scores = q.to(dtype) @ k.to(dtype).mT * scale
+    scores = q.to(dtype) @ k.to(dtype).mT * options.factor(q.shape[3])
     if options.softcap is not None:
         scores = options.softcap * (scores / options.softcap).tanh()
-    shut = ~_allowed(call)
     if options.bias is not None:
-        shut = shut | (options.bias == -math.inf)
         scores = scores + options.bias.to(dtype).masked_fill(options.bias == -math.inf, 0.0)
-    shut = shut.expand_as(scores)
+    forbidden = ~options.allowed(q.shape[2], k.shape[2], q.device).expand_as(scores)
     if options.sinks is None:
-        is_empty = shut.all(-1, keepdim=True)  # its softmax would be NaN
-        scores = scores.masked_fill(shut & ~is_empty, -math.inf)
+        is_empty = forbidden.all(-1, keepdim=True)  # its softmax would be NaN
+        scores = scores.masked_fill(forbidden & ~is_empty, -math.inf)
     else:
         sinks = options.sinks.to(dtype)[:, None, None].expand(*scores.shape[:3], 1)
-        scores = torch.cat([scores.masked_fill(shut, -math.inf), sinks], -1)
-    return scores.softmax(-1)[..., : k.shape[2]].masked_fill(shut, 0.0)
-
-
-def _allowed(call: Call) -> Tensor:
-    """Which keys each query may attend to, bias aside: it broadcasts to (B, H, Nq, Nk)."""
-    options, device = call.options, call.q.device
-    key = torch.arange(call.k.shape[2], device=device)
-    ahead = key - (torch.arange(call.q.shape[2], device=device) + call.position)[:, None]
-    left, right = options.window or (None, None)
-    if options.causal:
-        right = 0 if right is None else min(right, 0)
-    allowed = torch.ones_like(ahead, dtype=torch.bool)
-    if left is not None:
-        allowed &= ahead >= -left
-    if right is not None:
-        allowed &= ahead <= right
-    allowed = allowed[None, None]
-    if options.lengths is not None:
-        allowed = allowed & (key < options.lengths[:, None])[:, None, None]
-    return allowed if options.mask is None else allowed & options.mask
+        scores = torch.cat([scores.masked_fill(forbidden, -math.inf), sinks], -1)
+    return scores.softmax(-1)[..., : k.shape[2]].masked_fill(forbidden, 0.0)
 
 
 def as_autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -210,26 +182,17 @@ def weights_at(call: Call, lse: Tensor, index: Tensor, offset: int | None = None
     if index.stride(1) == 0:  # one key for all queries of a sequence: it stays so
         at = at[:, :1].expand(-1, n_queries)
     scores = _dots(call, at, exists, offset, lse.dtype)
-    scores = scores * (1 / math.sqrt(max(width, 1)) if options.scale is None else options.scale)
+    scores = scores * options.factor(width)
     if options.softcap is not None:
         scores = options.softcap * (scores / options.softcap).tanh()
     if options.bias is not None:
         scores = scores + _cells(options.bias, at, call).to(lse.dtype)
     weights = (scores - lse).exp().clamp(max=1.0)
-    allowed = exists
-    p = torch.arange(n_queries, device=at.device) + call.position
-    left, right = options.window or (None, None)
-    if options.causal:
-        allowed = allowed & (at <= p)
-    if left is not None:
-        allowed = allowed & (at >= p - left)
-    if right is not None:
-        allowed = allowed & (at <= p + right)
-    if options.lengths is not None:
-        allowed = allowed & (at < options.lengths[:, None])
-    allowed = allowed[:, None, :]
-    if options.mask is not None:
-        allowed = allowed & _cells(options.mask, at, call)
+    position = torch.arange(n_queries, device=at.device)[:, None] + call.position
+    mask = None if options.mask is None else _cells(options.mask, at, call)[..., None]
+    allowed = exists[:, None, :]
+    for forbidden in options.forbidden(position, at[:, None, :, None], mask):
+        allowed = allowed & ~forbidden[..., 0]
     weights = torch.where(allowed & (lse > -math.inf), weights, 0.0)
     return torch.where(exists[:, None, :], weights, math.nan)
 
@@ -280,9 +243,7 @@ def _product_of(q: Tensor, k: Tensor) -> Tensor:
 
 def _cells(x: Tensor, index: Tensor, call: Call) -> Tensor:
     """x, which broadcasts to (B, H, Nq, Nk), at key `index` of each query: (B, H, Nq) or 1s."""
-    x = x.detach()
-    while x.dim() < 4:
-        x = x[None]
+    x = four_axes(x.detach())
     n_keys = call.k.shape[2]
     if x.shape[3] != n_keys:  # one for all keys
         return x[..., 0]

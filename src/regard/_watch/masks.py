@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
+from regard._attention import Options
 from regard._attention.eager import is_transformed
-from regard.run import Options
-from regard.run.reach import is_open, row_chunks
+from regard._attention.options import four_axes, is_allowed, row_chunks
 
 __all__ = ["Meaning", "meaning_of"]
 
@@ -73,7 +73,7 @@ def meaning_of(q: Tensor, k: Tensor, options: Options) -> Meaning:
             options = replace(options, mask=_both(options.mask, found.keys[:, None, None, :]))
         keys = _both(keys, found.keys.expand(batch, n_keys))
     grows = grows and not options.causal
-    first = n_keys - n_queries if options.position is None else options.position
+    first = options.offset(n_queries, n_keys)
     # As many queries as keys are taken for the same tokens.
     is_known = options.causal or grows or n_queries == n_keys
     queries = _at(keys, first, n_queries) if is_known else None
@@ -126,7 +126,7 @@ _known: MutableMapping[Tensor, tuple[tuple[int, int, int], _Pattern | None]] = W
 
 def _found(x: Tensor, n_queries: int, n_keys: int) -> _Pattern | None:
     wants_gradient, x = x.requires_grad, x.detach()
-    x = x[(None,) * (4 - x.dim())]
+    x = four_axes(x)
     x = x[tuple(slice(0, 1) if not step else slice(None) for step in x.stride()[:3])]
     if x.shape[3] != n_keys or x.shape[2] not in (1, n_queries):
         return None
@@ -134,7 +134,7 @@ def _found(x: Tensor, n_queries: int, n_keys: int) -> _Pattern | None:
     ends = () if x.shape[2] == 1 else (n_keys - n_queries, *(() if same else (0,)))
     rows = sorted({n * (x.shape[2] - 1) // _SAMPLES for n in range(_SAMPLES + 1)})
     sample = x[:, 0, rows]
-    open_ = is_open(sample)  # (B, rows, Nk)
+    open_ = is_allowed(sample)  # (B, rows, Nk)
     place = torch.tensor(rows, device=x.device)
     positions = [p for p in (None, *ends) if _may_be(open_, place, p)]
     is_plain = x.dtype == torch.bool or not bool((open_ & (sample != 0)).any())
@@ -172,7 +172,7 @@ def _keys(x: Tensor, sample: Tensor, position: int | None) -> Tensor:
         return sample.any(1)
     keys = torch.zeros((x.shape[0], x.shape[3]), dtype=torch.bool, device=x.device)
     for _, some in _chunks(x[:, :1]):
-        keys |= _any(is_open(some[:, 0]), 1)
+        keys |= _any(is_allowed(some[:, 0]), 1)
     return keys
 
 
@@ -198,7 +198,7 @@ def _check(
     for rows, some in _chunks(x):
         place = torch.arange(rows.start, rows.stop, device=x.device)
         expected = _expected(keys, place, position)
-        open_ = is_open(some)
+        open_ = is_allowed(some)
         if some.dtype != torch.bool and is_plain:
             is_plain = not bool(_any(open_ & (some != 0)))
         differs = _any(open_ ^ expected[:, None], -1)  # (B, H, rows)

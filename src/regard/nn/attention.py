@@ -7,8 +7,8 @@ from typing import Any, overload
 import torch
 from torch import Tensor, nn
 
-from regard._attention import attention
-from regard.nn._masks import Window, allowed_keys
+from regard._attention import Options, attention
+from regard._attention.options import Window
 from regard.nn._places import Place, positions_of
 from regard.nn._tell import is_heard, tell
 from regard.nn.cache import Context, KeyValues
@@ -208,7 +208,8 @@ class MultiHeadAttention(nn.Module):
             if place.bias is not None:
                 bias = place.bias if bias is None else place.bias + bias
         if is_heard():
-            allowed = allowed_keys(q.shape[2], k.shape[2], causal, window, mask, lengths, q.device)
+            options = Options(causal, window, mask, lengths=lengths)
+            allowed = options.allowed(q.shape[2], k.shape[2], q.device)
             if not allowed.all():
                 tell(self, "mask", allowed)
             if bias is not None:

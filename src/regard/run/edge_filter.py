@@ -13,7 +13,6 @@ from torch import Tensor
 from regard._arguments import shown
 from regard.run.errors import RunError
 from regard.run.layer import Layer
-from regard.run.rows import weights_of_rows
 
 __all__ = ["FilteredEdges", "filter_edges"]
 
@@ -156,7 +155,7 @@ def _exact(
         hidden = torch.from_numpy(np.flatnonzero(~real_keys[b])).to(layer.lse.device)
         for h in range(n_heads):
             first = (b * n_heads + h) * n_queries
-            for rows, tile in weights_of_rows(layer, b, heads[h], np.flatnonzero(wanted[b, h])):
+            for rows, tile in layer.weights_of_rows(b, heads[h], np.flatnonzero(wanted[b, h])):
                 if len(hidden):
                     tile.index_fill_(1, hidden, 0.0)
                 keys = None

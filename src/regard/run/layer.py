@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard._arguments import shown
-from regard._attention import pooled, weights
+from regard._attention import Options, pooled, weights
 from regard._attention.tiles import Span
+from regard._wanted import still_wanted
 from regard.observation import Observation
 from regard.run.heads import Head, describe
 from regard.run.levels import Levels
 from regard.run.on_disk import in_memory, with_part
-from regard.run.reach import count
 from regard.text import Token
 
 __all__ = ["Layer", "Options"]
 
 
-@dataclass(frozen=True, eq=False)
-class Options:
-    """The options of `regard.attention` that a layer was computed with."""
-
-    causal: bool = False
-    window: tuple[int | None, int | None] | None = None
-    mask: Tensor | None = None
-    bias: Tensor | None = None
-    lengths: Tensor | None = None
-    scale: float | None = None
-    softcap: float | None = None
-    sinks: Tensor | None = None
-    position: int | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """As keyword arguments.
-
-        >>> Options(causal=True).arguments()["causal"]
-        True
-        """
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+_CELLS = 2**22  # of the weights of rows in memory at a time: 16 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +91,11 @@ class Layer:
         return batch, heads, n_queries, self.seen.n_keys
 
     @property
+    def offset(self) -> int:
+        """Where query 0 stands among the keys."""
+        return self.options.offset(*self.shape[2:])
+
+    @property
     def lse(self) -> Tensor:
         return self.seen.lse
 
@@ -142,17 +131,22 @@ class Layer:
     @property
     def allowed(self) -> Tensor:
         """How many real keys each query may attend to, by position, mask and bias: (B, H, Nq)."""
-        return count(self)
+        return self.options.count(self.shape, self.lse.device, self.keys)
 
     def weights(
-        self, head: int | None = None, rows: Span = slice(None), keys: Span = slice(None)
+        self,
+        head: int | None = None,
+        rows: Span = slice(None),
+        keys: Span = slice(None),
+        *,
+        sequence: int | None = None,
     ) -> Tensor:
-        """The exact weights of some queries on some keys: (B, H, rows, keys), or (B, rows, keys)
-        of one head. Needs q and k: `regard.watch(…, keep=("q", "k"))`.
+        """The exact weights of some queries on some keys: (B, H, rows, keys), without B of one
+        sequence, without H of one head. Needs q and k: `regard.watch(…, keep=("q", "k"))`.
         """
-        q, k, options = self._inputs("weights()", head, rows, keys)
-        tile = weights(q, k, rows=rows, keys=keys, **options)
-        return tile if head is None else tile[:, 0]
+        q, k, lse, options = self._inputs("weights()", head, sequence, rows, keys)
+        tile = weights(q, k, rows=rows, keys=keys, lse=lse, **options.arguments())
+        return _chosen(tile, head, sequence)
 
     def pooled(
         self,
@@ -161,37 +155,57 @@ class Layer:
         keys: Span = slice(None),
         shape: tuple[int, int] = (256, 256),
         reduce: Literal["mean", "max"] = "mean",
+        *,
+        sequence: int | None = None,
     ) -> Tensor:
-        """An exact picture of any rectangle of the weights: (B, H, *shape), or (B, *shape) of one
-        head. Needs q and k, as `weights` does.
+        """An exact picture of any rectangle of the weights: (B, H, *shape), without B of one
+        sequence, without H of one head. Needs q and k, as `weights` does.
         """
-        q, k, options = self._inputs("pooled()", head, rows, keys)
-        picture = pooled(q, k, rows=rows, keys=keys, shape=shape, reduce=reduce, **options)
-        return picture if head is None else picture[:, 0]
+        q, k, lse, options = self._inputs("pooled()", head, sequence, rows, keys)
+        picture = pooled(
+            q, k, rows=rows, keys=keys, shape=shape, reduce=reduce, lse=lse, **options.arguments()
+        )
+        return _chosen(picture, head, sequence)
+
+    def weights_of_rows(
+        self, sequence: int, head: int, rows: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
+        """Some of the rows, which are in order, with their weights (rows, Nk), until all were
+        there: a few at a time, from q and k.
+
+        >>> import regard
+        >>> q = k = torch.eye(5)[None, None]
+        >>> _, seen = regard.attention(q, k, k, see=regard.See())
+        >>> [(some, w)] = Layer("a", seen, q=q, k=k).weights_of_rows(0, 0, np.array([0, 3]))
+        >>> some.tolist(), tuple(w.shape)
+        ([0, 3], (2, 5))
+        """
+        q, k, lse, options = self._inputs("weights()", head, sequence)
+        n_queries, n_keys = self.shape[2:]
+        height = max(_CELLS // max(n_keys, 1), 1)
+        for start in range(0, len(rows), height):
+            still_wanted()
+            some = rows[start : start + height]
+            first, end = int(some[0]), int(some[-1]) + 1
+            has_gaps = end - first > len(some)
+            index = torch.from_numpy(some).to(q.device) if has_gaps else slice(first, end)
+            of_rows = options.rows(index, n_queries, n_keys).arguments()
+            tile = weights(q[:, :, index], k, lse=lse[:, :, index], **of_rows)
+            yield some, tile[0, 0]
 
     def _inputs(
-        self, call: str, head: int | None, rows: Span, keys: Span
-    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """What `inputs` gives, of a run that is in a file only as far as it is looked at here."""
-        q, k, options = self._parts(call, head, None)
-        for name in ("mask", "bias"):
-            x: Tensor | None = options[name]
-            options[name] = x if x is None or x.shape[2] == 1 else with_part(x, rows)
-        options["lse"] = with_part(options["lse"], rows)
-        options = {name: _in_memory(x) for name, x in options.items()}
-        return with_part(q, rows), with_part(k, keys), options
+        self,
+        call: str,
+        head: int | None,
+        sequence: int | None,
+        rows: Span = slice(None),
+        keys: Span = slice(None),
+    ) -> tuple[Tensor, Tensor, Tensor, Options]:
+        """q, k, lse, and with which options `regard.weights` makes the weights from them: of all
+        heads and sequences, or of one. ValueError, in the name of `call`, if they are not there.
 
-    def inputs(
-        self, call: str, head: int | None = None, sequence: int | None = None
-    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """q, k, and with which options `regard.weights` makes the weights from them: of all heads
-        and sequences, or of one. ValueError, in the name of `call`, if they are not there."""
-        q, k, options = self._parts(call, head, sequence)
-        return in_memory(q), in_memory(k), {name: _in_memory(x) for name, x in options.items()}
-
-    def _parts(
-        self, call: str, head: int | None, sequence: int | None
-    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
+        Of a run that is in a file they are in memory only as far as rows and keys are looked at.
+        """
         if self.q is None or self.k is None:
             raise ValueError(
                 f"{call}: q and k of {self.name} must have been kept; they were not. "
@@ -202,32 +216,35 @@ class Layer:
                 f"{call}: q and k of {self.name} must be as they were seen; they have been "
                 "written over since. Give the model a copy, or ask before they change."
             )
-        n_heads = self.q.shape[1]
-        is_whole = isinstance(head, int) and not isinstance(head, bool)
-        if head is not None and not (is_whole and 0 <= head < n_heads):
-            raise ValueError(
-                f"{call}: head must be from 0 to {n_heads - 1}; got {shown(head)}. "
-                f"{self.name} has {n_heads} heads."
-            )
-        options = self.options.arguments()
-        h, shared, b = slice(None), slice(None), slice(None)
+        batch, n_heads = self.q.shape[:2]
+        for name, index, size in (("head", head, n_heads), ("sequence", sequence, batch)):
+            is_whole = isinstance(index, int) and not isinstance(index, bool)
+            if index is not None and not (is_whole and 0 <= index < size):
+                raise ValueError(
+                    f"{call}: {name} must be from 0 to {size - 1}; got {shown(index)}. "
+                    f"{self.name} has {size} {name}s."
+                )
+        h, shared = slice(None), slice(None)
         if head is not None:
             group = head // (n_heads // self.k.shape[1])
             h, shared = slice(head, head + 1), slice(group, group + 1)
-        if sequence is not None:
-            b = slice(sequence, sequence + 1)
-        for name in ("mask", "bias"):
-            x: Tensor | None = options[name]
-            if x is not None:
-                x = x[(None,) * (4 - x.dim())]
-                x = x if x.shape[0] == 1 else x[b]
-                options[name] = x if x.shape[1] == 1 else x[:, h]
-        for name, part in (("lengths", b), ("sinks", h)):
-            if options[name] is not None:
-                options[name] = options[name][part]
-        options["lse"] = self.lse[b, h]
-        return self.q[b, h], self.k[b, shared], options
+        b = slice(None) if sequence is None else slice(sequence, sequence + 1)
+        options = self.options.head(head, sequence)
+
+        def of_rows(x: Tensor | None) -> Tensor | None:
+            return x if x is None or x.shape[2] == 1 else with_part(x, rows)
+
+        options = replace(
+            options,
+            mask=in_memory(of_rows(options.mask)),
+            bias=in_memory(of_rows(options.bias)),
+            lengths=in_memory(options.lengths),
+            sinks=in_memory(options.sinks),
+        )
+        lse = with_part(self.lse[b, h], rows)
+        return with_part(self.q[b, h], rows), with_part(self.k[b, shared], keys), lse, options
 
 
-def _in_memory(option: Any) -> Any:
-    return in_memory(option) if isinstance(option, Tensor) else option
+def _chosen(x: Tensor, head: int | None, sequence: int | None) -> Tensor:
+    x = x if head is None else x[:, 0]
+    return x if sequence is None else x[0]

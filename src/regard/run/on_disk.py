@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import torch
 from torch import Tensor
@@ -153,7 +153,11 @@ class OnDisk(Tensor):
         return func(*_read_all(args), **_read_all(kwargs or {}))
 
 
-def in_memory(x: Tensor) -> Tensor:
+@overload
+def in_memory(x: Tensor) -> Tensor: ...
+@overload
+def in_memory(x: Tensor | None) -> Tensor | None: ...
+def in_memory(x: Tensor | None) -> Tensor | None:
     """The same as an ordinary tensor.
 
     >>> in_memory(torch.ones(2)).tolist()

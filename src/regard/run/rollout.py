@@ -11,7 +11,6 @@ from torch import Tensor
 from regard._arguments import number, shown
 from regard.run.choose import index_of, layer_indices
 from regard.run.layer import Layer
-from regard.run.rows import weights_of_rows
 
 if TYPE_CHECKING:
     from regard.run.choose import Which
@@ -65,7 +64,7 @@ def _through(layer: Layer, sequence: int, share: Tensor) -> Tensor:
     rows = share.nonzero()[:, 0].numpy()
     total = torch.zeros(n_keys, dtype=torch.float64)
     for head in range(n_heads):
-        for some, tile in weights_of_rows(layer, sequence, head, rows):
+        for some, tile in layer.weights_of_rows(sequence, head, rows):
             total += share[torch.from_numpy(some)] @ tile.cpu().double()
     return total / max(n_heads, 1)
 
@@ -102,10 +101,10 @@ def _chosen(run: Run, layers: Which | Sequence[Which] | None) -> list[Layer]:
                 f"got {here} × {n_queries} queries and {n_keys} keys in {name}. "
                 "layers=… chooses those that belong together."
             )
-        if layer.options.position not in (None, 0):
+        if layer.offset:
             raise ValueError(
                 f"{_CALL}: query i must stand where key i does; in {name} it stands "
-                f"{layer.options.position} away. layers=… chooses others."
+                f"{layer.offset} away. layers=… chooses others."
             )
     return [layer for _, layer in found]
 

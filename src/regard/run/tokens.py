@@ -65,8 +65,7 @@ def _places(tokens: list[Token], n_keys: int, real: NDArray[np.bool_] | None) ->
 def codes_of_queries(layer: Layer, keys: Codes) -> Codes:
     """(B, Nq): those of the keys that stand where the queries do."""
     _, _, n_queries, n_keys = layer.shape
-    position = layer.options.position
-    places = np.arange(n_queries) + (n_keys - n_queries if position is None else position)
+    places = np.arange(n_queries) + layer.offset
     known = (places >= 0) & (places < n_keys)
     codes = np.full((len(keys), n_queries), -1, dtype=np.int32)
     codes[:, known] = keys[:, places[known]]

@@ -166,9 +166,7 @@ def query_positions(layer: Layer) -> NDArray[np.int64]:
     >>> query_positions(Layer("a", seen))
     array([3, 4])
     """
-    _, _, n_queries, n_keys = layer.shape
-    start = layer.options.position
-    return np.arange(n_queries) + (n_keys - n_queries if start is None else start)
+    return np.arange(layer.shape[2]) + layer.offset
 
 
 # ── links ─────────────────────────────────────────────────────────────────────────────────────

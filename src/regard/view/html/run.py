@@ -206,7 +206,6 @@ def run_info(run: Run) -> dict[str, Any]:
 
 def _layer_info(layer: Layer, sequences: list[dict[str, Any]]) -> dict[str, Any]:
     batch, heads, n_queries, n_keys = layer.shape
-    position = layer.options.position
     known = [each["tokens"] is not None and len(each["tokens"]) == n_keys for each in sequences]
     real = [None] * batch if layer.keys is None else layer.keys.tolist()
     return {
@@ -216,7 +215,7 @@ def _layer_info(layer: Layer, sequences: list[dict[str, Any]]) -> dict[str, Any]
         "heads": heads,
         "queries": n_queries,
         "keys": n_keys,
-        "position": n_keys - n_queries if position is None else position,
+        "position": layer.offset,
         "named": not layer.cross and all(known),
         "real": real,
     }
