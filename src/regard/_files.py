@@ -1,35 +1,37 @@
-"""Writing a file whole or not at all."""
+"""Writing a file or a folder whole or not at all: a crash leaves the old one, or the new."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
 import os
+import re
 import secrets
+import shutil
 import stat
+from collections.abc import Generator
 from pathlib import Path
 
-__all__ = ["write_bytes", "write_text"]
+__all__ = ["left_over", "replacing", "sync", "write_bytes", "write_text"]
+
+_LONGEST = 200  # bytes of a name to which others are added; file systems take 255
+
+
+# ── a file ────────────────────────────────────────────────────────────────────────────────────
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Put `text` into the file, as UTF-8, with its line ends as they are; as `write_bytes` does.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_text(Path(folder, "note.txt"), "one\\r\\ntwo\\n")
-    ...     Path(folder, "note.txt").read_bytes()
-    b'one\\r\\ntwo\\n'
-    """
+    """Put `text` into the file, as UTF-8, with its line ends as they are; as `write_bytes` does."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
     """Put `content` into the file.
 
-    A crash leaves the old file or the new one, never half of it: it goes to a temporary file
-    in the same folder, which then takes the place of the old. A link is followed, and the file
-    keeps its permissions. What is no regular file (a terminal, a pipe) is written to directly.
-    Raises OSError where that is not possible.
+    It goes to a temporary file in the same folder, which then takes the place of the old. A link is
+    followed, and the file keeps its permissions. What is no regular file (a terminal, a pipe) is
+    written to directly. Raises OSError where that is not possible.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -57,3 +59,114 @@ def write_bytes(path: str | Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+# ── a folder ──────────────────────────────────────────────────────────────────────────────────
+
+
+@contextlib.contextmanager
+def replacing(target: Path) -> Generator[Path]:
+    """Inside the `with` an empty folder to write to, which takes the place of `target` at its end.
+
+    It is complete, and on the disk, before it does so. Between the two renames the old one has a
+    name beside the folder, see `left_over`. What a crash left there is cleared by the next time. An
+    error inside the `with` leaves all as it was.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with replacing(Path(place, "one")) as new:
+    ...         _ = (new / "note.txt").write_text("written")
+    ...     [path.name for path in Path(place, "one").iterdir()]
+    ['note.txt']
+    """
+    target = target.resolve()
+    if Path.cwd().is_relative_to(target):
+        raise ValueError(
+            f"save(): the folder must not be the one that this process works in; got {target}. "
+            "Name a folder inside it."
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    new = _beside(target, f"{secrets.token_hex(8)}.tmp")
+    try:
+        new.mkdir()
+        with _in_use(new):
+            yield new
+            for file in new.iterdir():
+                sync(file)
+            sync(new)
+            _replace(target, new)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+
+
+def left_over(target: Path) -> Path | None:
+    """The old folder, if a crash between the two renames left nothing else."""
+    old = _beside(target.resolve(), "old")
+    return old if old.is_dir() and not target.exists() else None
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _replace(target: Path, new: Path) -> None:
+    old = _beside(target, "old")
+    if target.exists():
+        _discard(old)  # from a crash, after which the folder was whole again
+        target.rename(old)
+        try:
+            new.rename(target)
+        except BaseException:
+            old.rename(target)
+            raise
+    else:
+        new.rename(target)
+    sync(target.parent)
+    with contextlib.suppress(OSError):  # the new folder is in its place; this is only room
+        _discard(old)
+        # What interrupted writers, which live no more, have left beside the folder.
+        left = re.compile(rf"{re.escape(_beside(target, '').name)}[0-9a-f]+\.(tmp|trash)")
+        for each in target.parent.iterdir():
+            if left.fullmatch(each.name):
+                with contextlib.suppress(OSError), _in_use(each) as ours:
+                    if ours:
+                        shutil.rmtree(each)
+
+
+def _discard(old: Path) -> None:
+    """Remove it; under its name it could be taken for the folder one day, so that goes first."""
+    if old.exists():
+        trash = old.with_name(f"{old.name.removesuffix('old')}{secrets.token_hex(8)}.trash")
+        old.rename(trash)
+        shutil.rmtree(trash, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _in_use(folder: Path) -> Generator[bool]:
+    """Hold a folder as long as this process lives. False if another one does, or if that cannot be
+    told on this disk.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ours = True
+        except OSError:
+            ours = False
+        yield ours
+    finally:
+        os.close(handle)
+
+
+def _beside(target: Path, ending: str) -> Path:
+    """A name that says whose it is, also where the own one leaves no room for more."""
+    name = target.name
+    if len(os.fsencode(name)) > _LONGEST:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
+    return target.with_name(f".{name}.regard-{ending}")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save, save_file
 
-from regard._checkpoint.header import LONGEST_HEADER, read_header
+from regard._checkpoint.safetensors_file import LONGEST_HEADER, read_header
 from regard.models import CheckpointError
 
 

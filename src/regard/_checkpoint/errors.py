@@ -1,4 +1,4 @@
-"""What is said when a model cannot be trusted."""
+"""`CheckpointError`: what is said when a folder cannot be trusted."""
 
 from __future__ import annotations
 
@@ -59,11 +59,7 @@ def plain(name: object, longest: int = _LONGEST_NAME) -> str:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Names in one line, in order.
-
-    >>> listed(["b", "a"])
-    'a, b'
-    """
+    """Names in one line, in order; the first fifty of them."""
     ordered = sorted(map(str, names))
     shown = ", ".join(map(plain, ordered[:_MOST_NAMES]))
     more = len(ordered) - _MOST_NAMES
@@ -71,9 +67,5 @@ def listed(names: Iterable[object]) -> str:
 
 
 def is_from_rust(error: BaseException) -> bool:
-    """Whether a library written in Rust raised it: an exception, or a panic, which is none.
-
-    >>> is_from_rust(ValueError()), is_from_rust(KeyboardInterrupt())
-    (True, False)
-    """
+    """Whether a library written in Rust raised it: an exception, or a panic, which is none."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"

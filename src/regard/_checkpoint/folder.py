@@ -1,4 +1,4 @@
-"""A model folder: which of its files are read, and what they hold.
+"""A model folder: which of its files are read, what they hold, and what may be built from it.
 
 Only what has a known name is ever opened. Weights are safetensors files and nothing else: a pickle
 is a program, and loading one runs it.
@@ -6,15 +6,22 @@ is a program, and loading one runs it.
 
 from __future__ import annotations
 
-import os
+import contextlib
+import threading
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regard._checkpoint.errors import CheckpointError, listed, plain
-from regard._checkpoint.header import Entry, read_header
-from regard._checkpoint.strict_json import read_object
+from regard._checkpoint.files import own_file, read_object, unreadable
+from regard._checkpoint.safetensors_file import Entry, open_tensors, read_header
 
-__all__ = ["Checkpoint", "own_file", "read_checkpoint"]
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+__all__ = ["Checkpoint", "read_checkpoint", "read_tensors", "too_large", "within"]
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -40,46 +47,7 @@ class Checkpoint:
         return sum(entry.count for entries in self.files.values() for entry in entries.values())
 
 
-def own_file(folder: Path, name: str) -> Path | None:
-    """The file of that name in a folder, its links followed; None if there is none.
-
-    Raises CheckpointError if it is no regular file, or stands outside of the folder. The links of
-    a Hugging Face cache, from `snapshots/<revision>/` into its own `blobs/`, are allowed.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Path(folder, "config.json").symlink_to("..")
-    ...     own_file(Path(folder), "config.json")
-    Traceback (most recent call last):
-    regard._checkpoint.errors.CheckpointError: load(): ...config.json must be a file of the folder
-    itself; got a link that leads out of it. Put the file itself into the folder.
-    """
-    path = folder / name
-    if not os.path.lexists(path):
-        return None
-    home = folder.resolve()
-    roots = [home]
-    blobs = home.parent.parent / "blobs"
-    if home.parent.name == "snapshots" and blobs.is_dir():
-        roots.append(blobs)
-    try:
-        target = path.resolve(strict=True)
-    except (OSError, RuntimeError):  # RuntimeError: links in a circle
-        raise CheckpointError(
-            path, "be a file", "a link that leads nowhere", "Copy the folder again, whole."
-        ) from None
-    if not any(target.is_relative_to(root) for root in roots):
-        raise CheckpointError(
-            path,
-            "be a file of the folder itself",
-            "a link that leads out of it",
-            "Put the file itself into the folder.",
-        )
-    if not target.is_file():
-        raise CheckpointError(
-            path, "be a regular file", "something else", "Copy the folder again, whole."
-        )
-    return target
+# ── which files ───────────────────────────────────────────────────────────────────────────────
 
 
 def read_checkpoint(folder: Path, saver: str = "model.save_pretrained(folder)") -> Checkpoint:
@@ -99,14 +67,13 @@ def read_checkpoint(folder: Path, saver: str = "model.save_pretrained(folder)") 
     single = own_file(folder, SINGLE)
     if single is not None:
         return Checkpoint(folder, {single: read_header(single)})
-    if own_file(folder, INDEX) is not None:
-        return _sharded(folder)
+    index = own_file(folder, INDEX)
+    if index is not None:
+        return _sharded(folder, index)
     try:
         names = [path.name for path in folder.iterdir()]
     except OSError as error:
-        raise CheckpointError(
-            folder, "be readable", str(error.strerror or error), "Check its permissions."
-        ) from error
+        raise unreadable(folder, error) from error
     pickles = [name for name in names if Path(name).suffix.lower() in _PICKLES]
     if pickles:
         raise CheckpointError(
@@ -124,11 +91,10 @@ def read_checkpoint(folder: Path, saver: str = "model.save_pretrained(folder)") 
     )
 
 
-def _sharded(folder: Path) -> Checkpoint:
+def _sharded(folder: Path, file: Path) -> Checkpoint:
     """The shards of an index, each with exactly the tensors that the index says it has."""
     index = folder / INDEX
-    file = own_file(folder, INDEX)
-    places = read_object(file, _INDEX_LIMIT).get("weight_map") if file is not None else None
+    places = read_object(file, _INDEX_LIMIT).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
         raise CheckpointError(
             index,
@@ -145,11 +111,7 @@ def _sharded(folder: Path) -> Checkpoint:
             listed(bad),
             "Do not use this folder: an honest one never looks like this.",
         )
-    found: dict[str, Path] = {}
-    for shard in sorted(shards):
-        path = own_file(folder, shard)
-        if path is not None:
-            found[shard] = path
+    found = {shard: path for shard in sorted(shards) if (path := own_file(folder, shard))}
     if len(found) < len(shards):
         raise CheckpointError(
             folder,
@@ -181,4 +143,100 @@ def _is_bare(name: str) -> bool:
         and name.isprintable()
         and not name.startswith(".")
         and not set(name) & set("/\\:")
+    )
+
+
+# ── the numbers ───────────────────────────────────────────────────────────────────────────────
+
+
+def read_tensors(
+    checkpoint: Checkpoint, *, dtype: torch.dtype | None = None, allow_not_finite: bool = False
+) -> dict[str, Tensor]:
+    """All tensors by name; those of floating point as `dtype`, if there is one, else as they are.
+
+    They are in memory: what happens to the files later does not reach them. Raises CheckpointError
+    if any is NaN or infinite, unless `allow_not_finite`.
+    """
+    found: dict[str, Tensor] = {}
+    bad: list[tuple[str, str]] = []
+    for path, entries in checkpoint.files.items():
+        with contextlib.closing(open_tensors(path)) as opened:
+            if opened.entries != entries:
+                raise CheckpointError(
+                    path, "stay as it is while it is read", "another header", "Load it again."
+                )
+            for name, entry in entries.items():
+                tensor = opened.tensor(entry)
+                if tensor.is_floating_point():
+                    tensor = tensor.to(dtype or tensor.dtype)
+                    if not allow_not_finite and not _is_finite(tensor):
+                        bad.append((plain(name), path.name))
+                found[name] = tensor
+    if bad:
+        kind = "" if dtype is None else f" in {str(dtype).removeprefix('torch.')}"
+        raise CheckpointError(
+            checkpoint.folder,
+            f"have finite weights{kind}",
+            f"NaN or infinity in {listed(f'{name} in {file}' for name, file in bad)}",
+            "The model would compute NaN. Load with allow_not_finite=True to look at it all the "
+            "same.",
+            tensor=bad[0][0] if len(bad) == 1 else None,
+        )
+    return found
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """Neither NaN nor infinite anywhere; the extremes tell, and cost no second tensor."""
+    if tensor.numel() == 0:
+        return True
+    smallest, largest = tensor.aminmax()
+    return bool(smallest.isfinite() and largest.isfinite())
+
+
+# ── what may be built ─────────────────────────────────────────────────────────────────────────
+
+
+@contextlib.contextmanager
+def within(file: Path, checkpoint: Checkpoint, *, tensors: int, numbers: int) -> Generator[None]:
+    """Refuse a model that is being built in this thread once it has more parameters than this.
+
+    `file` is the config that describes it. A parameter that is set twice counts twice.
+
+    >>> import torch
+    >>> nothing = Checkpoint(Path("folder"), {})
+    >>> with within(Path("config.json"), nothing, tensors=2, numbers=11), torch.device("meta"):
+    ...     _ = torch.nn.Linear(3, 5)
+    Traceback (most recent call last):
+    regard._checkpoint.errors.CheckpointError: load(): config.json must describe a model of about
+    the 0 numbers that the folder holds; got one of more than 11. Copy the folder again, whole.
+    """
+    from torch.nn.modules.module import register_module_parameter_registration_hook
+
+    thread = threading.get_ident()
+    counted = [0, 0]
+
+    def count(module: object, name: str, parameter: Tensor | None) -> None:
+        if parameter is None or threading.get_ident() != thread:
+            return
+        counted[0] += 1
+        counted[1] += parameter.numel()
+        if counted[0] > tensors:
+            raise too_large(file, len(checkpoint.names), "tensors", f"more than {tensors:,}")
+        if counted[1] > numbers:
+            raise too_large(file, checkpoint.count, "numbers", f"more than {numbers:,}")
+
+    handle = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def too_large(file: Path, held: int, of_what: str, found: str) -> CheckpointError:
+    """The error for a config that describes more than the folder holds."""
+    return CheckpointError(
+        file,
+        f"describe a model of about the {held:,} {of_what} that the folder holds",
+        f"one of {found}",
+        "Copy the folder again, whole.",
     )

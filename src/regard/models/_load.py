@@ -7,9 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard._checkpoint.errors import CheckpointError, listed, plain
-from regard._checkpoint.folder import read_checkpoint
-from regard._checkpoint.weights import read_tensors
+from regard._checkpoint import CheckpointError, listed, plain, read_checkpoint, read_tensors
 from regard.models.build import build, prepare
 from regard.models.config import read_config
 from regard.models.fetch import BUILT_IN, fetch

@@ -13,9 +13,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._checkpoint.errors import CheckpointError, listed, plain
-from regard._checkpoint.folder import Checkpoint
-from regard._checkpoint.outline import too_large, within
+from regard._checkpoint import Checkpoint, CheckpointError, listed, plain, too_large, within
 from regard.models.quiet import quiet
 
 if TYPE_CHECKING:
@@ -65,7 +63,7 @@ def prepare(folder: Path, config: dict[str, Any], checkpoint: Checkpoint) -> Pla
     """What will be built, before any weight is read. Refuses a config far larger than its weights,
     as soon as the outline of the model, which has no numbers in it, outgrows them.
 
-    >>> from regard._checkpoint.folder import Checkpoint
+    >>> from regard._checkpoint import Checkpoint
     >>> folder = Path("folder")
     >>> prepare(folder, {"model_type": "no_such"}, Checkpoint(folder, {}))
     Traceback (most recent call last):
@@ -115,7 +113,7 @@ def build(plan: Plan, tensors: dict[str, Tensor]) -> tuple[PreTrainedModel, list
     missing, left over or of another shape is listed in one CheckpointError.
 
     >>> from transformers import BertConfig, BertModel
-    >>> from regard._checkpoint.folder import Checkpoint
+    >>> from regard._checkpoint import Checkpoint
     >>> small = BertConfig(vocab_size=7, hidden_size=6, num_hidden_layers=1,
     ...                    num_attention_heads=2, intermediate_size=5)
     >>> weights = BertModel(small).state_dict()

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from regard._checkpoint.errors import CheckpointError, listed, plain
-from regard._checkpoint.folder import own_file
-from regard._checkpoint.strict_json import read_object
+from regard._checkpoint import CheckpointError, listed, own_file, plain, read_object
 
 __all__ = ["read_config", "refuse_code"]
 

@@ -6,7 +6,7 @@ import contextlib
 import io
 from pathlib import Path
 
-from regard._checkpoint.writing import as_os_error
+from regard._checkpoint import as_os_error
 from regard.models.packages import require
 from regard.models.quiet import quiet
 

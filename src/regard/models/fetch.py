@@ -18,7 +18,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard._checkpoint.errors import CheckpointError, plain
+from regard._checkpoint import CheckpointError, plain
 from regard.models.convert import convert
 from regard.models.progress import working
 from regard.models.unpack import check_hash, unpack

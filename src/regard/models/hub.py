@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from regard._checkpoint.errors import CheckpointError, plain
+from regard._checkpoint import CheckpointError, plain
 from regard.models.progress import working
 from regard.models.quiet import quiet
 

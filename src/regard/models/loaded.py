@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._checkpoint.errors import is_from_rust, plain
+from regard._checkpoint import is_from_rust, plain
 from regard.models.tokenizer_limits import Bounded, TooMuch
 from regard.text import Token
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._checkpoint.errors import CheckpointError, is_from_rust, plain
-from regard._checkpoint.folder import own_file
-from regard._checkpoint.strict_json import parse_object, read_bytes, read_object
+from regard._checkpoint import (
+    CheckpointError,
+    is_from_rust,
+    own_file,
+    parse_object,
+    plain,
+    read_bytes,
+    read_object,
+)
 from regard.models.config import refuse_code
 from regard.models.tokenizer_limits import check_added, check_tokenizer
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._checkpoint.errors import CheckpointError, plain
+from regard._checkpoint import CheckpointError, plain
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer

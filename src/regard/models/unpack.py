@@ -9,7 +9,7 @@ import zipfile
 from collections import Counter
 from pathlib import Path, PurePosixPath
 
-from regard._checkpoint.errors import CheckpointError, listed, plain
+from regard._checkpoint import CheckpointError, listed, plain
 
 __all__ = ["check_hash", "unpack"]
 

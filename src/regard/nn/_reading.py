@@ -10,12 +10,17 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard._checkpoint.errors import CheckpointError, listed, plain
-from regard._checkpoint.folder import Checkpoint, own_file
-from regard._checkpoint.header import Entry
-from regard._checkpoint.outline import within
-from regard._checkpoint.replacing import left_over
-from regard._checkpoint.strict_json import read_object
+from regard._checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    Entry,
+    listed,
+    own_file,
+    plain,
+    read_object,
+    within,
+)
+from regard._files import left_over
 from regard.nn.config import StackConfig
 
 __all__ = [

@@ -10,13 +10,17 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from regard._checkpoint.errors import CheckpointError, listed
-from regard._checkpoint.folder import own_file, read_checkpoint
-from regard._checkpoint.replacing import replacing
-from regard._checkpoint.strict_json import read_object
-from regard._checkpoint.weights import read_tensors
-from regard._checkpoint.writing import write_tensors
+from regard._checkpoint import (
+    CheckpointError,
+    listed,
+    own_file,
+    read_checkpoint,
+    read_object,
+    read_tensors,
+    write_tensors,
+)
 from regard._extras import need
+from regard._files import replacing
 from regard.nn._reading import (
     CONFIG,
     DTYPES,

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from regard._arguments import shown
-from regard._checkpoint.errors import CheckpointError
-from regard._checkpoint.header import open_tensors
-from regard._checkpoint.replacing import left_over, replacing
-from regard._checkpoint.writing import write_tensors
+from regard._checkpoint import CheckpointError, open_tensors, write_tensors
+from regard._files import left_over, replacing
 from regard.run.errors import RunError
 from regard.run.extras import need
 from regard.run.files import own_file, read_own

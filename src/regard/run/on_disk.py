@@ -13,8 +13,7 @@ from typing import Any, Self, overload
 import torch
 from torch import Tensor
 
-from regard._checkpoint.errors import CheckpointError
-from regard._checkpoint.header import Entry, Opened
+from regard._checkpoint import CheckpointError, Entry, Opened
 from regard.run.errors import RunError
 
 __all__ = ["OnDisk", "in_memory", "with_part"]

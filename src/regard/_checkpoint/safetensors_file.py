@@ -1,8 +1,8 @@
-"""The header of a safetensors file, read strictly before anything else opens the file.
+"""A safetensors file: its header is read strictly before anything else, its numbers on request.
 
-A safetensors file is eight bytes (the length of the header, little-endian), the header (a JSON
-object: the name of each tensor to its dtype, shape and place), and the numbers. The places must
-cover the numbers exactly: in order, without overlap, without holes, to the last byte.
+Such a file is eight bytes (the length of the header, little-endian), the header (a JSON object: the
+name of each tensor to its dtype, shape and place), and the numbers. The places must cover the
+numbers exactly: in order, without overlap, without holes, to the last byte.
 """
 
 from __future__ import annotations
@@ -10,19 +10,31 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
+import stat
 import struct
 import weakref
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from regard._checkpoint.errors import CheckpointError, listed, plain
-from regard._checkpoint.strict_json import parse_object
+from regard._checkpoint.files import open_own, parse_object, unreadable
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["LONGEST_HEADER", "Entry", "Opened", "open_tensors", "read_header"]
+__all__ = [
+    "LONGEST_HEADER",
+    "TORCH_DTYPES",
+    "Entry",
+    "Opened",
+    "as_os_error",
+    "open_tensors",
+    "read_header",
+    "write_tensors",
+]
 
 LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _MOST_AXES = 64  # PyTorch's limit
@@ -34,8 +46,7 @@ _BYTES = {
     **dict.fromkeys(("U32", "I32", "F32"), 4),
     **dict.fromkeys(("U64", "I64", "F64"), 8),
 }
-
-_KINDS = {  # as torch calls them
+TORCH_DTYPES = {  # the names of these in torch
     **{"BOOL": "bool", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64"},
     **{"I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"},
     **{"F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"},
@@ -62,27 +73,7 @@ class Entry:
         return (self.end - self.start) // _BYTES[self.dtype]
 
 
-def read_header(path: str | Path) -> dict[str, Entry]:
-    """The tensors of a safetensors file by name, in the order of their places.
-
-    Raises CheckpointError if there is anything wrong with the header, or with the file's length.
-
-    >>> import tempfile
-    >>> header = b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "model.safetensors")
-    ...     _ = path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
-    ...     read_header(path)
-    ...     _ = path.write_bytes(path.read_bytes()[:-1])
-    ...     read_header(path)
-    Traceback (most recent call last):
-    regard._checkpoint.errors.CheckpointError: load(): tensor w in ...model.safetensors must end
-    within the file's 7 bytes of numbers; got an end at 8. Copy the file again from where it came
-    from.
-    """
-    with contextlib.closing(open_tensors(path)) as opened:
-        return opened.entries
-
+# ── reading ───────────────────────────────────────────────────────────────────────────────────
 
 _numbers = itertools.count()
 
@@ -103,19 +94,20 @@ class Opened:
         self.about = about
         self._start = start  # of the numbers
         self._handle = handle
-        self._was = _state(handle)
+        self._was = self.state
         self.close = weakref.finalize(self, os.close, handle)
 
     @property
-    def state(self) -> object:
+    def state(self) -> tuple[int, int]:
         """What changes when the file does."""
-        return _state(self._handle)
+        now = os.fstat(self._handle)
+        return now.st_size, now.st_mtime_ns
 
     def tensor(self, entry: Entry) -> Tensor:
         """A whole tensor, in memory."""
         import torch
 
-        found = torch.empty(entry.shape, dtype=getattr(torch, _KINDS[entry.dtype]))
+        found = torch.empty(entry.shape, dtype=getattr(torch, TORCH_DTYPES[entry.dtype]))
         if found.numel():
             self.read(entry.start, found.view(-1).view(torch.uint8).numpy().data)
         return found
@@ -140,7 +132,9 @@ class Opened:
 
 
 def open_tensors(path: str | Path) -> Opened:
-    """Open a safetensors file, and check its header as `read_header` does.
+    """Open a safetensors file.
+
+    Raises CheckpointError if there is anything wrong with the header, or with the file's length.
 
     >>> import tempfile
     >>> header = b'{"w": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}}'
@@ -148,18 +142,11 @@ def open_tensors(path: str | Path) -> Opened:
     ...     path = Path(folder, "model.safetensors")
     ...     _ = path.write_bytes(struct.pack("<Q", len(header)) + header + bytes([3, 5]))
     ...     with contextlib.closing(open_tensors(path)) as opened:
-    ...         found = bytearray(2)
-    ...         opened.read(0, memoryview(found))
-    >>> list(found)
-    [3, 5]
+    ...         opened.tensor(opened.entries["w"])
+    tensor([3, 5], dtype=torch.uint8)
     """
     path = Path(path)
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise CheckpointError(
-            path, "be readable", str(error.strerror or error), "Check its permissions."
-        ) from error
+    handle = open_own(path)
     try:
         about, entries, start = _read(path, handle)
         return Opened(path, handle, entries, about, start)
@@ -168,9 +155,10 @@ def open_tensors(path: str | Path) -> Opened:
         raise
 
 
-def _state(handle: int) -> tuple[int, int]:
-    now = os.fstat(handle)
-    return now.st_size, now.st_mtime_ns
+def read_header(path: str | Path) -> dict[str, Entry]:
+    """The tensors of a safetensors file by name, in the order of their places."""
+    with contextlib.closing(open_tensors(path)) as opened:
+        return opened.entries
 
 
 def _read(path: Path, handle: int) -> tuple[dict[str, str], dict[str, Entry], int]:
@@ -180,14 +168,9 @@ def _read(path: Path, handle: int) -> tuple[dict[str, str], dict[str, Entry], in
             size = os.fstat(handle).st_size
             start = file.read(8)
             length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
-            if len(start) == 8 and length <= min(LONGEST_HEADER, size - 8):
-                content = file.read(length)
-            else:
-                content = b""
+            content = file.read(length) if length <= min(LONGEST_HEADER, size - 8) else b""
     except OSError as error:
-        raise CheckpointError(
-            path, "be readable", str(error.strerror or error), "Check its permissions."
-        ) from error
+        raise unreadable(path, error) from error
     if len(start) < 8:
         raise CheckpointError(path, "be a safetensors file", f"{size} bytes", _AGAIN)
     if length > LONGEST_HEADER:
@@ -218,45 +201,46 @@ def _entries(header: dict[str, Any], path: Path, room: int) -> dict[str, Entry]:
     for name, entry in ordered:
         if entry.start != reached:
             wrong = "an overlap" if entry.start < reached else "a hole"
-            _refuse(path, name, f"start where {plain(before)} ends, at {reached}", wrong, entry)
+            expected = f"start where {plain(before)} ends, at {reached}"
+            place = f"its place being {entry.start:,} to {entry.end:,}"
+            raise CheckpointError(path, expected, f"{wrong}, {place}", _AGAIN, name)
         reached, before = entry.end, name
     if reached != room:
-        raise CheckpointError(
-            path,
-            f"end after its last tensor, at byte {reached:,} of the numbers",
-            f"{room:,} bytes",
-            _AGAIN,
-        )
+        expected = f"end after its last tensor, at byte {reached:,} of the numbers"
+        raise CheckpointError(path, expected, f"{room:,} bytes", _AGAIN)
     return dict(ordered)
 
 
 def _entry(name: str, value: object, path: Path, room: int) -> Entry:
+    def refuse(expected: str, found: str) -> NoReturn:
+        raise CheckpointError(path, expected, found, _AGAIN, name)
+
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
-        _refuse(path, name, "have a name in Unicode", "half of a surrogate pair")
+        refuse("have a name in Unicode", "half of a surrogate pair")
     if not isinstance(value, dict) or set(value) != {"dtype", "shape", "data_offsets"}:
         keys = listed(value) if isinstance(value, dict) else type(value).__name__
-        _refuse(path, name, "have dtype, shape and data_offsets, nothing else", keys or "none")
+        refuse("have dtype, shape and data_offsets, nothing else", keys or "none")
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(dtype, str) or dtype not in _BYTES:
-        _refuse(path, name, f"have one of the dtypes {listed(_BYTES)}", plain(dtype))
+        refuse(f"have one of the dtypes {listed(_BYTES)}", plain(dtype))
     if not _are_sizes(shape) or len(shape) > _MOST_AXES:
-        _refuse(path, name, f"have a shape of at most {_MOST_AXES} whole numbers", plain(shape))
+        refuse(f"have a shape of at most {_MOST_AXES} whole numbers", plain(shape))
     if not _are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        _refuse(path, name, "have a start and an end, in this order", plain(offsets))
-    if offsets[1] > room:
-        expected = f"end within the file's {room:,} bytes of numbers"
-        _refuse(path, name, expected, f"an end at {offsets[1]:,}")
+        refuse("have a start and an end, in this order", plain(offsets))
+    start, end = offsets
+    if end > room:
+        refuse(f"end within the file's {room:,} bytes of numbers", f"an end at {end:,}")
     length = _BYTES[dtype]
     for axis in shape:  # the partial products count too: a reader that multiplies would overflow
         length *= axis
         if length > _LARGEST:
-            _refuse(path, name, "have a shape that fits into memory", plain(shape))
-    if length != offsets[1] - offsets[0]:
+            refuse("have a shape that fits into memory", plain(shape))
+    if length != end - start:
         expected = f"have {length:,} bytes, as {dtype} of the shape {plain(shape)} has"
-        _refuse(path, name, expected, f"{offsets[1] - offsets[0]:,}")
-    return Entry(dtype, tuple(shape), offsets[0], offsets[1])
+        refuse(expected, f"{end - start:,}")
+    return Entry(dtype, tuple(shape), start, end)
 
 
 def _are_sizes(value: object) -> bool:
@@ -265,9 +249,37 @@ def _are_sizes(value: object) -> bool:
     )
 
 
-def _refuse(
-    path: Path, name: str, expected: str, found: str, entry: Entry | None = None
-) -> NoReturn:
-    if entry is not None:
-        found = f"{found}, its place being {entry.start:,} to {entry.end:,}"
-    raise CheckpointError(path, expected, found, _AGAIN, tensor=name)
+# ── writing ───────────────────────────────────────────────────────────────────────────────────
+
+
+def write_tensors(
+    library: Any, tensors: dict[str, Tensor], file: Path, about: dict[str, str]
+) -> None:
+    """Write tensors and what is said `about` them to a file, which has the usual permissions.
+
+    `library` is safetensors.torch.
+    """
+    file.touch()
+    mode = stat.S_IMODE(file.stat().st_mode)
+    with as_os_error(file):
+        library.save_file(tensors, file, about)
+    file.chmod(mode)  # the library makes its file for the owner alone
+
+
+@contextlib.contextmanager
+def as_os_error(file: Path) -> Generator[None]:
+    """Raise OSError for an error of a library written in Rust that has the system's number in it.
+
+    >>> with as_os_error(Path("model.safetensors")):
+    ...     raise ValueError("I/O error: No space left on device (os error 28)")
+    Traceback (most recent call last):
+    OSError: [Errno 28] No space left on device: 'model.safetensors'
+    """
+    try:
+        yield
+    except Exception as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None or isinstance(error, OSError):
+            raise
+        code = int(number[1])
+        raise OSError(code, os.strerror(code), str(file)) from error
