@@ -10,8 +10,8 @@ import torch
 from helpers.run_by_hand import KINDS, make, make_run
 
 import regard
+from regard._extras import need
 from regard.run import Layer, Options, Run
-from regard.run.extras import need
 
 
 def test_a_run_is_told_in_one_line() -> None:
@@ -85,7 +85,7 @@ def test_a_library_that_is_missing_is_named_with_what_installs_it(
         ImportError, match=r'edges\(\): pyarrow must be .*pip install "regard\[runs\]"'
     ):
         Run().edges()
-    assert need("save()", "math").pi > 3
+    assert need("save()", "math", "runs").pi > 3
 
 
 def test_options_are_the_arguments_of_attention() -> None:

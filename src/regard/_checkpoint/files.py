@@ -137,6 +137,5 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def unreadable(path: Path, error: OSError) -> CheckpointError:
     """The error for what the system does not let us read."""
-    return CheckpointError(
-        path, "be readable", str(error.strerror or error), "Check its permissions."
-    )
+    found = str(error.strerror or error)
+    return CheckpointError(path, "be readable", found, "Check its permissions, and the disk.")

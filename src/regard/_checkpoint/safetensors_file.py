@@ -121,7 +121,10 @@ class Opened:
         at = self._start + start
         done = 0
         while done < len(into):
-            count = os.preadv(self._handle, [into[done:]], at + done)
+            try:
+                count = os.preadv(self._handle, [into[done:]], at + done)
+            except OSError as error:
+                raise unreadable(self.path, error) from error
             if not count:
                 break
             done += count

@@ -77,14 +77,10 @@ def check_folder(folder: str) -> None:
     Traceback (most recent call last):
     regard.cli.common.BadInput: ... must be a folder, or not be there; it is a file. Name another.
     """
-    from regard.run import disk
-    from regard.run.extras import need
+    from regard.run.disk import check_target
 
     try:
-        target = Path(folder).resolve()
-        disk._check_target(target)
-        for library in ("pyarrow.parquet", "safetensors.torch"):
-            need("save()", library)
+        target = check_target(folder)
         _check_room(next(above for above in target.parents if above.exists()))
     except OSError as error:
         raise _not_writable(folder, error) from error

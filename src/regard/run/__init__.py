@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 from regard.run._sql import sql
-from regard.run.disk import RunError, load
+from regard.run.disk import load
 from regard.run.effect import Change, Effect
+from regard.run.errors import RunError
 from regard.run.heads import Head
 from regard.run.layer import Layer, Options
 from regard.run.run import Run

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from regard._arguments import number, shown, whole
 from regard._duckdb import Tables, answer, bind, check_query
+from regard._extras import need
 from regard.run.edges import check, warn
-from regard.run.extras import need
 from regard.run.heads import Head
 from regard.run.store import LEAST, stored_edges
 from regard.run.tokens import readable
@@ -74,7 +74,7 @@ def ask(
     """
     least = LEAST if min_weight is None else check(_CALL, min_weight, None)[0]
     seconds, memory = _seconds(seconds), _memory(memory)
-    duckdb, arrow = need(_CALL, "duckdb"), need(_CALL, "pyarrow")
+    duckdb, arrow = need(_CALL, "duckdb", "runs"), need(_CALL, "pyarrow", "runs")
     if not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"{_CALL}: query must be a text; got {shown(query)}. Write it in quotes.")
     check_query(duckdb, query)
@@ -89,7 +89,7 @@ def check_names(query: str) -> None:
     """
     from regard.run.run import Run
 
-    duckdb = need(_CALL, "duckdb")
+    duckdb = need(_CALL, "duckdb", "runs")
     check_query(duckdb, query)
     bind(duckdb, tables_for(query, {None: Run()}, stacklevel=3), query, _memory(None))
 
@@ -107,7 +107,7 @@ def tables_for(
     >>> list(tables_for("select * from Heads", {None: Run()}, stacklevel=2))
     ['heads']
     """
-    arrow = need(_CALL, "pyarrow")
+    arrow = need(_CALL, "pyarrow", "runs")
     # A word that is not in the query names no table of it, and edges take time to make.
     asked = [name for name in _TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
     found: dict[str, dict[str | None, pa.Table]] = {}

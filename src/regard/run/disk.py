@@ -8,17 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from regard._arguments import shown
-from regard._checkpoint import CheckpointError, open_tensors, write_tensors
+from regard._checkpoint import (
+    CheckpointError,
+    Opened,
+    open_tensors,
+    own_file,
+    read_object,
+    write_tensors,
+)
+from regard._extras import need
 from regard._files import left_over, replacing
-from regard.run.errors import RunError
-from regard.run.extras import need
-from regard.run.files import own_file, read_own
+from regard.run.errors import AGAIN, RunError, refusing
 from regard.run.on_disk import DTYPES, OnDisk
 from regard.run.pack import FORMAT, pack, unpack
 from regard.run.run import Run
 from regard.run.store import ID, LEAST, Edges, state, stored_edges
 
-__all__ = ["RunError", "load", "save"]
+__all__ = ["check_target", "load", "save"]
 
 _DOCUMENT, _TENSORS, _EDGES = "run.json", "tensors.safetensors", "edges.parquet"
 _LONGEST = 2**28  # bytes of run.json: the names of five million tokens
@@ -30,10 +36,9 @@ _LONGEST = 2**28  # bytes of run.json: the names of five million tokens
 def save(run: Run, folder: str | Path) -> None:
     """Keep a run in a folder; what `Run.save` does.
 
-    The new folder is complete, and on the disk, before it takes the place of the old. A crash
-    leaves the one or the other; between the two renames the old one has a name beside the folder,
-    where `load` finds it. What a crash left beside the folder is cleared by the next save. A disk
-    that is full, or may not be written to, raises OSError, and leaves the old run as it was.
+    The new folder is complete, and on the disk, before it takes the place of the old: see
+    `regard._files.replacing`. A disk that is full, or may not be written to, raises OSError, and
+    leaves the old run as it was.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -41,44 +46,42 @@ def save(run: Run, folder: str | Path) -> None:
     ...     sorted(file.name for file in Path(place, "one").iterdir())
     ['edges.parquet', 'run.json', 'tensors.safetensors']
     """
-    target = Path(folder).resolve()
-    _check_target(target)
-    for library in ("pyarrow.parquet", "safetensors.torch"):
-        need("save()", library)
-    with replacing(target) as new:
+    with replacing(check_target(folder)) as new:
         _write(run, new)
 
 
-def _check_target(target: Path) -> None:
-    """Refuse to overwrite anything but a run."""
-    if not target.exists() and not target.is_symlink():
-        return
-    if not target.is_dir():
+def check_target(folder: str | Path) -> Path:
+    """Where a run would be kept, if it can be: nothing but a run is ever overwritten."""
+    target = Path(folder).resolve()
+    if target.exists() and not target.is_dir():
         raise RunError(
             f"save(): {target} must be a folder, or not be there; it is a file. Name another."
         )
-    others = sorted({each.name for each in target.iterdir()} - {_DOCUMENT, _TENSORS, _EDGES})
+    names = {each.name for each in target.iterdir()} if target.exists() else set[str]()
+    others = sorted(names - {_DOCUMENT, _TENSORS, _EDGES})
     if others:
         raise RunError(
             f"save(): {target} must hold a run and nothing else, or be empty, as it is replaced; "
             f"it holds {', '.join(others[:3])}. Name another folder, or move that away."
         )
-    if own_file(target / _DOCUMENT, "save()"):
-        _document(target, "save()")
-    elif any(target.iterdir()):
+    if names and _document(target, "save()") is None:
         raise RunError(
             f"save(): {target} must hold a run, or be empty; it has no {_DOCUMENT}. "
             "Name another folder."
         )
+    for library in ("pyarrow.parquet", "safetensors.torch"):
+        need("save()", library, "runs")
+    return target
 
 
 def _write(run: Run, new: Path) -> None:
     """All files of a run, each with the number that says whose they are."""
     document, tensors = pack(run)
     number = secrets.token_hex(16)
-    write_tensors(need("save()", "safetensors.torch"), tensors, new / _TENSORS, {ID: number})
+    library = need("save()", "safetensors.torch", "runs")
+    write_tensors(library, tensors, new / _TENSORS, {ID: number})
     edges = stored_edges(run, LEAST, call="save()")
-    need("save()", "pyarrow.parquet").write_table(
+    need("save()", "pyarrow.parquet", "runs").write_table(
         edges.replace_schema_metadata({**(edges.schema.metadata or {}), ID.encode(): number}),
         new / _EDGES,
         compression="zstd",
@@ -100,8 +103,8 @@ def _write(run: Run, new: Path) -> None:
 def load(folder: str | Path) -> Run:
     """A run that was saved. Its tensors are in the file, and read when they are looked at.
 
-    RunError, a ValueError, says in words what is wrong with a folder that is no run, or damaged.
-    Where there is only the run before the last save, which was interrupted, a note says so.
+    RunError, a ValueError, says what is wrong with a folder that is no run, or damaged. Where there
+    is only the run before the last save, which was interrupted, a note says so.
 
     >>> load("no such folder")
     Traceback (most recent call last):
@@ -117,32 +120,21 @@ def load(folder: str | Path) -> Run:
             "beside it; delete that if it is not wanted."
         ]
         target = old
-    if not target.is_dir():
-        found = "it is a file" if target.exists() else "there is none"
+    found = "it is a file" if target.exists() else "there is none"
+    document = None
+    if target.is_dir():
+        found, document = f"it has no {_DOCUMENT}", _document(target, "load()")
+    if document is None:
         raise RunError(
             f"load(): {given} must be a folder that run.save(…) made; {found}. Check the path."
         )
-    document = _document(target, "load()")
-    number = _number(target, document)
-    _check_sizes(target, document)
-    file = target / _TENSORS
-    try:
-        opened = open_tensors(file)
-    except CheckpointError as error:
+    number = document.get("id")  # which is of this save alone; older runs have none
+    if number is not None and not isinstance(number, str):
         raise RunError(
-            f"load(): {file} must be a whole safetensors file; it must {error.expected}, and has "
-            f"{error.found}. Save the run again, or restore the folder."
-        ) from None
-    if opened.about.get(ID, number) != number:
-        raise RunError(
-            f"load(): {file} must be of the same run as {_DOCUMENT}; it is of another. "
-            "Load it again if it was being saved, or restore the folder."
+            f"load(): {target / _DOCUMENT} must have a text as its id; got {shown(number)}. {AGAIN}"
         )
-    if odd := [name for name, entry in opened.entries.items() if entry.dtype not in DTYPES]:
-        raise RunError(
-            f"load(): {file} must have tensors of the types {', '.join(DTYPES)}; {shown(odd[0])} "
-            "has another. Save the run again, or restore the folder."
-        )
+    has_edges = _check_sizes(target, document)
+    opened = _open(target / _TENSORS, number)
     run = unpack(
         document,
         set(opened.entries),
@@ -150,27 +142,20 @@ def load(folder: str | Path) -> Run:
         str(target / _DOCUMENT),
     )
     run.notes += notes
-    if own_file(target / _EDGES, "load()"):
+    if has_edges:
         run._edges = Edges(state(run), LEAST, file=target / _EDGES, id=number)
     return run
 
 
-def _document(target: Path, call: str) -> dict[str, Any]:
-    """What run.json says, of a format that can be read here."""
-    file = target / _DOCUMENT
-    content = read_own(file, _LONGEST, call)
-    if content is None:
-        raise RunError(
-            f"{call}: {target} must be a folder that run.save(…) made; it has no {_DOCUMENT}. "
-            "Check the path."
-        )
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise RunError(
-            f"{call}: {file} must be JSON; {error}. Save the run again, or restore the folder."
-        ) from None
-    form = document.get("format") if isinstance(document, dict) else None
+def _document(target: Path, call: str) -> dict[str, Any] | None:
+    """What run.json says, of a format that can be read here; None if there is no such file."""
+    with refusing(call):
+        file = own_file(target, _DOCUMENT, links=False)
+    if file is None:
+        return None
+    with refusing(call, AGAIN):
+        document = read_object(file, _LONGEST)
+    form = document.get("format")
     if not isinstance(form, int) or isinstance(form, bool):
         raise RunError(
             f"{call}: {file} must say the format of the run; it does not. "
@@ -184,34 +169,44 @@ def _document(target: Path, call: str) -> dict[str, Any]:
     return document
 
 
-def _number(target: Path, document: dict[str, Any]) -> str | None:
-    """What tells the files of this save from those of another; older runs have none."""
-    number = document.get("id")
-    if number is not None and not isinstance(number, str):
-        raise RunError(
-            f"load(): {target / _DOCUMENT} must have a text as its id; got {shown(number)}. "
-            "Save the run again, or restore the folder."
-        )
-    return number
-
-
-def _check_sizes(target: Path, document: dict[str, Any]) -> None:
-    """Are all files there, and as long as they were written?"""
-    sizes = document.get("files")
+def _check_sizes(target: Path, document: dict[str, Any]) -> bool:
+    """Are all files there, and as long as they were written? Edges, which are made from the rest,
+    may be missing: whether they are there.
+    """
+    sizes, file = document.get("files"), None
     for name in (_TENSORS, _EDGES):
         size = sizes.get(name) if isinstance(sizes, dict) else None
-        file = target / name
         if not isinstance(size, int):
             raise RunError(
-                f"load(): {target / _DOCUMENT} must say how long {name} is; it does not. "
-                "Save the run again, or restore the folder."
+                f"load(): {target / _DOCUMENT} must say how long {name} is; it does not. {AGAIN}"
             )
-        there = own_file(file, "load()")
-        if not there and name == _EDGES:
-            continue  # they are made from the rest
-        found = f"{file.stat().st_size:,}" if there else "no file"
-        if found != f"{size:,}":
+        with refusing("load()"):
+            file = own_file(target, name, links=False)
+        found = "no file" if file is None else f"{file.stat().st_size:,}"
+        if found != f"{size:,}" and (file is not None or name != _EDGES):
             raise RunError(
-                f"load(): {file} must be {size:,} bytes long; got {found}. "
-                "Save the run again, or restore the folder."
+                f"load(): {target / name} must be {size:,} bytes long; got {found}. {AGAIN}"
             )
+    return file is not None
+
+
+def _open(file: Path, number: str | None) -> Opened:
+    """The tensors of the run with that number."""
+    try:
+        opened = open_tensors(file)
+    except CheckpointError as error:
+        raise RunError(
+            f"load(): {file} must be a whole safetensors file; it must {error.expected}, and has "
+            f"{error.found}. {AGAIN}"
+        ) from None
+    if opened.about.get(ID, number) != number:
+        raise RunError(
+            f"load(): {file} must be of the same run as {_DOCUMENT}; it is of another. "
+            "Load it again if it was being saved, or restore the folder."
+        )
+    if odd := [name for name, entry in opened.entries.items() if entry.dtype not in DTYPES]:
+        raise RunError(
+            f"load(): {file} must have tensors of the types {', '.join(DTYPES)}; {shown(odd[0])} "
+            f"has another. {AGAIN}"
+        )
+    return opened

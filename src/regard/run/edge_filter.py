@@ -162,24 +162,20 @@ def _exact(
                 if top is not None and top < tile.shape[1]:
                     tile, keys = tile.topk(top, dim=1)
                 strong = (tile > 0) & (tile >= min_weight)
-                _check_sums(layer, int(strong.sum()), len(rows), min_weight)
+                # A file may say any lse. With one that is not of q and k every weight may be
+                # strong, and their table larger than the memory.
+                total = int(strong.sum()) * min_weight
+                if total > _MOST * len(rows):
+                    raise RunError(
+                        f"edges(): the weights of a query of {shown(layer.name)} must add up to 1; "
+                        f"they add up to {total / len(rows):,.0f} or more. Its lse is not that of "
+                        "its q and k: make the run anew."
+                    )
                 row, place = torch.nonzero(strong, as_tuple=True)
                 weight = tile[row, place].cpu().numpy()
                 key = place if keys is None else keys[row, place]
                 found.append((first + rows[row.cpu().numpy()], key.cpu().numpy(), weight))
     return found
-
-
-def _check_sums(layer: Layer, strong: int, rows: int, min_weight: float) -> None:
-    """A file may say any lse. With one that is not of q and k every weight may be strong, and their
-    table larger than the memory.
-    """
-    if strong * min_weight > _MOST * rows:
-        raise RunError(
-            f"edges(): the weights of a query of {shown(layer.name)} must add up to 1; they add up "
-            f"to {strong * min_weight / rows:,.0f} or more. Its lse is not that of its q and k: "
-            "make the run anew."
-        )
 
 
 def _rank(row: Ints) -> Ints:

@@ -13,22 +13,15 @@ from typing import Any, Self, overload
 import torch
 from torch import Tensor
 
-from regard._checkpoint import CheckpointError, Entry, Opened
-from regard.run.errors import RunError
+from regard._checkpoint import TORCH_DTYPES, Entry, Opened
+from regard.run.errors import refusing
 
 __all__ = ["OnDisk", "in_memory", "with_part"]
 
+# Of a safetensors file, those that a run may have.
 DTYPES = {
-    "BOOL": torch.bool,
-    "U8": torch.uint8,
-    "I8": torch.int8,
-    "I16": torch.int16,
-    "I32": torch.int32,
-    "I64": torch.int64,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F32": torch.float32,
-    "F64": torch.float64,
+    name: getattr(torch, TORCH_DTYPES[name])
+    for name in ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64")
 }
 _RECENT = 2**26  # bytes of what was looked at last that stay in memory
 _GAP = 2**16  # bytes that are not wanted between two that are, which are read all the same
@@ -81,20 +74,8 @@ class OnDisk(Tensor):
         """
         if self._own is not None:
             return self._own
-        place = self._place
-        once = _once(place)
-        try:
-            found = self._read(once)
-        except CheckpointError as error:
-            raise RunError(
-                f"load(): {error.file} must {error.expected}; got {error.found}. Load the run "
-                "again, or restore the folder."
-            ) from None
-        except OSError as error:
-            raise RunError(
-                f"load(): {self._opened.path} must be readable; {error.strerror}. Check the disk."
-            ) from None
-        return found.expand(place.shape)
+        with refusing("load()", "Load the run again, or restore the folder."):
+            return self._read(_once(self._place)).expand(self._place.shape)
 
     def _read(self, place: Tensor) -> Tensor:
         if not place.numel():
@@ -104,14 +85,11 @@ class OnDisk(Tensor):
         sizes, strides = place.shape, place.stride()
         extent = 1 + sum((n - 1) * step for n, step in zip(sizes, strides, strict=True))
         unwanted = (extent - place.numel()) * place.element_size()
-        if outer is not None and unwanted > _GAP:
-            parts = place.split(1, outer)
-            step = place.stride(outer) * place.element_size()
-            if step > _GAP and len(parts) > 1:
-                whole = torch.empty(place.shape, dtype=place.dtype)
-                for n, part in enumerate(parts):
-                    whole.narrow(outer, n, 1).copy_(self._read(part))
-                return whole
+        if outer is not None and min(unwanted, strides[outer] * place.element_size()) > _GAP:
+            whole = torch.empty(place.shape, dtype=place.dtype)
+            for n, part in enumerate(place.split(1, outer)):
+                whole.narrow(outer, n, 1).copy_(self._read(part))
+            return whole
         found = torch.empty(extent, dtype=place.dtype)
         at = self._start + int(place.storage_offset()) * place.element_size()
         self._opened.read(at, found.view(torch.uint8).numpy().data)
@@ -169,9 +147,6 @@ def with_part(x: Tensor, span: object) -> Tensor:
     """An ordinary tensor of the same shape, of which only `span` of axis 2 is to be looked at.
 
     Of one that is in a file the rest is neither read nor in memory.
-
-    >>> with_part(torch.ones(1, 1, 2, 1), slice(0, 1)).shape
-    torch.Size([1, 1, 2, 1])
     """
     if not isinstance(x, OnDisk):
         return x

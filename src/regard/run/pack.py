@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from regard._arguments import shown
 from regard.observation import Observation, See
-from regard.run.errors import RunError
+from regard.run.errors import AGAIN, RunError
 from regard.run.layer import Layer, Options
 from regard.run.levels import Levels
 from regard.run.validation import misfit
@@ -167,25 +168,21 @@ def unpack(document: Any, names: set[str], read: Callable[[str], Tensor], file: 
     tensors = _tensors(document, names, read, file)
     if _OLD_STATES in document:  # as 0.1.0 called them
         document = {**document, "hidden_states": document[_OLD_STATES]}
-        tensors = {
-            name.replace(f"{_OLD_STATES}.", "hidden_states.", 1)
-            if name.startswith(f"{_OLD_STATES}.")
-            else name: x
-            for name, x in tensors.items()
-        }
+        old = re.compile(rf"^{_OLD_STATES}\.")
+        tensors = {old.sub("hidden_states.", name): x for name, x in tensors.items()}
     try:
         see = document["see"]
         if see is not None:
             flags = {name: see[name] for name in _FLAGS}
             flags["map"] = flags["map"] and tuple(flags["map"])
             see = See(**flags, queries=tensors.pop("see.queries", None))
-        tokens, ids = document["tokens"], tensors.pop("token_ids", None)
+        text, tokens, ids = document["text"], document["tokens"], tensors.pop("token_ids", None)
         if ids is not None and ids.dtype not in _IDS:
             raise _damaged(file, f"says that token_ids are {ids.dtype}, and not whole numbers")
         run = Run(
             {},
             model=_is(document["model"], str),
-            text=_text(document["text"]),
+            text=text if text is None or isinstance(text, str) else _texts(text),
             tokens=None if tokens is None else _tokens(tokens),
             token_ids=ids,
             see=see,
@@ -231,7 +228,7 @@ def _tensors(
     for name in entries.keys() & names:
         x, entry = read(name), entries[name]
         try:
-            shape, kind = [_size(n) for n in _is(entry["shape"], list)], entry["dtype"]
+            shape, kind = [_whole(n, 0, "size") for n in _is(entry["shape"], list)], entry["dtype"]
             stored = entry.get("stored", shape)
             if [*x.shape] != stored or str(x.dtype) != f"torch.{kind}":
                 found = f"{str(x.dtype).removeprefix('torch.')} {[*x.shape]}"
@@ -249,6 +246,8 @@ def _tensors(
 
 
 def _layer(entry: Any, place: str, tensors: dict[str, Tensor]) -> Layer:
+    """The layer of an entry. Whether its numbers are any, `misfit` finds out."""
+
     def take(names: tuple[str, ...], under: str) -> dict[str, Any]:
         return {name: tensors.pop(f"{under}.{name}", None) for name in names}
 
@@ -256,31 +255,23 @@ def _layer(entry: Any, place: str, tensors: dict[str, Tensor]) -> Layer:
     options: dict[str, Any] = dict(entry["options"])
     window = options.get("window")
     options["window"] = None if window is None else tuple(window)
+    levels = None
+    if entry.get("level") is not None:
+        pictures = take(_PICTURES, f"{place}.levels")
+        pictures = {name: x for name, x in pictures.items() if x is not None}
+        levels = Levels(entry["level"], (seen["lse"].shape[2], entry["n_keys"]), pictures)
     return Layer(
         name=_is(entry["name"], str),
-        seen=Observation(**seen, n_keys=_is(entry["n_keys"], int), position=entry["position"]),
+        seen=Observation(**seen, n_keys=entry["n_keys"], position=entry["position"]),
         options=Options(**options, **take(_OPTIONS, f"{place}.options")),
-        cross=_is(entry["cross"], bool),
-        kv_heads=_is(entry["kv_heads"], int),
+        cross=entry["cross"],
+        kv_heads=entry["kv_heads"],
         shares={name: tensors.pop(f"{place}.shares.{name}") for name in _texts(entry["shares"])},
         notes=tuple(_texts(entry["notes"])),
         tokens=None if entry.get("tokens") is None else _tokens(entry["tokens"]),
-        levels=_levels(entry, place, seen["lse"], tensors),
+        levels=levels,
         **take(_LAYER, place),
     )
-
-
-def _levels(entry: Any, place: str, lse: Any, tensors: dict[str, Tensor]) -> Levels | None:
-    if entry.get("level") is None:
-        return None
-    names = [name for name in _PICTURES if f"{place}.levels.{name}" in tensors]
-    pictures = {name: tensors.pop(f"{place}.levels.{name}") for name in names}
-    shape = (int(lse.shape[2]), _is(entry["n_keys"], int))
-    return Levels(_is(entry["level"], int), shape, pictures)
-
-
-def _text(value: Any) -> str | list[str] | None:
-    return value if value is None or isinstance(value, str) else _texts(value)
 
 
 def _texts(value: Any) -> list[str]:
@@ -295,23 +286,17 @@ def _different(names: list[str]) -> list[str]:
 
 
 def _tokens(entries: Any) -> list[list[Token]]:
-    return [[_token(each) for each in _is(one, list)] for one in _is(entries, list)]
+    return [[_token(*each) for each in _is(one, list)] for one in _is(entries, list)]
 
 
-def _token(entry: Any) -> Token:
-    text, start, end = entry
-    return Token(_is(text, str), _place(start), _place(end))
+def _token(text: Any, start: Any, end: Any) -> Token:
+    place = "place in a text"
+    return Token(_is(text, str), _whole(start, -_LAST, place), _whole(end, -_LAST, place))
 
 
-def _place(value: Any) -> int:
-    if not -_LAST <= _is(value, int) <= _LAST:
-        raise ValueError(f"{shown(value)} is no place in a text")
-    return value
-
-
-def _size(value: Any) -> int:
-    if not 0 <= _is(value, int) <= _LAST:
-        raise ValueError(f"{shown(value)} is no size")
+def _whole(value: Any, least: int, what: str) -> int:
+    if not least <= _is(value, int) <= _LAST:
+        raise ValueError(f"{shown(value)} is no {what}")
     return value
 
 
@@ -322,4 +307,4 @@ def _is(value: Any, kind: type[T]) -> T:
 
 
 def _damaged(file: str, what: str) -> RunError:
-    return RunError(f"load(): {file} {what}. Save the run again, or restore the folder.")
+    return RunError(f"load(): {file} {what}. {AGAIN}")

@@ -27,7 +27,7 @@ Shape = tuple[int, ...]
 
 
 def misfit(layer: Layer) -> str | None:
-    """What is wrong with a layer, in words; None if nothing is.
+    """What is wrong with a layer; None if nothing is.
 
     >>> from dataclasses import replace
     >>> from regard.observation import Observation
@@ -47,8 +47,10 @@ def _faults(layer: Layer) -> Iterator[str]:
             yield f"says that {what} of {name} is {shown(value)}"
     if not isinstance(lse, Tensor) or lse.dim() != 3 or lse.dtype not in _SEEN:  # pyright: ignore[reportUnnecessaryIsInstance]
         yield f"has no log-sum-exp (B, H, Nq) of {name} in float32 or float64"
-    batch, _, _, n_keys = layer.shape
-    for what, x in _with_four_axes(layer):
+    batch, heads, _, n_keys = layer.shape
+    parts = {what: getattr(layer.seen, what) for what in ("top_keys", "top_weights", "map")}
+    parts |= {what: getattr(layer, what) for what in ("q", "k", "v", "output")}
+    for what, x in parts.items():
         if x is not None and x.dim() != 4:
             yield f"says that {what} of {name} is {tuple(x.shape)}, and not of four axes"
     for what, x, kinds, shape in _tensors(layer):
@@ -58,14 +60,19 @@ def _faults(layer: Layer) -> Iterator[str]:
                 f"says that {what} of {name} is {_described(x.dtype, tuple(x.shape))}, where its "
                 f"lse and n_keys make it {_described(kind, shape)}"
             )
-    for what, x, kinds in _spread(layer):
-        if x is not None and (x.dtype not in kinds or not _fits(tuple(x.shape), layer.shape)):
+    for what, x, kinds in (
+        ("mask", layer.options.mask, _BOOL),
+        ("bias", layer.options.bias, _FLOATS),
+    ):
+        if x is not None and (x.dtype not in kinds or not _broadcasts(tuple(x.shape), layer.shape)):
             yield (
                 f"says that the {what} of {name} is {_described(x.dtype, tuple(x.shape))}, which "
                 f"does not broadcast to {_described(kinds[0], layer.shape)}"
             )
-    yield from _faults_of_sharing(layer, name)
-    # One key that was expanded is no trace of the others: its step is 0.
+    for what, x in (("keys", layer.k), ("values", layer.v)):
+        if x is not None and (heads % x.shape[1] if x.shape[1] else heads):
+            yield f"says that {heads} heads of {name} share {x.shape[1]} of its {what}"
+    # One key that was expanded is no trace of the others: its stride is 0.
     by_key = ((layer.k, 2), (layer.v, 2), (layer.keys, 1), (layer.received, 2))
     if batch * n_keys > _KEYS and all(x is None or not x.stride(axis) for x, axis in by_key):
         yield f"says that {name} has {n_keys:,} keys, of which there is no trace"
@@ -83,8 +90,9 @@ def _numbers(layer: Layer) -> Iterator[tuple[str, object, bool]]:
     yield "kv_heads", layer.kv_heads, _is_whole(layer.kv_heads, 0, _MOST_HEADS)
     if layer.levels is not None:
         yield "level", layer.levels.level, _is_whole(layer.levels.level, 0, 40)
-    yield "cross", layer.cross, _is(layer.cross, bool)
-    yield "causal", options.causal, _is(options.causal, bool)
+    flags: dict[str, object] = {"cross": layer.cross, "causal": options.causal}
+    for what, value in flags.items():
+        yield what, value, isinstance(value, bool)
     for position in (seen.position, options.position):
         good = position is None or _is_whole(position, -_FURTHEST, _FURTHEST)
         yield "position", position, good
@@ -95,9 +103,8 @@ def _numbers(layer: Layer) -> Iterator[tuple[str, object, bool]]:
         and all(side is None or _is_whole(side, 0, _WIDEST) for side in window)
     )
     yield "window", window, good
-    largest = sys.float_info.max
-    yield "scale", options.scale, options.scale is None or _is_number(options.scale, largest)
-    softcap = options.softcap
+    scale, softcap = options.scale, options.softcap
+    yield "scale", scale, scale is None or _is_number(scale, sys.float_info.max)
     yield "softcap", softcap, softcap is None or (_is_number(softcap, 1e30) and softcap >= 1e-30)
 
 
@@ -108,7 +115,6 @@ def _tensors(layer: Layer) -> Iterator[tuple[str, Tensor | None, tuple[torch.dty
     row = (batch, heads, n_queries)
     top = _last(seen.top_keys, 1)
     width = _last(layer.k if layer.q is None else layer.q, 1)
-    shared, values = _shared(layer.k), _shared(layer.v)
     columns = _last(layer.output if layer.v is None else layer.v, 1)
     yield "entropy", seen.entropy, _SEEN, row
     yield "distance", seen.distance, _SEEN, row
@@ -122,8 +128,8 @@ def _tensors(layer: Layer) -> Iterator[tuple[str, Tensor | None, tuple[torch.dty
     yield "queries", layer.queries, _BOOL, (batch, n_queries)
     yield "keys", layer.keys, _BOOL, (batch, n_keys)
     yield "q", layer.q, _FLOATS, (*row, *width)
-    yield "k", layer.k, _FLOATS, (batch, shared, n_keys, *width)
-    yield "v", layer.v, _FLOATS, (batch, values, n_keys, *columns)
+    yield "k", layer.k, _FLOATS, (batch, *_last(layer.k, 3)[:1], n_keys, *width)
+    yield "v", layer.v, _FLOATS, (batch, *_last(layer.v, 3)[:1], n_keys, *columns)
     yield "output", layer.output, _FLOATS, (*row, *columns)
     for name, x in layer.shares.items():
         yield f"shares {shown(name)}", x, _SEEN, row
@@ -134,49 +140,20 @@ def _tensors(layer: Layer) -> Iterator[tuple[str, Tensor | None, tuple[torch.dty
             yield f"the picture {shown(name)}", x, _SEEN, picture
 
 
-def _with_four_axes(layer: Layer) -> Iterator[tuple[str, Tensor | None]]:
-    for what in ("top_keys", "top_weights", "map"):
-        yield what, getattr(layer.seen, what)
-    for what in ("q", "k", "v", "output"):
-        yield what, getattr(layer, what)
+def _last(x: Tensor | None, count: int) -> Shape:
+    """So many axes of a tensor, from the end."""
+    return () if x is None else tuple(x.shape[-count:])
 
 
-def _spread(layer: Layer) -> Iterator[tuple[str, Tensor | None, tuple[torch.dtype, ...]]]:
-    yield "mask", layer.options.mask, _BOOL
-    yield "bias", layer.options.bias, _FLOATS
-
-
-def _faults_of_sharing(layer: Layer, name: str) -> Iterator[str]:
-    heads = layer.shape[1]
-    for what, x in (("keys", layer.k), ("values", layer.v)):
-        shared = _shared(x)
-        if x is not None and (heads % shared if shared else heads):
-            yield f"says that {heads} heads of {name} share {shared} of its {what}"
-
-
-def _fits(shape: Shape, full: Shape) -> bool:
+def _broadcasts(shape: Shape, full: Shape) -> bool:
     """Does it broadcast to the full shape, without growing it?"""
     return len(shape) <= len(full) and all(
         n in (1, size) for n, size in zip(shape[::-1], full[::-1], strict=False)
     )
 
 
-def _last(x: Tensor | None, count: int) -> Shape:
-    """So many axes of a tensor, from the end."""
-    return () if x is None else tuple(x.shape[-count:])
-
-
-def _shared(x: Tensor | None) -> int:
-    """The heads of keys or values."""
-    return 0 if x is None else x.shape[1]
-
-
 def _described(kind: torch.dtype, shape: Shape) -> str:
     return f"{str(kind).removeprefix('torch.')} {shape}"
-
-
-def _is(value: object, kind: type) -> bool:
-    return isinstance(value, kind)
 
 
 def _is_whole(value: object, least: int, most: int) -> bool:
