@@ -9,7 +9,7 @@ __all__ = ["need"]
 
 
 def need(call: str, name: str, extra: str) -> Any:
-    """The module of that name; ImportError in words where it is not installed.
+    """The module of that name; ImportError that says how to get it, where it is not installed.
 
     >>> need("save()", "json", "runs").dumps([1])
     '[1]'
@@ -24,5 +24,6 @@ def need(call: str, name: str, extra: str) -> Any:
         if error.name is None or error.name.partition(".")[0] != library:
             raise  # the library is there, and lacks something itself
         raise ImportError(
-            f'{call}: {library} must be installed; it is not. pip install "regard[{extra}]".'
+            f'{call}: {library} must be installed; it is not. pip install "regard[{extra}]".',
+            name=library,
         ) from None

@@ -6,7 +6,7 @@ import threading
 
 from transformers.utils import logging
 
-from regard.models.quiet import quiet
+from regard.models.progress import quiet
 
 
 def test_the_last_of_several_threads_puts_back_what_the_first_found() -> None:

@@ -46,8 +46,7 @@ def test_without_transformers_it_is_said_what_to_install(tmp_path: Path) -> None
     assert len(said) == 3
     for line in said:
         assert line == (
-            "load() needs the package transformers, which is not installed here. "
-            'Install it: pip install "regard[models]"'
+            'load(): transformers must be installed; it is not. pip install "regard[models]".'
         )
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard._checkpoint import CheckpointError, listed, plain, read_checkpoint, read_tensors
+from regard._extras import need
 from regard.models.build import build, prepare
 from regard.models.config import read_config
-from regard.models.fetch import BUILT_IN, fetch
-from regard.models.hub import from_hub
+from regard.models.fetch import BUILT_IN, fetch, from_hub
 from regard.models.loaded import Loaded
-from regard.models.packages import require
 from regard.models.progress import working
 from regard.models.tokenizer import read_tokenizer
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 __all__ = ["load"]
-
-_NEEDED = ("torch", "transformers", "safetensors", "tokenizers")
 
 
 def load(
@@ -77,7 +74,7 @@ def _find(name_or_path: object, name: str, progress: bool | None) -> Path:
     if not name or "\0" in name:
         raise CheckpointError(name, "be a name or a path", "neither", 'Try load("minilm") first.')
     if isinstance(name_or_path, str) and name in BUILT_IN:
-        require(*_NEEDED)
+        _need_packages()
         return fetch(name, progress)
     folder = Path(name)
     if folder.is_dir():
@@ -91,7 +88,7 @@ def _find(name_or_path: object, name: str, progress: bool | None) -> Path:
         )
     if not isinstance(name_or_path, str):
         raise CheckpointError(folder, "be a folder", "nothing there", "See that the folder exists.")
-    require(*_NEEDED)
+    _need_packages()
     return from_hub(name, progress)
 
 
@@ -103,7 +100,7 @@ def _read(folder: Path, name: str, allow_not_finite: bool, progress: bool | None
         notes.append(f"config.json chooses an implementation ({listed(ignored)}), which is ignored")
         warnings.warn(f"load(): {plain(folder)}: {notes[0]}.", UserWarning, stacklevel=3)
     checkpoint = read_checkpoint(folder)
-    require(*_NEEDED)
+    _need_packages()
     import torch
 
     with working(f"Loading {plain(name)}", progress):
@@ -119,6 +116,11 @@ def _read(folder: Path, name: str, allow_not_finite: bool, progress: bool | None
         decoder=_looks_back_only(model),
         notes=(*notes, *more),
     )
+
+
+def _need_packages() -> None:
+    for package in ("torch", "transformers", "safetensors", "tokenizers"):
+        need("load()", package, "models")
 
 
 def _looks_back_only(model: PreTrainedModel) -> bool:

