@@ -34,7 +34,9 @@ from regard._watch.arguments import (
     with_padding,
 )
 from regard._watch.call import Call
+from regard._watch.modules import Modules, Running
 from regard._watch.pattern import Pattern, made_whole
+from regard._watch.unseen import Unseen
 from regard.observation import See
 
 __all__ = ["Functions", "at_work", "off_work", "settle"]
@@ -54,42 +56,37 @@ _CAUGHT = _SOFTMAX | {_sdpa, _mha, attention, scaled_dot_product_attention}
 class Functions(TorchFunctionMode):
     """While it is entered, attention that is computed by known functions goes to `attend`.
 
-    `is_on` says whether a watched module is running, without which nothing is touched. `attend`
-    gets the call, and gives the output and the call as it was computed. `missed` is told of
-    attention that only PyTorch can compute, `softmax` of every softmax with two axes or more.
+    Nothing is touched unless a watched module is running. `attend` gets the module and the call,
+    and gives the output and the call as it was computed. `unseen` gets attention that only PyTorch
+    can compute, and every softmax with two axes or more.
     """
 
     def __init__(
         self,
-        is_on: Callable[[], bool],
-        attend: Callable[[Call], tuple[Tensor, Call]],
-        missed: Callable[[Tensor, Tensor, Tensor], None],
-        softmax: Callable[[Tensor], None],
+        modules: Modules,
+        attend: Callable[[Running, Call], tuple[Tensor, Call]],
+        unseen: Unseen,
     ) -> None:
         super().__init__()
-        self._is_on = is_on
+        self._modules = modules
         self._attend = attend
-        self._missed = missed
-        self._softmax = softmax
+        self._unseen = unseen
 
     def enter(self) -> None:
         _push_mode(self)
-
-    @property
-    def is_on_top(self) -> bool:
-        """Is it the mode that sees everything first, in this thread?"""
-        return bool(torch._C._len_torch_function_stack()) and _get_current_function_mode() is self
 
     @property
     def is_entered(self) -> bool:
         """In this thread, and not in a backward pass, which knows no modes."""
         return any(mode is self for mode in _get_current_function_mode_stack())
 
-    def aside(self, function: Callable[[], _T]) -> _T:
-        """Compute without this mode, which is on top, and would be asked about every step."""
+    def aside(self, function: Callable[..., _T], *args: Any) -> _T:
+        """Compute without this mode, which, if it is on top, would be asked about every step."""
+        if not torch._C._len_torch_function_stack() or _get_current_function_mode() is not self:
+            return function(*args)
         try:
             _pop_mode()
-            return function()
+            return function(*args)
         finally:
             if not self.is_entered:
                 self.enter()
@@ -109,7 +106,7 @@ class Functions(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         given: dict[str, Any] = kwargs or {}
-        if func not in _CAUGHT or _work.depth or not self._is_on():
+        if func not in _CAUGHT or _work.depth or not self._modules.stack:
             return func(*args, **given)
         if Pattern in types:
             args, given = made_whole(args), made_whole(given)
@@ -120,7 +117,7 @@ class Functions(TorchFunctionMode):
         if func is attention:
             return self._own(*args, **given)
         if args and isinstance(args[0], Tensor) and args[0].dim() >= 2:
-            self._softmax(args[0])
+            self._unseen.add_softmax(self._modules.stack, args[0])
         return func(*args, **given)
 
     # ── scaled_dot_product_attention ──────────────────────────────────────────────────────────
@@ -144,7 +141,7 @@ class Functions(TorchFunctionMode):
     ) -> Tensor:
         call = sdpa_call(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         if call is None:
-            self._missed(query, key, value)
+            self._unseen.add_sdpa(self._modules.stack[-1], (query, key, value))
             if padding is not None:
                 attn_mask = merged_mask(attn_mask, padding, is_causal, query, key)
                 is_causal = False
@@ -156,7 +153,7 @@ class Functions(TorchFunctionMode):
             call = replace(call, cross=cross, said=True)
         if more_keys and not cross:
             call = with_more_keys(call)
-        out, call = self._attend(call)
+        out, call = self._attend(self._modules.stack[-1], call)
         if seen is not None:
             seen.append(call)
         lead = leading(query, key, value, enable_gqa)
@@ -172,12 +169,12 @@ class Functions(TorchFunctionMode):
     # ── regard.attention ──────────────────────────────────────────────────────────────────────
 
     def _own(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
-        out, call = self._attend(own_call(q, k, v, **options))
+        out, call = self._attend(self._modules.stack[-1], own_call(q, k, v, **options))
         see: See | None = options.get("see")
         if see is None:
             return out
         with torch.no_grad():  # the caller's look is his own: other queries, other sizes
-            return out, at_work(lambda: call.look(see))
+            return out, at_work(call.look, see)
 
     # ── nn.MultiheadAttention ─────────────────────────────────────────────────────────────────
 
@@ -203,7 +200,7 @@ class Functions(TorchFunctionMode):
             extra: dict[str, Any] = {"cross": cross, "seen": calls, "more_keys": more_keys}
             return self._sdpa(*inner_args, **inner_kwargs, padding=padding, **extra)
 
-        return at_work(lambda: _with_weights(inner, given, ours, calls))
+        return at_work(_with_weights, inner, given, ours, calls)
 
 
 def _with_weights(
@@ -265,11 +262,11 @@ def off_work() -> None:
     _work.depth = 0
 
 
-def at_work(function: Callable[[], _T]) -> _T:
+def at_work(function: Callable[..., _T], *args: Any) -> _T:
     """What is computed inside is the work of a watch: every mode of ours lets it pass."""
     before = _work.depth
     try:
         _work.depth = before + 1
-        return function()
+        return function(*args)
     finally:
         _work.depth = before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,9 @@ from torch import Tensor, nn
 from regard._watch.arguments import takes_mask
 from regard._watch.call import Call, as_autocast
 from regard._watch.masks import Meaning, meaning_of
+from regard._watch.modules import Modules, Running
 from regard._watch.pattern import Pattern
+from regard._watch.unseen import Unseen
 from regard.run import Options
 
 __all__ = ["HuggingFace"]
@@ -47,7 +50,7 @@ _HARMLESS = frozenset(
         "num_items_in_batch", "logits_to_keep", "layer_idx", "deterministic", "kernel_options",
     )
 )  # fmt: skip
-Attend = Callable[[nn.Module, Call], tuple[Tensor, Call] | None]
+Attend = Callable[[Running, Call], tuple[Tensor, Call]]
 
 
 class HuggingFace:
@@ -60,27 +63,33 @@ class HuggingFace:
     _lock = threading.RLock()
     _active: ClassVar[list[HuggingFace]] = []
 
-    def __init__(
-        self, model: nn.Module, attend: Attend, missed: Callable[[nn.Module], None]
-    ) -> None:
-        from transformers import PreTrainedModel
-
+    def __init__(self, models: list[Any], modules: Modules, attend: Attend, unseen: Unseen) -> None:
+        """`models` are those of transformers."""
+        self._modules = modules
         self._attend = attend
-        self._missed = missed
-        models = [m for m in model.modules() if isinstance(m, PreTrainedModel)]
-        self._modules = {id(module) for module in model.modules()}
-        self._configs = {id(m.config) for m in models if m._can_set_attn_implementation()}
-        # The classes that keep an attention of their own.
-        self.refused = [type(m).__name__ for m in models if not m._can_set_attn_implementation()]
+        self._unseen = unseen
+        ours = [m for m in models if m._can_set_attn_implementation()]
+        self._configs = {id(m.config) for m in ours}
+        self._refused = [type(m).__name__ for m in models if m not in ours]
 
-    @staticmethod
-    def is_needed(model: nn.Module) -> bool:
-        """Has the model a part of transformers?"""
-        return any(
-            base.__module__ == "transformers.modeling_utils" and base.__name__ == "PreTrainedModel"
-            for module in model.modules()
-            for base in type(module).__mro__
-        )
+    @classmethod
+    def of(
+        cls, model: nn.Module, modules: Modules, attend: Attend, unseen: Unseen
+    ) -> HuggingFace | None:
+        """For a model that has a part of transformers, which is then imported already."""
+        transformers = sys.modules.get("transformers.modeling_utils")
+        if transformers is None:
+            return None
+        models = [m for m in model.modules() if isinstance(m, transformers.PreTrainedModel)]
+        return cls(models, modules, attend, unseen) if models else None
+
+    def refused(self) -> list[str]:
+        """The classes that keep an attention of their own, as `run.unseen` says it."""
+        return [
+            f"{name}: transformers computes its attention in a way that cannot be replaced, so "
+            "it was not seen."
+            for name in dict.fromkeys(self._refused)
+        ]
 
     def enter(self) -> None:
         with self._lock:
@@ -96,9 +105,9 @@ class HuggingFace:
                 _close_doors()
 
     @classmethod
-    def of(cls, module: nn.Module) -> HuggingFace | None:
+    def around(cls, module: nn.Module) -> HuggingFace | None:
         """The one that watches this module."""
-        return next((each for each in cls._active if id(module) in each._modules), None)
+        return next((each for each in cls._active if id(module) in each._modules.by_id), None)
 
     @classmethod
     def is_watched(cls, config: Any) -> bool:
@@ -192,7 +201,7 @@ def _attention(
     *args: Any,
     **given: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    watch = HuggingFace.of(module)
+    watch = HuggingFace.around(module)
     given |= dict(zip(_names(before)[5:], args, strict=False))
     q, k, v = as_autocast(query, key, value)
     meaning = None
@@ -200,7 +209,7 @@ def _attention(
         meaning = _meaning(before, way, module, q, k, attention_mask, given)
     if watch is None or meaning is None:
         if watch is not None and way in ("flex", "flash"):
-            watch._missed(module)
+            watch._unseen.add(watch._modules.of(module))
         return before(module, query, key, value, attention_mask, **given)
     found, start = meaning
     options, bias = found.options, given.get("position_bias")
@@ -223,9 +232,7 @@ def _attention(
     unused = _unused(call)
     if unused:
         call = _without_last(call, unused)
-    done = watch._attend(module, call)
-    assert done is not None
-    out, call = done
+    out, call = watch._attend(watch._modules.of(module), call)
     weights = call.weights() if _wants_weights(given) else None
     if weights is not None and unused:
         weights = torch.nn.functional.pad(weights, (0, unused))

@@ -1,199 +1,188 @@
-"""Which module of a watched model is running: the stack that their calls keep."""
+"""The calls of modules: hooks around them, and the stack of those that are running."""
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Modules", "Running"]
+__all__ = ["Hooks", "Modules", "Running", "each_block", "main_tensor", "may_attend"]
+
+# A hook gets the call that it stands around, the module and its arguments, and returns what the
+# call is to return.
+Hook = Callable[[Callable[..., Any], nn.Module, tuple[Any, ...], dict[str, Any]], Any]
 
 # Arguments under which a module gets the sequence that it looks at, if it is another one.
 _OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "memory", "context")
 
-_ATTENTION = re.compile("attention|attn")
-_LAYER = re.compile("(layer|block|model|encoder|decoder)$")
-_ROUTER = re.compile("(router|gating|gate|experts?)( |$)", re.IGNORECASE)
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
+class Hooks:
+    """Hooks around the calls of modules, the last one outermost.
 
-@dataclass
-class Running:
-    """A module that is being computed."""
+    Nothing is written into a module, so that a copy of it is a copy of the model alone: while any
+    hooks are entered, `nn.Module.__call__` is ours, and looks them up.
 
-    name: str
-    module: nn.Module
-    cross: bool = False  # it was handed another sequence to look at
-    outermost: bool = False
-    has_entered: bool = False  # the mode that catches attention, which was not there
-    left_out: Tensor | None = None  # (B, N), the places that PyTorch's encoder gives 0 for
-
-
-class Modules:
-    """The modules of a model by name, and which of them are running in each thread.
-
-    Nothing is written into a module, so that a copy of it is a copy of the model alone: while
-    somebody watches, `nn.Module.__call__` is ours, and asks whether the module is a watched one.
+    >>> hooks, layer = Hooks(), nn.Identity()
+    >>> hooks.add(layer, lambda call, module, args, kwargs: call(module, *args, **kwargs) + 1)
+    >>> hooks.enter()
+    >>> layer(3)
+    4
+    >>> hooks.leave()
+    >>> layer(3)
+    3
     """
 
     _lock = threading.RLock()
-    _watched: dict[int, Modules] = {}  # noqa: RUF012
+    _entered: ClassVar[list[Hooks]] = []
+    _by_module: ClassVar[dict[int, Hook]] = {}  # those that are entered, by the id of a module
 
-    def __init__(self, model: nn.Module) -> None:
-        self.root = model
-        self.names = {id(module): name for name, module in model.named_modules()}
-        self._local = threading.local()
-        self._known: dict[int, Running] = {}
-        self._parts: set[int] = set()
-        self._norms: set[int] = set()  # of PyTorch's encoders
-        self.scripted: dict[str, nn.Module] = {}  # TorchScript, which computes by itself
+    def __init__(self) -> None:
+        self._own: list[tuple[nn.Module, Hook]] = []
 
-    def watch(
-        self,
-        entered: Callable[[Running, tuple[Any, ...], dict[str, Any]], Arguments],
-        ended: Callable[[Running], None],
-        left: Callable[[Running, Any], None],
-    ) -> None:
-        """Have `entered` told of every module that may compute attention, or holds one that may,
-        when it is called; what it gives is what the module is called with. `ended` is told however
-        the call ends, and `left` of what it gave."""
-        self._entered, self._ended, self._left = entered, ended, left
-        for name, module in self.root.named_modules():
-            if name and not any(True for _ in module.children()) and _is_builtin(module):
-                continue  # a linear layer, a norm, an activation
-            if isinstance(module, torch.jit.ScriptModule):
-                if not any(name.startswith(f"{other}.") for other in self.scripted):
-                    self.scripted[name] = module
-                continue
-            self._known[id(module)] = Running(name, module, _is_cross(module))
-            if isinstance(module, nn.TransformerEncoder) and module.norm is not None:
-                self._norms.add(id(module.norm))
+    def add(self, module: nn.Module, hook: Hook) -> None:
+        self._own.append((module, hook))
+
+    def enter(self) -> None:
         with self._lock:
-            self._watched.update(dict.fromkeys((*self._known, *self._norms), self))
-            _open_door()
+            self._entered.append(self)
+            self._install()
 
-    def hear(
-        self,
-        parts: Collection[int],
-        heard: Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Any], None],
-    ) -> None:
-        """Have `heard` told of what these modules, known by their ids, got and gave."""
-        self._parts, self._heard = set(parts), heard
+    def leave(self) -> None:
+        """Also called again: an interrupt may have come in between."""
         with self._lock:
-            self._watched.update(dict.fromkeys(self._parts, self))
+            if self in self._entered:
+                self._entered.remove(self)
+            self._install()
 
-    def release(self) -> None:
-        """Look no more. Also called again: an interrupt may have come in between."""
-        with self._lock:
-            for key in [key for key, each in self._watched.items() if each is self]:
-                del self._watched[key]
-            if not self._watched:
-                _close_door()
-
-    def call(
-        self,
-        before: Callable[..., Any],
-        module: nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """Call a module of the model."""
-        if id(module) in self._norms and self._stack():
-            args = _emptied(self._stack()[-1], module, args)
-        known = self._known.get(id(module))
-        if known is None:
-            output = before(module, *args, **kwargs)
-        else:
-            stack = self._stack()
-            depth = len(stack)
-            cross = known.cross or _looks_elsewhere(args, kwargs)
-            running = Running(known.name, module, cross, outermost=not depth)
-            try:
-                stack.append(running)
-                args, kwargs = self._entered(running, args, kwargs)
-                output = before(module, *args, **kwargs)
-                if running.left_out is not None and cast("Any", module).norm is None:
-                    output = output.masked_fill(running.left_out[..., None], 0.0)
-            finally:
-                del stack[depth:]
-                self._ended(running)
-            self._left(running, output)
-        if id(module) in self._parts:
-            self._heard(module, args, kwargs, output)
-        return output
-
-    def _stack(self) -> list[Running]:
-        if not hasattr(self._local, "stack"):
-            self._local.stack = []
-        stack: list[Running] = self._local.stack
-        return stack
-
-    def running(self) -> Running | None:
-        """The innermost module that is being computed in this thread."""
-        stack = self._stack()
-        return stack[-1] if stack else None
-
-    def is_in_attention(self) -> bool:
-        """Is a module running whose class says that it is attention? A layer around it may be
-        called so for what else is in it, and a router chooses experts."""
-        stack = self._stack()
-        *around, innermost = [type(each.module).__name__.lower() for each in stack]
-        if _ROUTER.search(f"{stack[-1].name} {innermost}"):
-            return False
-        if _ATTENTION.search(innermost):
-            return True
-        return any(_ATTENTION.search(name) and not _LAYER.search(name) for name in around)
-
-    def of(self, module: nn.Module) -> Running | None:
-        """The running module that is `module`, or, if it is not on the stack, itself."""
-        for each in reversed(self._stack()):
-            if each.module is module:
-                return each
-        name = self.names.get(id(module))
-        return None if name is None else Running(name, module, _is_cross(module))
+    @classmethod
+    def _install(cls) -> None:
+        found: dict[int, Hook] = {}
+        for hooks in cls._entered:
+            for module, hook in hooks._own:
+                inner = found.get(id(module))
+                found[id(module)] = hook if inner is None else partial(_around, hook, inner)
+        Hooks._by_module = found
+        call: Any = nn.Module.__call__
+        if found and not hasattr(call, "before"):
+            nn.Module.__call__ = _with_hooks(call)
+        elif not found:
+            nn.Module.__call__ = getattr(call, "before", call)
 
 
-def _emptied(around: Running, norm: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What the last norm of an encoder is to get, which `around` may be."""
-    if around.left_out is None or norm is not cast("Any", around.module).norm:
-        return args
-    return args[0].masked_fill(around.left_out[..., None], 0.0), *args[1:]
+def _around(
+    outer: Hook,
+    inner: Hook,
+    call: Callable[..., Any],
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    def with_inner(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return inner(call, module, args, kwargs)
+
+    return outer(with_inner, module, args, kwargs)
 
 
-def _open_door() -> None:
-    if not hasattr(nn.Module.__call__, "before"):
-        nn.Module.__call__ = _door(nn.Module.__call__)
-
-
-def _close_door() -> None:
-    door: Any = nn.Module.__call__
-    if hasattr(door, "before"):
-        nn.Module.__call__ = door.before
-
-
-def _door(before: Callable[..., Any]) -> Callable[..., Any]:
-    """The call of a module, which is asked first whether it is watched."""
-    watched = Modules._watched
+def _with_hooks(before: Callable[..., Any]) -> Callable[..., Any]:
+    """The call of a module, with the hooks that are around it."""
 
     def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        modules = watched.get(id(self))
-        if modules is None:
+        hook = Hooks._by_module.get(id(self))
+        if hook is None:
             return before(self, *args, **kwargs)
-        return modules.call(before, self, args, kwargs)
+        return hook(before, self, args, kwargs)
 
     call.before = before  # pyright: ignore[reportFunctionMemberAccess]
     return call
 
 
-def _is_builtin(module: nn.Module) -> bool:
-    return type(module).__module__.startswith("torch.nn.") and not isinstance(
-        module, nn.MultiheadAttention
-    )
+@contextmanager
+def each_block(model: nn.Module, report: Callable[[int, int], None]) -> Generator[None]:
+    """While it is entered, `report` gets the number of each block that is done, and of how many.
+
+    Blocks are what stands in the longest list of the model. `report` may raise, which stops it.
+
+    >>> done = []
+    >>> model = nn.Module()
+    >>> model.blocks = nn.ModuleList([nn.Identity(), nn.Identity()])
+    >>> with each_block(model, lambda number, total: done.append((number, total))):
+    ...     _ = model.blocks[1](model.blocks[0](torch.zeros(1)))
+    >>> done
+    [(1, 2), (2, 2)]
+    """
+    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    blocks = list(max(stacks, key=len, default=[]))
+
+    def hook(
+        number: int, call: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any
+    ) -> Any:
+        output = call(module, *args, **kwargs)
+        report(number, len(blocks))
+        return output
+
+    hooks = Hooks()
+    for number, block in enumerate(blocks, 1):
+        hooks.add(block, partial(hook, number))
+    try:
+        hooks.enter()
+        yield
+    finally:
+        hooks.leave()
+
+
+@dataclass(frozen=True)
+class Running:
+    """A module that is being computed."""
+
+    name: str
+    module: nn.Module
+    cross: bool  # it looks at another sequence than its own
+
+    def called_with(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Running:
+        """The same, which its arguments may say to look at another sequence."""
+        for name in _OTHER_SEQUENCE if kwargs and not self.cross else ():
+            other = kwargs.get(name)
+            if isinstance(other, Tensor):
+                tensors = (x for x in args if isinstance(x, Tensor))
+                if other is not next(tensors, kwargs.get("hidden_states")):
+                    return replace(self, cross=True)
+        return self
+
+
+class Modules:
+    """The modules of a model, and which of them are running in each thread."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.by_id = {
+            id(module): Running(name, module, _is_cross(module))
+            for name, module in model.named_modules()
+        }
+        self._local = threading.local()
+
+    @property
+    def stack(self) -> list[Running]:
+        """Those that are being computed in this thread, the innermost last."""
+        if not hasattr(self._local, "stack"):
+            self._local.stack = []
+        stack: list[Running] = self._local.stack
+        return stack
+
+    @property
+    def innermost(self) -> Running | None:
+        """The innermost module that is being computed in this thread."""
+        stack = self.stack
+        return stack[-1] if stack else None
+
+    def of(self, module: nn.Module) -> Running:
+        """The running module that is `module`, or, if it is not on the stack, itself."""
+        running = (each for each in reversed(self.stack) if each.module is module)
+        return next(running, self.by_id[id(module)])
 
 
 def _is_cross(module: nn.Module) -> bool:
@@ -202,10 +191,29 @@ def _is_cross(module: nn.Module) -> bool:
     return said is True or (said is None and "crossattention" in type(module).__name__.lower())
 
 
-def _looks_elsewhere(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    own = next((x for x in args if isinstance(x, Tensor)), kwargs.get("hidden_states"))
-    for name in _OTHER_SEQUENCE:
-        other = kwargs.get(name)
-        if isinstance(other, torch.Tensor) and other is not own:
-            return True
-    return False
+def may_attend(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The modules by name that may compute attention, or hold one that may: all but PyTorch's
+    linear layers, norms and activations, and TorchScript, which computes by itself."""
+    for name, module in model.named_modules():
+        is_torchs = type(module).__module__.startswith("torch.nn.")
+        is_leaf = next(module.children(), None) is None
+        is_plain = is_torchs and is_leaf and not isinstance(module, nn.MultiheadAttention)
+        if not (name and is_plain) and not isinstance(module, torch.jit.ScriptModule):
+            yield name, module
+
+
+def main_tensor(x: Any) -> Tensor | None:
+    """The tensor that a module is there for: the first floating one of what it gets or returns."""
+    if isinstance(x, Tensor):
+        return x.detach() if x.is_floating_point() else None
+    values = x.values() if isinstance(x, Mapping) else x
+    if not isinstance(values, Iterable):
+        return None
+    for name in ("logits", "last_hidden_state"):
+        found = getattr(x, name, None)
+        if isinstance(found, Tensor):
+            return found.detach()
+    for value in values:
+        if isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 0:
+            return value.detach()
+    return None

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ResidualStream", "main_tensor"]
+from regard._watch.modules import Hooks, main_tensor, may_attend
+
+__all__ = ["ResidualStream"]
 
 _CLOSE = 1e-4  # of the length of a vector: sums that differ in rounding only
 
 
 @dataclass
 class _Part:
-    """A part of a block that has run: what it got, and what it gave."""
+    """A part of a block that has run."""
 
     name: str
-    given: Tensor | None
-    made: Tensor | None
-
-
-@dataclass
-class _Block:
-    given: Tensor | None
-    parts: list[_Part] = field(default_factory=list[_Part])
+    input: Tensor | None
+    output: Tensor | None
 
 
 class ResidualStream:
-    """Watches the parts of every block while it runs, and works out where attention's move ends.
+    """Hooks around the blocks of a model, which stand in a list, and around their parts.
 
-    Blocks add their moves in different ways, and none says how. They can be told apart by what adds
-    up, x being the token before a block and y after it:
+    They keep the hidden states after every block, and work out where attention's update ends.
+    Blocks add their updates in different ways, and none says how. They can be told apart by what
+    adds up, x being the token before a block and y after it:
 
     - y = x + c + m: c is what attention made of it (or the norm after attention), m the rest. The
       token was at x + c in between. So do Llama, GPT-2, Gemma 2, and those that do both at once.
@@ -45,74 +43,93 @@ class ResidualStream:
     Anything else is not known, and left out.
     """
 
-    def __init__(self) -> None:
-        self.between: dict[str, Tensor] = {}
-        self.first: Tensor | None = None  # the tokens before the first block
-        self._running: dict[str, _Block] = {}
-        self._parts: dict[int, list[tuple[str, str]]] = {}  # by id: the block, and the name there
-
-    def parts_of(self, model: nn.Module) -> Collection[int]:
-        """The parts of the model's blocks, which stand in a list."""
-        for name, module in model.named_modules():
-            if not name.rpartition(".")[2].isdigit():
-                continue
-            for part_name, part in _parts(module):
-                self._parts.setdefault(id(part), []).append((name, part_name))
-        return self._parts
-
-    def enter(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A block begins."""
-        given = main_tensor([*args, *kwargs.values()])
-        self._running[name] = _Block(None if given is None else given.clone())
-
-    def leave(self, name: str, output: Any, attention: Iterable[str]) -> None:
-        """A block has ended; `attention` are the names of the modules that attended in it."""
-        block, after = self._running.pop(name, None), main_tensor(output)
-        if block is None or block.given is None or after is None or after.dim() != 3:
-            return
-        own = [each.removeprefix(f"{name}.").partition(".")[0] for each in attention]
-        found = _between(block.given, after, block.parts, own)
-        if found is not None and found.shape == after.shape:
-            self.first = block.given if self.first is None else self.first
-            self.between[name] = found.clone()
-
-    def hear(
-        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    def __init__(
+        self, hooks: Hooks, model: nn.Module, attended: Callable[[str], Collection[str]]
     ) -> None:
-        """A part of a block has run."""
-        for block, name in self._parts[id(module)]:
-            running = self._running.get(block)
-            if running is not None:
-                given = main_tensor([*args, *kwargs.values()])
-                running.parts.append(_Part(name, given, main_tensor(output)))
+        """`attended` gives the modules of a block that have computed attention."""
+        self._attended = attended
+        self._hidden_states: dict[str, Tensor] = {}
+        self._between: dict[str, Tensor] = {}
+        self._first: Tensor | None = None  # the tokens before the first block
+        self._running: dict[str, list[_Part]] = {}  # the parts so far of each block
+        for block, module in may_attend(model):
+            if block.rpartition(".")[2].isdigit():
+                for name, part in _parts(module):
+                    hooks.add(part, partial(self._around_part, block, name))
+                hooks.add(module, partial(self._around_block, block))
+
+    def _around_part(
+        self,
+        block: str,
+        name: str,
+        call: Callable[..., Any],
+        part: nn.Module,
+        args: Any,
+        kwargs: Any,
+    ) -> Any:
+        output = call(part, *args, **kwargs)
+        if block in self._running:
+            before = main_tensor([*args, *kwargs.values()])
+            self._running[block].append(_Part(name, before, main_tensor(output)))
+        return output
+
+    def _around_block(
+        self, name: str, call: Callable[..., Any], block: nn.Module, args: Any, kwargs: Any
+    ) -> Any:
+        before = main_tensor([*args, *kwargs.values()])
+        before = None if before is None else before.clone()
+        self._running[name] = []
+        try:
+            output = call(block, *args, **kwargs)
+        finally:
+            parts = self._running.pop(name, [])
+        after = main_tensor(output)
+        if after is None or after.dim() != 3:
+            return output
+        self._hidden_states[name] = after.clone()
+        if before is not None and after.shape == before.shape:
+            own = [x.removeprefix(f"{name}.").partition(".")[0] for x in self._attended(name)]
+            found = _between(before, after, parts, own)
+            if found is not None and found.shape == after.shape:
+                self._first = before if self._first is None else self._first
+                self._between[name] = found.clone()
+        return output
+
+    def found(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The hidden states after each block that attended, and those in between."""
+        after = {name: x for name, x in self._hidden_states.items() if self._attended(name)}
+        between = {name: x for name, x in self._between.items() if name in after}
+        if between and self._first is not None:
+            between = {"embedding": self._first, **between}
+        return after, between
 
 
 @torch.no_grad()
 def _between(
     before: Tensor, after: Tensor, parts: list[_Part], attention: list[str]
 ) -> Tensor | None:
-    """The tokens after attention's move; None where it cannot be told."""
+    """The tokens after attention's update; None where it cannot be told."""
     places = [n for n, part in enumerate(parts) if part.name in attention]
-    if not places or after.shape != before.shape:
+    if not places:
         return None
     last = places[-1]  # of a decoder's block: that across to the other sequence
-    made = parts[last].made
-    if made is None or made.shape != before.shape:
+    update = parts[last].output
+    if update is None or update.shape != before.shape:
         return None
     if len(places) == 1:
-        found = _added(before, after, [part.made for part in parts[last:]])
+        found = _added(before, after, [part.output for part in parts[last:]])
         if found is not None:
             return found
         for part in parts[last + 1 :]:
-            if _is_close(part.given, before + made):
-                return part.made
-    following = next((x for x in parts[last + 1 :] if not _is_close(x.made, x.given)), None)
-    return made if following is not None and _is_close(following.given, made) else None
+            if _is_close(part.input, before + update):
+                return part.output
+    following = next((x for x in parts[last + 1 :] if not _is_close(x.output, x.input)), None)
+    return update if following is not None and _is_close(following.input, update) else None
 
 
-def _added(before: Tensor, after: Tensor, moves: list[Tensor | None]) -> Tensor | None:
-    """Before and the first of two moves, which with the second give what came after."""
-    some = [move for move in moves if move is not None and move.shape == before.shape]
+def _added(before: Tensor, after: Tensor, updates: list[Tensor | None]) -> Tensor | None:
+    """Before and the first of two updates, which with the second give what came after."""
+    some = [x for x in updates if x is not None and x.shape == before.shape]
     for n, first in enumerate(some):
         for second in some[n + 1 :]:
             if _is_close(before + first + second, after):
@@ -134,14 +151,3 @@ def _parts(block: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield from ((f"{name}.{number}", each) for number, each in part.named_children())
         else:
             yield name, part
-
-
-def main_tensor(output: Any) -> Tensor | None:
-    """The tensor that a module is there for: the first floating one of what it gets or returns."""
-    if isinstance(output, Tensor):
-        return output.detach() if output.is_floating_point() else None
-    if isinstance(output, list | tuple):
-        for each in output:
-            if isinstance(each, Tensor) and each.is_floating_point() and each.dim() > 0:
-                return each.detach()
-    return None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Copies", "Owned", "TextKeys", "version_of"]
+__all__ = ["Held", "Retention", "version_of"]
 
 
 def version_of(x: Tensor | None) -> int | None:
@@ -15,56 +16,58 @@ def version_of(x: Tensor | None) -> int | None:
     return None if x is None or x.is_inference() else x._version
 
 
-class Owned:
-    """What a model goes on using: its parameters and buffers."""
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A tensor that is held, and how often it had been written to then."""
+
+    x: Tensor
+    version: int | None
+
+    @property
+    def is_written_over(self) -> bool:
+        return self.version is not None and self.x._version != self.version
+
+    def last(self, count: int, axis: int) -> Held:
+        """The last so many along an axis. A view would hold all of it."""
+        size = self.x.shape[axis]
+        if count >= size:
+            return self
+        some = self.x.narrow(axis, size - count, count).clone()
+        return Held(some, version_of(some))
+
+
+class Retention:
+    """Holds on to tensors of a model, which goes on using its parameters and buffers."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._storages = {
-            x.untyped_storage().data_ptr() for x in (*model.parameters(), *model.buffers())
-        }
+        owned = (*model.parameters(), *model.buffers())
+        self._owned = {x.untyped_storage().data_ptr() for x in owned}
+        self._copies: dict[int, tuple[weakref.ref[Tensor], int | None, Tensor]] = {}
 
-    def held(self, x: Tensor) -> Tensor:
+    def hold(self, x: Tensor) -> Held:
         """x, or a copy, if somebody may write into it later or it would keep more alive.
 
         What was written to once, as every cache that is made in advance, may be written to again.
         """
         x = x.detach()
-        if x.is_inference() or x._version:
-            return x.clone()
         storage = x.untyped_storage()
-        if storage.nbytes() > x.numel() * x.element_size():  # a part of something larger
-            return x.clone()
-        return x.clone() if storage.data_ptr() in self._storages else x
+        if (
+            x.is_inference()
+            or x._version
+            or storage.nbytes() > x.numel() * x.element_size()  # a part of something larger
+            or storage.data_ptr() in self._owned
+        ):
+            x = x.clone()
+        return Held(x, version_of(x))
 
-
-class Copies:
-    """Copies of masks and biases, one for all layers that got the same."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Tensor], int | None, Tensor]] = {}
-
-    def of(self, x: Tensor) -> Tensor:
-        given, version, copy = self._known.get(id(x), (None, None, None))
+    def copy(self, x: Tensor) -> Tensor:
+        """A copy of a mask or bias, one for all layers that got the same."""
+        given, version, copy = self._copies.get(id(x), (None, None, None))
         if given is not None and given() is x and copy is not None:
             same = version == x._version if version is not None else torch.equal(x, copy)
             if same:
                 return copy
         copy = x.detach().clone()
-        self._known = {key: each for key, each in self._known.items() if each[0]() is not None}
-        self._known[id(x)] = weakref.ref(x), version_of(x), copy
+        self._copies = {key: each for key, each in self._copies.items() if each[0]() is not None}
+        self._copies[id(x)] = weakref.ref(x), version_of(x), copy
         return copy
-
-
-class TextKeys:
-    """The keys of a text, as they came: a cache may forget what it held before."""
-
-    def __init__(self) -> None:
-        self._parts: list[Tensor] = []
-
-    def add(self, x: Tensor, new: int, axis: int) -> None:
-        """The last `new` of what is there along an axis. A view would hold all of it."""
-        whole = new >= x.shape[axis]
-        self._parts.append(x if whole else x.narrow(axis, x.shape[axis] - new, new).clone())
-
-    def all(self, axis: int) -> Tensor | None:
-        return torch.cat(self._parts, axis) if self._parts else None

@@ -105,7 +105,7 @@ def watch(
             text,
             Interventions(ablate, block),
             monitor,
-            is_usual=see is None,
+            is_asked=see is not None,
         )
     )
 

@@ -181,7 +181,7 @@ def progress(model: nn.Module) -> Generator[None]:
     >>> with progress(torch.nn.Identity()):
     ...     pass
     """
-    from regard._watch.blocks import each_block
+    from regard._watch.modules import each_block
 
     if sys.stderr is None or not sys.stderr.isatty():
         yield

@@ -76,7 +76,7 @@ def _read(
     import torch
 
     from regard import See, watch
-    from regard._watch.blocks import each_block
+    from regard._watch.modules import each_block
 
     tell("Reading the text", 0, 0)
     inputs: dict[str, Any] = {**loaded.inputs(text)}

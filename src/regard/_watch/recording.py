@@ -1,0 +1,224 @@
+"""`Recording`: every attention that a watched model computes, and which record it belongs to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard._arguments import shown
+from regard._watch.call import Call
+from regard._watch.interventions import Interventions, LayerName, is_meant
+from regard._watch.modules import Running
+from regard._watch.record import Record
+from regard._watch.retention import Retention
+from regard._watch.tokens import Names, TokenIds
+from regard.observation import See
+from regard.run import Layer, Run
+
+__all__ = ["Recording", "is_backward"]
+
+
+class _Pass(threading.local):
+    """What is known of the pass that a thread is in."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, int] = {}  # of each module
+        # Of each block that looked at its own text: where its first query stands there, how many
+        # there are, and which of them (B, Nq) are real.
+        self.queries: dict[str, tuple[int, int, Tensor | None]] = {}
+
+
+class Recording:
+    def __init__(
+        self,
+        model: nn.Module,
+        see: See,
+        keep: Iterable[str],
+        layers: tuple[LayerName, ...] | None,
+        interventions: Interventions,
+        token_ids: TokenIds,
+        is_asked: bool,
+        has_shares: bool,
+    ) -> None:
+        self._see = see
+        self._keep = frozenset(keep) & {"q", "k", "v", "output"}
+        self._layers = layers
+        self._found: set[LayerName] = set()  # those of `layers` that were computed
+        self._interventions = interventions
+        self._token_ids = token_ids
+        self._retention = Retention(model)
+        self._is_asked = is_asked
+        self._has_shares = has_shares
+        self._pass = _Pass()
+        self._numbers: dict[tuple[str, int], int] = {}  # of layers: a module, and which call of it
+        self._records: list[Record] = []  # in the order of computation
+        self._latest: dict[str, dict[int, Record]] = {}  # of each module, by the nth call in a pass
+        self.notes: list[str] = []
+
+    @property
+    def names(self) -> dict[str, None]:
+        """The modules that have computed attention, also if nobody looked."""
+        return dict.fromkeys(name for name, _ in self._numbers)
+
+    def names_in(self, block: str) -> list[str]:
+        """Those of a block, or itself."""
+        return [name for name in self.names if name.startswith(f"{block}.") or name == block]
+
+    def begin_pass(self) -> None:
+        self._pass.calls.clear()
+        self._pass.queries.clear()
+
+    def clear(self) -> None:
+        self._records.clear()
+        self._latest.clear()
+
+    # ── one attention ─────────────────────────────────────────────────────────────────────────
+
+    def attend(self, running: Running, call: Call, is_watched: bool) -> tuple[Tensor, Call]:
+        """The output, and the call as it was computed; put on record if it is watched."""
+        name = running.name or type(running.module).__name__
+        if running.cross and not call.cross:
+            # One query is at the end of its own sequence, and has the other before it as a whole.
+            causal = call.options.causal and call.q.shape[2] > 1
+            options = replace(call.options, causal=causal)
+            call = replace(call, cross=True, said=True, options=options)
+        nth = self._pass.calls.get(name, 0)
+        self._pass.calls[name] = nth + 1
+        call, record = self._continued(name, nth, call)
+        if record is None:
+            number = self._numbers.setdefault((name, nth), len(self._numbers))
+        else:
+            number = record.number
+        call, first = self._placed(name, call, record)
+        call, ablated = self._interventions.apply(name, number, call, first)
+        if self._layers is not None:
+            meant = [layer for layer in self._layers if is_meant(layer, name, number)]
+            self._found.update(meant)
+            is_watched = is_watched and bool(meant)
+        out, seen = call.compute(self._see if is_watched else None)
+        if ablated:
+            alive = torch.ones(call.q.shape[1], dtype=torch.bool, device=out.device)
+            alive[list(ablated)] = False
+            out = torch.where(alive[:, None, None], out, 0.0)
+        if is_watched:
+            assert seen is not None
+            if record is None:
+                record = self._opened(name, nth, number, call)
+            record.text = self._token_ids.current
+            tokens = self._token_ids.of(name, call.start + call.k.shape[2])
+            record.add(call, out, seen, tokens, self._has_shares)
+        return out, call
+
+    def _continued(self, name: str, nth: int, call: Call) -> tuple[Call, Record | None]:
+        """The call, known to be of one sequence or of two, and the record that it continues."""
+        latest = self._latest.get(name, {})
+        records = [latest[nth]] if nth in latest else []
+        records += [record for n, record in reversed(latest.items()) if n != nth]
+        if call.cross and not call.said and call.q.shape[2] == 1:
+            # One query on more keys than before: a step of a generation, if the keys are the old.
+            options = replace(call.options, causal=True, position=call.k.shape[2] - 1)
+            step = replace(call, cross=False, options=options)
+            for record in records:
+                if record.continues(step):
+                    return record.with_known_keys(step), record
+        return call, next((record for record in records if record.continues(call)), None)
+
+    def _placed(self, name: str, call: Call, record: Record | None) -> tuple[Call, int]:
+        """The call with its padded queries, and where the first query stands in its own text.
+
+        Queries that look at another sequence are those that looked at themselves in the same
+        block, if these are as many; else they are counted.
+        """
+        block = _block_of(name)
+        n_queries = call.q.shape[2]
+        if not call.cross:
+            first = call.position + call.start
+            self._pass.queries[block] = first, n_queries, call.queries
+            return call, first
+        first, count, real = self._pass.queries.get(block, (0, 0, None))
+        if count != n_queries:
+            return replace(call, queries=None), 0 if record is None else record.n_queries
+        if real is not None and len(real) != len(call.q):
+            real = None
+        return replace(call, queries=real), first
+
+    def _opened(self, name: str, nth: int, number: int, call: Call) -> Record:
+        """A record of its own for a call that continues none."""
+        latest = self._latest.setdefault(name, {})
+        text = self._token_ids.current
+        if nth in latest and not call.cross and text is not None:
+            text.forget()
+        record = Record(
+            name, number, call.cross, self._see, self._keep, self._retention, self._is_asked
+        )
+        self._records.append(record)
+        latest[nth] = record
+        return record
+
+    # ── all of them ───────────────────────────────────────────────────────────────────────────
+
+    def close(self) -> dict[str, Layer]:
+        """The layers by name. A record that an error or an interrupt came into is left out."""
+        self.notes += [
+            f"{record.name}: left out, as its pass was stopped while it was looked at."
+            for record in self._records
+            if not record.is_whole
+        ]
+        self._records = [record for record in self._records if record.is_whole]
+        layers: dict[str, Layer] = {}
+        times: dict[str, int] = {}
+        for record in self._records:
+            n = times[record.name] = times.get(record.name, 0) + 1
+            name = record.name if n == 1 else f"{record.name}#{n}"
+            layers[name] = record.close(name)
+        return layers
+
+    def not_found(self) -> list[str]:
+        """What was asked for and not computed."""
+        return [
+            f"layers: no attention of {layer!r} was computed."
+            for layer in self._layers or ()
+            if layer not in self._found
+        ]
+
+    def name_tokens(self, run: Run, tokenizer: Any) -> None:
+        """Name the tokens of the last pass, and of each layer that read others."""
+        names = Names(tokenizer, run.text, self._token_ids.sequences)
+        last = self._token_ids.last
+        run.tokens = names.of(last)
+        for (key, layer), record in zip(run.layers.items(), self._records, strict=True):
+            text = last if record.text is None and self._token_ids.count == 1 else record.text
+            part = "" if text is None else text.part(record.name)
+            if text is last and not part:
+                continue
+            tokens = names.of(text, part) if text is not None else None
+            if tokens != run.tokens:
+                run.layers[key] = replace(layer, tokens=tokens or [])
+        wrong = names.not_read
+        if wrong:
+            run.notes.append(
+                f"text: it is not what the model read. The tokens of {shown(wrong[0])} are not "
+                "among the ids that it got, so its tokens are named by these alone."
+            )
+            run.text = None
+        elif isinstance(run.text, list):
+            run.text = names.texts_of(last)
+
+
+def is_backward() -> bool:
+    """Is this a backward pass, which computes once more what was seen already?"""
+    return torch._C._current_graph_task_id() != -1
+
+
+def _block_of(name: str) -> str:
+    """The block of a model that a module stands in: its name up to the first number."""
+    parts = name.split(".")
+    for n, part in enumerate(parts):
+        if part.isdigit():
+            return ".".join(parts[: n + 1])
+    return ".".join(parts[:-1])

@@ -1,0 +1,104 @@
+"""`Unseen`: the modules of a watched model that attend in a way which nobody can see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from regard._watch.modules import Running
+
+__all__ = ["Unseen"]
+
+_ATTENTION = re.compile("attention|attn")
+_LAYER = re.compile("(layer|block|model|encoder|decoder)$")
+_ROUTER = re.compile("(router|gating|gate|experts?)( |$)", re.IGNORECASE)
+
+
+class Unseen:
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._own: dict[str, nn.Module] = {}  # those that attend in a way of their own
+        self._only_torch: dict[str, str] = {}  # what was given to PyTorch, which alone can do it
+
+    def add(self, running: Running) -> None:
+        self._own[self._name(running.name)] = running.module
+
+    def add_softmax(self, stack: Sequence[Running], x: Tensor) -> None:
+        """A softmax of x, which may be attention, inside of these modules."""
+        running = stack[-1]
+        is_square = x.dim() == 3 and x.shape[-1] == x.shape[-2]
+        # A model of transformers says by its names which of its modules attend.
+        is_said = type(running.module).__module__.startswith("transformers.")
+        looks_so = not is_said and (x.dim() >= 4 or is_square)
+        if x.shape[-1] >= 2 and (looks_so or _is_named_attention(stack)):
+            self.add(running)
+
+    def add_sdpa(self, running: Running, given: Iterable[Tensor]) -> None:
+        """Attention of q, k and v that only PyTorch can compute."""
+        kinds = [f"{'nested' if x.is_nested else tuple(x.shape)} {x.dtype}" for x in given]
+        what = ", ".join(f"{name} {kind}" for name, kind in zip("qkv", kinds, strict=True))
+        self._only_torch[self._name(running.name)] = what
+
+    def _name(self, name: str) -> str:
+        return name or type(self._model).__name__
+
+    def sentences(self, seen: Collection[str]) -> list[str]:
+        """What is to be said, modules that were seen after all aside."""
+        kinds: dict[type[nn.Module], list[str]] = {}
+        for name, module in self._own.items():
+            if name not in seen:
+                kinds.setdefault(type(module), []).append(name)
+        found = [self._in_its_own_way(*each) for each in kinds.items()]
+        found += [
+            f"{name}: attention of {what} was not seen, as only PyTorch computes it. Tensors that "
+            "are dense, floating and broadcast to (B, H, N, D) can be."
+            for name, what in self._only_torch.items()
+            if name not in seen
+        ]
+        scripted: list[str] = []
+        for name, module in self._model.named_modules():
+            if isinstance(module, torch.jit.ScriptModule) and not name.startswith(tuple(scripted)):
+                scripted.append(f"{name}.")
+                if _is_attention_in(module):
+                    found.append(
+                        f"{self._name(name)}: is TorchScript, which cannot be watched, so "
+                        "attention inside it was not seen. The module that it was made from can be."
+                    )
+        return found
+
+    def _in_its_own_way(self, kind: type[nn.Module], names: list[str]) -> str:
+        several = len(names) > 1
+        which = f"{names[0]} and {len(names) - 1:,} more" if several else names[0]
+        if kind.__module__.startswith("transformers."):
+            return (
+                f"{which}: {type(self._model).__name__} of transformers computes attention in its "
+                "own way here, and cannot be seen."
+            )
+        does = "compute attention in their own way, and were" if several else ""
+        return (
+            f"{which}: {does or 'computes attention in its own way, and was'} not seen. "
+            "torch.nn.functional.scaled_dot_product_attention in its place can be."
+        )
+
+
+def _is_named_attention(stack: Sequence[Running]) -> bool:
+    """Is a module running whose class says that it is attention? A layer around it may be called
+    so for what else is in it, and a router chooses experts."""
+    *around, innermost = [type(each.module).__name__.lower() for each in stack]
+    if _ROUTER.search(f"{stack[-1].name} {innermost}"):
+        return False
+    if _ATTENTION.search(innermost):
+        return True
+    return any(_ATTENTION.search(name) and not _LAYER.search(name) for name in around)
+
+
+def _is_attention_in(scripted: torch.jit.ScriptModule) -> bool:
+    """Is there anything like attention in a module of TorchScript?"""
+    try:
+        text = str(scripted.inlined_graph)
+    except (AttributeError, RuntimeError):
+        return True
+    return "softmax" in text or "scaled_dot_product_attention" in text
