@@ -168,7 +168,7 @@ def test_a_model_that_computes_with_its_mask_runs_as_unwatched(
 def test_a_pattern_is_whatever_its_mask_is() -> None:
     from transformers import masking_utils
 
-    from regard._watch.pattern import Pattern
+    from regard._watch.hugging_face_masks import Pattern
 
     model = build("bert")
     inputs = given("bert", padded=True)

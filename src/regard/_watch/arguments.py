@@ -15,16 +15,7 @@ from regard._watch.call import Call, as_autocast
 from regard._watch.masks import meaning_of
 from regard.observation import See
 
-__all__ = [
-    "is_same",
-    "leading",
-    "merged_mask",
-    "own_call",
-    "sdpa_call",
-    "takes_mask",
-    "with_more_keys",
-    "with_padding",
-]
+__all__ = ["leading", "own_call", "sdpa_call", "takes_mask"]
 
 _SDPA = "scaled_dot_product_attention()"
 
@@ -36,10 +27,17 @@ def sdpa_call(
     attn_mask: Tensor | None,
     dropout: float,
     is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    padding: Tensor | None = None,
+    cross: bool | None = None,
 ) -> Call | None:
-    """SDPA's arguments as a call; None for what only PyTorch can do, or refuse."""
+    """SDPA's arguments as a call; None for what only PyTorch can do, or refuse.
+
+    `padding` (B, Nk) is PyTorch's key_padding_mask: True, or −inf, is padding. `cross` says whether
+    the keys are of another sequence; None: it is not known.
+    """
     query, key, value = tensors = as_autocast(query, key, value)
     if type(is_causal) is not bool or type(enable_gqa) is not bool:
         return None
@@ -81,7 +79,7 @@ def sdpa_call(
         scale=scale,
         position=position if is_causal else None,
     )
-    return _call(q, k, v, options, dropout)
+    return _call(q, k, v, options, dropout, padding=padding, cross=cross)
 
 
 def leading(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> torch.Size | None:
@@ -112,12 +110,27 @@ def _are_grouped(heads: int, kv_heads: int, enable_gqa: bool) -> bool:
 
 
 def _call(
-    q: Tensor, k: Tensor, v: Tensor, options: Options, dropout: float, backend: str | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    options: Options,
+    dropout: float,
+    *,
+    backend: str | None = None,
+    padding: Tensor | None = None,
+    cross: bool | None = None,
 ) -> Call:
-    """A call with what its masks mean. Queries that are not as many as the keys, and may look
-    anywhere, are taken for those of another sequence."""
+    """A call with what its masks mean."""
     found = meaning_of(q, k, options)
-    cross = q.shape[2] != k.shape[2] and not found.looks_back
+    grows = found.grows
+    if padding is not None:
+        found = meaning_of(q, k, _with_padding(found.options, padding[:, None, None, :]))
+        grows = grows or found.grows
+    is_said = cross is not None
+    if cross is None:
+        # Queries that are not as many as the keys, and may look anywhere, are taken for those of
+        # another sequence.
+        cross = q.shape[2] != k.shape[2] and not found.looks_back
     return Call(
         q,
         k,
@@ -127,9 +140,17 @@ def _call(
         cross,
         found.queries,
         found.keys,
-        grows=found.grows,
+        said=is_said,
+        grows=grows,
         backend=backend,
     )
+
+
+def _with_padding(options: Options, padding: Tensor) -> Options:
+    if padding.dtype == torch.bool:
+        mask = ~padding if options.mask is None else options.mask & ~padding
+        return replace(options, mask=mask)
+    return replace(options, bias=padding if options.bias is None else options.bias + padding)
 
 
 def own_call(
@@ -147,7 +168,7 @@ def own_call(
     problem = check(name, {"q": q, "k": k, "v": v}, Options(**options))
     if see is not None:
         check_see(name, see, q)
-    return _call(q, k, v, problem.options, check_dropout(name, dropout), backend)
+    return _call(q, k, v, problem.options, check_dropout(name, dropout), backend=backend)
 
 
 def _four_axes(x: Tensor) -> Tensor:
@@ -169,58 +190,3 @@ def _mask_axes(mask: Tensor, query: Tensor) -> Tensor:
         if any(size != 1 for size in mask.shape[: len(lead)]):
             mask = mask.expand(*lead, -1, -1, -1)
     return _four_axes(mask)
-
-
-def with_padding(call: Call, padding: Tensor, cross: bool | None) -> Call:
-    """The call with PyTorch's key_padding_mask (B, Nk): True, or −inf, is padding."""
-    options = call.options
-    if padding.dtype == torch.bool:
-        added = ~padding[:, None, None, :]
-        mask = added if options.mask is None else options.mask & added
-        options = replace(options, mask=mask)
-    else:
-        added = padding[:, None, None, :]
-        bias = added if options.bias is None else options.bias + added
-        options = replace(options, bias=bias)
-    found = meaning_of(call.q, call.k, options)
-    return replace(
-        call,
-        options=found.options,
-        keys=found.keys,
-        queries=None if cross else found.queries,
-        grows=found.grows or call.grows,
-    )
-
-
-def with_more_keys(call: Call) -> Call:
-    """A call of one sequence, behind whose tokens there are keys that are none, as
-    `add_bias_kv` and `add_zero_attn` make them: query i stands where key i does."""
-    options = call.options
-    if not options.causal:
-        options = replace(options, position=0)
-    keys = call.keys
-    queries = None if keys is None else keys[:, : call.q.shape[2]]
-    return replace(call, options=options, queries=queries)
-
-
-def merged_mask(
-    mask: Tensor | None, padding: Tensor, is_causal: bool, query: Tensor, key: Tensor
-) -> Tensor:
-    """All masks in one, as SDPA wants them."""
-    shape = (query.shape[-2], key.shape[-2])
-    whole = padding[:, None, None, :]
-    if whole.dtype == torch.bool:
-        whole = torch.zeros_like(whole, dtype=query.dtype).masked_fill_(whole, float("-inf"))
-    if is_causal:
-        causal = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
-        whole = whole + torch.zeros(shape, device=query.device).masked_fill_(~causal, float("-inf"))
-    if mask is not None:
-        if mask.dtype == torch.bool:
-            mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, float("-inf"))
-        whole = whole + mask
-    return whole
-
-
-def is_same(a: Tensor, b: Tensor) -> bool:
-    """Do both hold the same numbers?"""
-    return a.shape == b.shape and a.device == b.device and torch.equal(a, b)

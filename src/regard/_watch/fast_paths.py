@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
-from regard._watch.modules import Hooks
+from regard._watch.modules import Hooks, ModuleCall
 
 __all__ = ["add_fast_paths"]
 
@@ -43,61 +42,43 @@ class _Padding(threading.local):
         self.of: dict[int, Tensor] = {}
 
 
-def _without_hint(
-    watch: TorchFunctionMode,
-    call: Callable[..., Any],
-    module: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
+def _without_hint(watch: TorchFunctionMode, call: ModuleCall) -> Any:
     """Around a layer or attention: `is_causal` is not followed by a fast path, which goes by the
     mask alone."""
-    is_layer = isinstance(module, nn.TransformerEncoderLayer)
+    is_layer = isinstance(call.module, nn.TransformerEncoderLayer)
     kind = nn.TransformerEncoderLayer if is_layer else nn.MultiheadAttention
-    has_hint = kwargs.get("is_causal") or len(args) > (3 if is_layer else 7)
-    if not has_hint or type(module).forward is not kind.forward:
-        return call(module, *args, **kwargs)
-    given = (_LAYER if is_layer else _ATTENTION).bind(module, *args, **kwargs).arguments
-    goes = _layer_goes(module, given["src"], watch) if is_layer else _attention_goes(given, watch)
-    if not goes:
-        return call(module, *args, **kwargs)
-    del given["self"]
-    return call(module, **{**given, "is_causal": False})
+    has_hint = call.kwargs.get("is_causal") or len(call.args) > (3 if is_layer else 7)
+    if has_hint and type(call.module).forward is kind.forward:
+        signature = _LAYER if is_layer else _ATTENTION
+        given = signature.bind(call.module, *call.args, **call.kwargs).arguments
+        if _layer_goes(given, watch) if is_layer else _attention_goes(given, watch):
+            del given["self"]
+            call.args, call.kwargs = (), {**given, "is_causal": False}
+    return call.run()
 
 
-def _without_padding(
-    watch: TorchFunctionMode,
-    padding: _Padding,
-    call: Callable[..., Any],
-    encoder: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
+def _without_padding(watch: TorchFunctionMode, padding: _Padding, call: ModuleCall) -> Any:
     """Around an encoder: what it packs away as padding is 0 behind the last layer."""
-    left_out = _left_out(encoder, args, kwargs, watch)
+    left_out = _left_out(call, watch)
     if left_out is None:
-        return call(encoder, *args, **kwargs)
-    src = args[0] if args else kwargs["src"]
-    if encoder.norm is None:
-        return _emptied(call(encoder, src, src_key_padding_mask=left_out), left_out)
+        return call.run()
+    norm = cast("Any", call.module).norm
+    src = call.args[0] if call.args else call.kwargs["src"]
+    call.args, call.kwargs = (src,), {"src_key_padding_mask": left_out}
+    if norm is None:
+        return _emptied(call.run(), left_out)
     try:
-        padding.of[id(encoder.norm)] = left_out
-        return call(encoder, src, src_key_padding_mask=left_out)
+        padding.of[id(norm)] = left_out
+        return call.run()
     finally:
-        padding.of.pop(id(encoder.norm), None)
+        padding.of.pop(id(norm), None)
 
 
-def _norm_of_zeros(
-    padding: _Padding,
-    call: Callable[..., Any],
-    norm: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    left_out = padding.of.pop(id(norm), None)
+def _norm_of_zeros(padding: _Padding, call: ModuleCall) -> Any:
+    left_out = padding.of.pop(id(call.module), None)
     if left_out is not None:
-        args = _emptied(args[0], left_out), *args[1:]
-    return call(norm, *args, **kwargs)
+        call.args = _emptied(call.args[0], left_out), *call.args[1:]
+    return call.run()
 
 
 def _emptied(x: Tensor, padding: Tensor) -> Tensor:
@@ -117,7 +98,8 @@ def _attention_goes(given: dict[str, Any], watch: TorchFunctionMode) -> bool:
     )
 
 
-def _layer_goes(layer: Any, src: Tensor, watch: TorchFunctionMode) -> bool:
+def _layer_goes(given: dict[str, Any], watch: TorchFunctionMode) -> bool:
+    layer, src = given["self"], given["src"]
     return (
         bool(layer.activation_relu_or_gelu)
         and layer.norm1.eps == layer.norm2.eps
@@ -162,18 +144,17 @@ def _layer_weights(layer: Any) -> tuple[Any, ...]:
     return *_attention_weights(layer.self_attn), *others
 
 
-def _left_out(
-    encoder: Any, args: tuple[Any, ...], kwargs: dict[str, Any], watch: TorchFunctionMode
-) -> Tensor | None:
-    """The places (B, N) that a call leaves out if nobody watches; None if it computes them all.
+def _left_out(call: ModuleCall, watch: TorchFunctionMode) -> Tensor | None:
+    """The places (B, N) that an encoder leaves out if nobody watches; None if it computes them all.
 
     Then PyTorch packs the real tokens into a nested tensor, which attention has no padding in, and
     fills up with 0 before the last norm.
     """
+    encoder: Any = call.module
     if type(encoder).forward is not nn.TransformerEncoder.forward:
         return None
     try:
-        given = _ENCODER.bind(encoder, *args, **kwargs).arguments
+        given = _ENCODER.bind(encoder, *call.args, **call.kwargs).arguments
     except TypeError:  # which the call itself says better
         return None
     src, mask = given.get("src"), given.get("src_key_padding_mask")

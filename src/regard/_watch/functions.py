@@ -24,18 +24,10 @@ from torch.overrides import (
 
 from regard._attention import attention, scaled_dot_product_attention
 from regard._attention.sdpa import sdpa_layout
-from regard._watch.arguments import (
-    is_same,
-    leading,
-    merged_mask,
-    own_call,
-    sdpa_call,
-    with_more_keys,
-    with_padding,
-)
+from regard._watch.arguments import leading, own_call, sdpa_call
 from regard._watch.call import Call
+from regard._watch.hugging_face_masks import Pattern, made_whole
 from regard._watch.modules import Modules, Running
-from regard._watch.pattern import Pattern, made_whole
 from regard._watch.unseen import Unseen
 from regard.observation import See
 
@@ -111,19 +103,18 @@ class Functions(TorchFunctionMode):
         if Pattern in types:
             args, given = made_whole(args), made_whole(given)
         if func is _sdpa or func is scaled_dot_product_attention:
-            return self._sdpa(*args, **given, function=func)
+            return self._sdpa(func, *args, **given)
         if func is _mha:
-            return self._mha(args, given)
+            return at_work(self._multi_head_attention, *args, **given)
         if func is attention:
-            return self._own(*args, **given)
+            return self._attention(*args, **given)
         if args and isinstance(args[0], Tensor) and args[0].dim() >= 2:
             self._unseen.add_softmax(self._modules.stack, args[0])
         return func(*args, **given)
 
-    # ── scaled_dot_product_attention ──────────────────────────────────────────────────────────
-
     def _sdpa(
         self,
+        function: Callable[..., Tensor],
         query: Tensor,
         key: Tensor,
         value: Tensor,
@@ -132,30 +123,13 @@ class Functions(TorchFunctionMode):
         is_causal: bool = False,
         scale: float | None = None,
         enable_gqa: bool = False,
-        *,
-        padding: Tensor | None = None,
-        cross: bool | None = None,
-        more_keys: int = 0,
-        seen: list[Call] | None = None,
-        function: Callable[..., Tensor] = _sdpa,
     ) -> Tensor:
         call = sdpa_call(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         if call is None:
             self._unseen.add_sdpa(self._modules.stack[-1], (query, key, value))
-            if padding is not None:
-                attn_mask = merged_mask(attn_mask, padding, is_causal, query, key)
-                is_causal = False
             more: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
             return function(query, key, value, attn_mask, dropout_p, is_causal, **more)
-        if padding is not None:
-            call = with_padding(call, padding, cross)
-        if cross is not None:
-            call = replace(call, cross=cross, said=True)
-        if more_keys and not cross:
-            call = with_more_keys(call)
-        out, call = self._attend(self._modules.stack[-1], call)
-        if seen is not None:
-            seen.append(call)
+        out, _ = self._attend(self._modules.stack[-1], call)
         lead = leading(query, key, value, enable_gqa)
         assert lead is not None
         if len(lead) != 2:
@@ -166,9 +140,7 @@ class Functions(TorchFunctionMode):
             return out if out.stride() == as_query.stride() else as_query.copy_(out)
         return out.contiguous() if layout == "contiguous" else out
 
-    # ── regard.attention ──────────────────────────────────────────────────────────────────────
-
-    def _own(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
+    def _attention(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
         out, call = self._attend(self._modules.stack[-1], own_call(q, k, v, **options))
         see: See | None = options.get("see")
         if see is None:
@@ -176,19 +148,18 @@ class Functions(TorchFunctionMode):
         with torch.no_grad():  # the caller's look is his own: other queries, other sizes
             return out, at_work(call.look, see)
 
-    # ── nn.MultiheadAttention ─────────────────────────────────────────────────────────────────
-
-    def _mha(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _multi_head_attention(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+        """What `nn.MultiheadAttention` computes, with our attention between its projections."""
         bound = _MHA_SIGNATURE.bind(*args, **kwargs)
         bound.apply_defaults()
         given: dict[str, Any] = dict(bound.arguments)
-        query, key = given["query"], given["key"]
-        cross = not (query is key or is_same(query, key))
-        wants_weights = given["need_weights"]
-        padding: Tensor | None = given["key_padding_mask"]
+        query, key, padding = given["query"], given["key"], given["key_padding_mask"]
+        is_same = query is key or (
+            query.shape == key.shape and query.device == key.device and torch.equal(query, key)
+        )
         more_keys = (given["bias_k"] is not None) + bool(given["add_zero_attn"])
         inner: dict[str, Any] = {**given, "need_weights": False}
-        if (wants_weights or padding is not None) and given["attn_mask"] is not None:
+        if (given["need_weights"] or padding is not None) and given["attn_mask"] is not None:
             inner["is_causal"] = False  # a hint that PyTorch follows only without these
         if padding is not None:
             # PyTorch would merge the two masks into one of (B · H, Nq, Nk).
@@ -196,25 +167,38 @@ class Functions(TorchFunctionMode):
             inner["key_padding_mask"] = None
         calls: list[Call] = []
 
-        def ours(*inner_args: Any, **inner_kwargs: Any) -> Tensor:
-            extra: dict[str, Any] = {"cross": cross, "seen": calls, "more_keys": more_keys}
-            return self._sdpa(*inner_args, **inner_kwargs, padding=padding, **extra)
+        def ours(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> Tensor:
+            call = sdpa_call(query, key, value, *others, padding=padding, cross=not is_same)
+            if call is None:
+                self._unseen.add_sdpa(self._modules.stack[-1], (query, key, value))
+                raise _OnlyTorch
+            if more_keys and is_same:
+                call = _with_more_keys(call)
+            out, call = self._attend(self._modules.stack[-1], call)
+            calls.append(call)
+            return out
 
-        return at_work(_with_weights, inner, given, ours, calls)
+        try:
+            output, _ = _with_sdpa(ours)(**inner)
+        except _OnlyTorch:
+            return _mha(**given)
+        if not given["need_weights"]:
+            return output, None
+        weights = calls[-1].weights().to(output.dtype)
+        weights = weights.mean(1) if given["average_attn_weights"] else weights
+        return output, weights if query.dim() == 3 else weights[0]
 
 
-def _with_weights(
-    inner: dict[str, Any], given: dict[str, Any], ours: Callable[..., Tensor], calls: list[Call]
-) -> tuple[Tensor, Tensor | None]:
-    """What `nn.MultiheadAttention` gives, attention itself being computed by `ours`."""
-    output, _ = _with_sdpa(ours)(**inner)
-    if not given["need_weights"]:
-        return output, None
-    if not calls:
-        return output, _mha(**given)[1]
-    found = calls[-1].weights().to(output.dtype)
-    found = found.mean(1) if given["average_attn_weights"] else found
-    return output, found if given["query"].dim() == 3 else found[0]
+class _OnlyTorch(Exception):
+    """This is attention that only PyTorch can compute."""
+
+
+def _with_more_keys(call: Call) -> Call:
+    """A call of one sequence, behind whose tokens there are keys that are none, as `add_bias_kv`
+    and `add_zero_attn` make them: query i stands where key i does."""
+    options = call.options if call.options.causal else replace(call.options, position=0)
+    queries = None if call.keys is None else call.keys[:, : call.q.shape[2]]
+    return replace(call, options=options, queries=queries)
 
 
 def _with_sdpa(ours: Callable[..., Tensor]) -> Callable[..., Any]:
@@ -262,11 +246,11 @@ def off_work() -> None:
     _work.depth = 0
 
 
-def at_work(function: Callable[..., _T], *args: Any) -> _T:
+def at_work(function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
     """What is computed inside is the work of a watch: every mode of ours lets it pass."""
     before = _work.depth
     try:
         _work.depth = before + 1
-        return function(*args)
+        return function(*args, **kwargs)
     finally:
         _work.depth = before

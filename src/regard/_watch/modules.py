@@ -12,14 +12,48 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Hooks", "Modules", "Running", "each_block", "main_tensor", "may_attend"]
-
-# A hook gets the call that it stands around, the module and its arguments, and returns what the
-# call is to return.
-Hook = Callable[[Callable[..., Any], nn.Module, tuple[Any, ...], dict[str, Any]], Any]
+__all__ = [
+    "Hooks",
+    "ModuleCall",
+    "Modules",
+    "Running",
+    "each_block",
+    "main_input",
+    "main_tensor",
+    "may_attend",
+]
 
 # Arguments under which a module gets the sequence that it looks at, if it is another one.
 _OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "memory", "context")
+
+
+class ModuleCall:
+    """A call of a module, with the hooks around it that have not been asked yet."""
+
+    __slots__ = ("_call", "_hooks", "args", "kwargs", "module")
+
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        hooks: tuple[Hook, ...],
+        module: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self._call, self._hooks = call, hooks
+        self.module, self.args, self.kwargs = module, args, kwargs
+
+    def run(self) -> Any:
+        """What the module returns, with what the hooks inside of this one make of it."""
+        if self._hooks:
+            *inner, outer = self._hooks
+            self._hooks = tuple(inner)
+            return outer(self)
+        return self._call(self.module, *self.args, **self.kwargs)
+
+
+# A hook runs the call that it stands around, and returns what it is to return.
+Hook = Callable[[ModuleCall], Any]
 
 
 class Hooks:
@@ -29,7 +63,7 @@ class Hooks:
     hooks are entered, `nn.Module.__call__` is ours, and looks them up.
 
     >>> hooks, layer = Hooks(), nn.Identity()
-    >>> hooks.add(layer, lambda call, module, args, kwargs: call(module, *args, **kwargs) + 1)
+    >>> hooks.add(layer, lambda call: call.run() + 1)
     >>> hooks.enter()
     >>> layer(3)
     4
@@ -40,7 +74,7 @@ class Hooks:
 
     _lock = threading.RLock()
     _entered: ClassVar[list[Hooks]] = []
-    _by_module: ClassVar[dict[int, Hook]] = {}  # those that are entered, by the id of a module
+    _by_module: ClassVar[dict[int, tuple[Hook, ...]]] = {}  # those that are entered, by id
 
     def __init__(self) -> None:
         self._own: list[tuple[nn.Module, Hook]] = []
@@ -62,11 +96,10 @@ class Hooks:
 
     @classmethod
     def _install(cls) -> None:
-        found: dict[int, Hook] = {}
+        found: dict[int, tuple[Hook, ...]] = {}
         for hooks in cls._entered:
             for module, hook in hooks._own:
-                inner = found.get(id(module))
-                found[id(module)] = hook if inner is None else partial(_around, hook, inner)
+                found[id(module)] = (*found.get(id(module), ()), hook)
         Hooks._by_module = found
         call: Any = nn.Module.__call__
         if found and not hasattr(call, "before"):
@@ -75,28 +108,14 @@ class Hooks:
             nn.Module.__call__ = getattr(call, "before", call)
 
 
-def _around(
-    outer: Hook,
-    inner: Hook,
-    call: Callable[..., Any],
-    module: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    def with_inner(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return inner(call, module, args, kwargs)
-
-    return outer(with_inner, module, args, kwargs)
-
-
 def _with_hooks(before: Callable[..., Any]) -> Callable[..., Any]:
     """The call of a module, with the hooks that are around it."""
 
     def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        hook = Hooks._by_module.get(id(self))
-        if hook is None:
+        hooks = Hooks._by_module.get(id(self))
+        if hooks is None:
             return before(self, *args, **kwargs)
-        return hook(before, self, args, kwargs)
+        return ModuleCall(before, hooks, self, args, kwargs).run()
 
     call.before = before  # pyright: ignore[reportFunctionMemberAccess]
     return call
@@ -119,16 +138,14 @@ def each_block(model: nn.Module, report: Callable[[int, int], None]) -> Generato
     stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
     blocks = list(max(stacks, key=len, default=[]))
 
-    def hook(
-        number: int, call: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any
-    ) -> Any:
-        output = call(module, *args, **kwargs)
+    def around(number: int, call: ModuleCall) -> Any:
+        output = call.run()
         report(number, len(blocks))
         return output
 
     hooks = Hooks()
     for number, block in enumerate(blocks, 1):
-        hooks.add(block, partial(hook, number))
+        hooks.add(block, partial(around, number))
     try:
         hooks.enter()
         yield
@@ -144,15 +161,16 @@ class Running:
     module: nn.Module
     cross: bool  # it looks at another sequence than its own
 
-    def called_with(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Running:
+    def called(self, call: ModuleCall) -> Running:
         """The same, which its arguments may say to look at another sequence."""
-        for name in _OTHER_SEQUENCE if kwargs and not self.cross else ():
-            other = kwargs.get(name)
-            if isinstance(other, Tensor):
-                tensors = (x for x in args if isinstance(x, Tensor))
-                if other is not next(tensors, kwargs.get("hidden_states")):
-                    return replace(self, cross=True)
-        return self
+        if self.cross or not call.kwargs:
+            return self
+        others = [x for name in _OTHER_SEQUENCE if isinstance(x := call.kwargs.get(name), Tensor)]
+        if not others:
+            return self
+        tensors = (x for x in call.args if isinstance(x, Tensor))
+        own = next(tensors, call.kwargs.get("hidden_states"))
+        return replace(self, cross=any(x is not own for x in others))
 
 
 class Modules:
@@ -202,8 +220,13 @@ def may_attend(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield name, module
 
 
+def main_input(call: ModuleCall) -> Tensor | None:
+    """The first floating tensor that a module gets."""
+    return main_tensor([*call.args, *call.kwargs.values()])
+
+
 def main_tensor(x: Any) -> Tensor | None:
-    """The tensor that a module is there for: the first floating one of what it gets or returns."""
+    """The tensor that a module is there for: the first floating one of what it returns."""
     if isinstance(x, Tensor):
         return x.detach() if x.is_floating_point() else None
     values = x.values() if isinstance(x, Mapping) else x

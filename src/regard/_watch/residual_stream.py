@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard._watch.modules import Hooks, main_tensor, may_attend
+from regard._watch.modules import Hooks, ModuleCall, main_input, main_tensor, may_attend
 
 __all__ = ["ResidualStream"]
 
@@ -58,29 +58,18 @@ class ResidualStream:
                     hooks.add(part, partial(self._around_part, block, name))
                 hooks.add(module, partial(self._around_block, block))
 
-    def _around_part(
-        self,
-        block: str,
-        name: str,
-        call: Callable[..., Any],
-        part: nn.Module,
-        args: Any,
-        kwargs: Any,
-    ) -> Any:
-        output = call(part, *args, **kwargs)
+    def _around_part(self, block: str, name: str, call: ModuleCall) -> Any:
+        output = call.run()
         if block in self._running:
-            before = main_tensor([*args, *kwargs.values()])
-            self._running[block].append(_Part(name, before, main_tensor(output)))
+            self._running[block].append(_Part(name, main_input(call), main_tensor(output)))
         return output
 
-    def _around_block(
-        self, name: str, call: Callable[..., Any], block: nn.Module, args: Any, kwargs: Any
-    ) -> Any:
-        before = main_tensor([*args, *kwargs.values()])
+    def _around_block(self, name: str, call: ModuleCall) -> Any:
+        before = main_input(call)
         before = None if before is None else before.clone()
         self._running[name] = []
         try:
-            output = call(block, *args, **kwargs)
+            output = call.run()
         finally:
             parts = self._running.pop(name, [])
         after = main_tensor(output)

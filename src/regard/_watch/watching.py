@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,7 +17,7 @@ from regard._watch.fast_paths import add_fast_paths
 from regard._watch.functions import Functions, at_work, off_work, settle
 from regard._watch.hugging_face import HuggingFace
 from regard._watch.interventions import Interventions, LayerName
-from regard._watch.modules import Hooks, Modules, Running, main_tensor, may_attend
+from regard._watch.modules import Hooks, ModuleCall, Modules, Running, main_tensor, may_attend
 from regard._watch.monitor import Monitor
 from regard._watch.recording import Recording, is_backward
 from regard._watch.residual_stream import ResidualStream
@@ -150,14 +149,7 @@ class Watching:
 
     # ── while the model runs ──────────────────────────────────────────────────────────────────
 
-    def _around_module(
-        self,
-        known: Running,
-        call: Callable[..., Any],
-        module: nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def _around_module(self, known: Running, call: ModuleCall) -> Any:
         """Around every module that may attend: it is on the stack while it runs."""
         stack = self._modules.stack
         depth = len(stack)
@@ -170,26 +162,20 @@ class Watching:
                     # Another thread, or what is computed once more on the way back.
                     has_entered = True
                     self._mode.enter()
-            stack.append(known.called_with(args, kwargs))
-            return call(module, *args, **kwargs)
+            stack.append(known.called(call))
+            return call.run()
         finally:
             del stack[depth:]
             if has_entered:
                 self._mode.leave()
 
-    def _around_model(
-        self,
-        call: Callable[..., Any],
-        model: nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def _around_model(self, call: ModuleCall) -> Any:
         """Around the model itself: a pass of it."""
         self._passes += 1
-        self._token_ids.take(args, kwargs)
+        self._token_ids.take(call.args, call.kwargs)
         if self._monitor is not None:
             self._monitor.begin()
-        output = call(model, *args, **kwargs)
+        output = call.run()
         if "output" in self._keep:
             found = main_tensor(output)
             self._output = None if found is None else found.clone()
