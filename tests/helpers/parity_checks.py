@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.nn.convert.rows import Row, pairs
+from regard.nn.convert.tables import Row, filled_in
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -72,15 +72,15 @@ def assert_alike(
         assert_near(a, b, tolerance, f"gradient of input {n}")
     our_state, their_state = (m.state_dict(keep_vars=True) for m in (ours, theirs))
     compared: set[str] = set()
-    for pair in pairs(rows, our_state):
-        compared.update(pair.ours)
-        if pair.theirs not in their_state or not their_state[pair.theirs].requires_grad:
+    for row in filled_in(rows, our_state):
+        compared.update(row.names)
+        if row.theirs not in their_state or not their_state[row.theirs].requires_grad:
             continue
-        expected_gradient = their_state[pair.theirs].grad
-        parts: Sequence[Tensor | None] = [None] * len(pair.ours)
+        expected_gradient = their_state[row.theirs].grad
+        parts: Sequence[Tensor | None] = [None] * len(row.names)
         if expected_gradient is not None:
-            parts = pair.fit.split(expected_gradient)
-        for name, part in zip(pair.ours, parts, strict=True):
+            parts = row.fit.split(expected_gradient)
+        for name, part in zip(row.names, parts, strict=True):
             assert_near(our_state[name].grad, part, tolerance, f"gradient of {name}")
     assert compared == set(our_state)
 

@@ -21,8 +21,8 @@ from transformers import (
 )
 
 from regard.nn import Learned, PostNorm, PreNorm, Rotary, Sinusoidal, from_hugging_face
-from regard.nn.convert.engine import to_theirs
 from regard.nn.convert.hugging_face import ARCHITECTURES
+from regard.nn.convert.tables import to_theirs
 
 MODELS = {
     "bert": lambda **more: BertModel(bert(**more)),

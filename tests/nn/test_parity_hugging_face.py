@@ -29,7 +29,7 @@ from regard.nn import (
     from_hugging_face,
 )
 from regard.nn.convert.hugging_face import ARCHITECTURES
-from regard.nn.convert.rows import Row
+from regard.nn.convert.tables import Row
 
 IDS = torch.tensor([[3, 17, 5, 2, 11], [7, 13, 19, 0, 0]])
 RIGHT = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from regard.nn.config import StackConfig
-from regard.nn.convert.rows import Row
+from regard.nn.convert.tables import Row
 
 __all__ = ["ACTIVATIONS", "Architecture", "Refused", "chosen", "option", "options_of"]
 

@@ -20,7 +20,7 @@ from regard.nn.convert.architecture import (
     chosen,
     option,
 )
-from regard.nn.convert.rows import Row, under
+from regard.nn.convert.tables import Row, under
 from regard.nn.models import EncoderModel, MaskedLanguageModel, SequenceClassifier
 from regard.nn.position import Learned
 from regard.nn.residual import PostNorm

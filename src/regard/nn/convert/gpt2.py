@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regard.nn.config import LanguageModelConfig
 from regard.nn.convert.architecture import ACTIVATIONS, Architecture, chosen, option
-from regard.nn.convert.rows import TRANSPOSED, TRANSPOSED_THIRDS, Row, under
+from regard.nn.convert.tables import TRANSPOSED, TRANSPOSED_THIRDS, Row, under
 from regard.nn.models import LanguageModel
 from regard.nn.position import Learned
 from regard.nn.residual import PreNorm

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.nn._parameters import fill
 from regard.nn.convert.architecture import Architecture, options_of
 from regard.nn.convert.bert import BERT, BERT_CLASSIFIER, BERT_MASKED
-from regard.nn.convert.engine import fill, to_ours
 from regard.nn.convert.gpt2 import GPT2
 from regard.nn.convert.llama import LLAMA
 from regard.nn.convert.marian import MARIAN
+from regard.nn.convert.tables import to_ours
 from regard.nn.convert.unchanged import check_unchanged
 from regard.nn.models import EncoderModel, LanguageModel, MaskedLanguageModel, SequenceClassifier
 from regard.nn.transformer import Transformer
@@ -79,11 +80,10 @@ def from_hugging_face(source: Any) -> Model:
         model = architecture.model(architecture.config(**values))
     if whole is not None:
         _check_whole(whole)
-        _check_buffers(architecture, model, whole)
-    _check_computed(architecture, model, tensors)
+    _check_computed(architecture, model, tensors, whole)
     rows, unused = architecture.table(options)
     whose = f"a {name} of {values['layers']} layers"
-    fill(model, to_ours("from_hugging_face", whose, rows, tensors, model, unused=unused))
+    fill(model, to_ours("from_hugging_face()", whose, rows, tensors, model, unused=unused))
     return model.train(whole is not None and whole.training)  # pyright: ignore[reportReturnType]
 
 
@@ -141,41 +141,38 @@ def _check_whole(whole: nn.Module) -> None:
         )
     with torch.device("meta"):
         twin = type(whole)(deepcopy(config))
-    check_unchanged("from_hugging_face", whole, twin)
-
-
-def _check_buffers(architecture: Architecture, model: nn.Module, whole: nn.Module) -> None:
-    """Raise ValueError if a buffer that no file holds has other numbers than it began with."""
-    saved = whole.state_dict()
-    for path, buffer in whole.named_buffers():
-        if path in saved:
-            continue
-        compute = architecture.buffers.get(path.rpartition(".")[2])
-        expected = None if compute is None else compute(model, buffer.shape[-1])
-        near = 1e-5 if not buffer.is_floating_point() else max(1e-5, torch.finfo(buffer.dtype).eps)
-        if expected is None or not torch.allclose(
-            buffer.detach().to("cpu", torch.float64), expected.double(), rtol=near, atol=0.0
-        ):
-            raise ValueError(
-                f"from_hugging_face(): {path} must be what {architecture.name} makes it; got other "
-                "numbers. regard.nn computes them, and has no such buffer."
-            )
+    check_unchanged("from_hugging_face()", whole, twin)
 
 
 def _check_computed(
-    architecture: Architecture, model: nn.Module, tensors: Mapping[str, Tensor]
+    architecture: Architecture,
+    model: nn.Module,
+    tensors: Mapping[str, Tensor],
+    whole: nn.Module | None,
 ) -> None:
-    """Raise ValueError if a tensor that is computed here has other numbers there."""
-    for name, compute in architecture.computed.items():
-        found = tensors.get(name)
-        if found is None:
-            continue
-        expected = compute(model, len(found))
-        near = max(1e-6, torch.finfo(found.dtype).eps)
-        if found.shape != expected.shape or not torch.allclose(
-            found.detach().to("cpu", torch.float64), expected, rtol=0.0, atol=near
+    """Raise ValueError if what is computed here has other numbers in a file, or in a buffer."""
+
+    def check(name: str, found: Tensor, expected: Tensor | None, rtol: float, atol: float) -> None:
+        if found.is_floating_point():
+            rounding = torch.finfo(found.dtype).eps
+            rtol, atol = rtol and max(rtol, rounding), atol and max(atol, rounding)
+        numbers = found.detach().to("cpu", torch.float64)
+        if (
+            expected is None
+            or numbers.shape != expected.shape
+            or not torch.allclose(numbers, expected.double(), rtol, atol)
         ):
             raise ValueError(
-                f"from_hugging_face(): {name} must be what {architecture.name} computes, sines "
-                "and then cosines; got other numbers. regard.nn computes them, and has no table."
+                f"from_hugging_face(): {name} must be what {architecture.name} makes it; got other "
+                "numbers. regard.nn computes them, and has no such tensor."
             )
+
+    for name, compute in architecture.computed.items():
+        if name in tensors:
+            check(name, tensors[name], compute(model, len(tensors[name])), rtol=0.0, atol=1e-6)
+    for path, buffer in () if whole is None else whole.named_buffers():
+        if path not in tensors:
+            compute = architecture.buffers.get(path.rpartition(".")[2])
+            expected = None if compute is None else compute(model, buffer.shape[-1])
+            expected = None if expected is None else expected.expand(buffer.shape)
+            check(path, buffer, expected, rtol=1e-5, atol=0.0)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.nn.config import LanguageModelConfig
 from regard.nn.convert.architecture import Architecture, Options, Refused, chosen, option
-from regard.nn.convert.rows import Row, under
+from regard.nn.convert.tables import Row, under
 from regard.nn.models import LanguageModel
 from regard.nn.position import Rotary
 from regard.nn.residual import PreNorm

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.nn.config import TransformerConfig
 from regard.nn.convert.architecture import ACTIVATIONS, Architecture, Options, chosen, option
-from regard.nn.convert.rows import ONE_ROW, Row, under
+from regard.nn.convert.tables import ONE_ROW, Row, under
 from regard.nn.position import Sinusoidal
 from regard.nn.residual import PostNorm
 from regard.nn.transformer import Transformer

@@ -2,89 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, overload
+from typing import overload
 
 import torch
 from torch import nn
 
+from regard.nn._parameters import fill
 from regard.nn.attention import MultiHeadAttention
-from regard.nn.convert import pytorch_make as make
-from regard.nn.convert import pytorch_names as names
-from regard.nn.convert.engine import fill, to_ours, to_theirs
-from regard.nn.convert.pytorch_options import attention_options, layer_config, stack_config
-from regard.nn.convert.pytorch_twin import twin_of_ours, twin_of_theirs
-from regard.nn.convert.rows import Row
+from regard.nn.convert.pytorch_options import (
+    options_of_ours,
+    options_of_theirs,
+    ours_with,
+    theirs_with,
+)
+from regard.nn.convert.tables import THIRDS, Row, to_ours, to_theirs, under
 from regard.nn.convert.unchanged import check_unchanged
 from regard.nn.layers import DecoderLayer, EncoderLayer
 from regard.nn.stacks import Decoder, Encoder
 
 __all__ = ["from_torch", "rows_of", "to_torch"]
 
-Ours = MultiHeadAttention | EncoderLayer | DecoderLayer | Encoder | Decoder
-Theirs = (
-    nn.MultiheadAttention
-    | nn.TransformerEncoderLayer
-    | nn.TransformerDecoderLayer
-    | nn.TransformerEncoder
-    | nn.TransformerDecoder
+_COUNTERPARTS: dict[type[nn.Module], type[nn.Module]] = {
+    nn.MultiheadAttention: MultiHeadAttention,
+    nn.TransformerEncoderLayer: EncoderLayer,
+    nn.TransformerDecoderLayer: DecoderLayer,
+    nn.TransformerEncoder: Encoder,
+    nn.TransformerDecoder: Decoder,
+}
+
+# ── their names, our names ────────────────────────────────────────────────────────────────────
+
+_ATTENTION_ENDS = (
+    Row("in_proj_bias", ("w_q.bias", "w_k.bias", "w_v.bias"), THIRDS),
+    Row("out_proj.{part}", "w_o.{part}"),
 )
-
-
-@dataclass(frozen=True)
-class _Counterpart:
-    """A class of theirs and one of ours, how to make either like the other, and the names."""
-
-    theirs: type[nn.Module]
-    ours: type[nn.Module]
-    make_ours: Callable[[Any], nn.Module]
-    make_theirs: Callable[[Any], nn.Module]
-    rows: tuple[Row, ...]
-
-
-_COUNTERPARTS = (
-    _Counterpart(
-        nn.MultiheadAttention,
-        MultiHeadAttention,
-        lambda module: MultiHeadAttention(**attention_options(module)),
-        make.attention,
-        names.ATTENTION,
-    ),
-    _Counterpart(
-        nn.TransformerEncoderLayer,
-        EncoderLayer,
-        lambda module: EncoderLayer(layer_config(module)),
-        make.encoder_layer,
-        names.ENCODER_LAYER,
-    ),
-    _Counterpart(
-        nn.TransformerDecoderLayer,
-        DecoderLayer,
-        lambda module: DecoderLayer(layer_config(module)),
-        make.decoder_layer,
-        names.DECODER_LAYER,
-    ),
-    _Counterpart(
-        nn.TransformerEncoder,
-        Encoder,
-        lambda module: Encoder(stack_config(module, nn.TransformerEncoderLayer)),
-        make.encoder,
-        names.ENCODER,
-    ),
-    _Counterpart(
-        nn.TransformerDecoder,
-        Decoder,
-        lambda module: Decoder(stack_config(module, nn.TransformerDecoderLayer)),
-        make.decoder,
-        names.DECODER,
-    ),
+_ATTENTION = (
+    Row("in_proj_weight", ("w_q.weight", "w_k.weight", "w_v.weight"), THIRDS),
+    *_ATTENTION_ENDS,
 )
-_OF_THEIRS = {each.theirs: each for each in _COUNTERPARTS}
-_OF_OURS = {each.ours: each for each in _COUNTERPARTS}
+# With a context of another width the three matrices differ in shape, and are not packed.
+_WIDE_ATTENTION = (
+    Row("q_proj_weight", "w_q.weight"),
+    Row("k_proj_weight", "w_k.weight"),
+    Row("v_proj_weight", "w_v.weight"),
+    *_ATTENTION_ENDS,
+)
+_ENCODER_LAYER = (
+    *under("self_attn.", "attention.", _ATTENTION),
+    Row("linear1.{part}", "feed_forward.w_in.{part}"),
+    Row("linear2.{part}", "feed_forward.w_out.{part}"),
+    Row("norm1.{part}", "norms.0.{part}"),
+    Row("norm2.{part}", "norms.1.{part}"),
+)
+_DECODER_LAYER = (
+    *_ENCODER_LAYER,
+    *under("multihead_attn.", "cross.", _ATTENTION),
+    Row("norm3.{part}", "norms.2.{part}"),
+)
+_LAST_NORM = Row("norm.{part}", "norm.{part}")
+_ROWS: dict[type[nn.Module], tuple[Row, ...]] = {
+    MultiHeadAttention: _ATTENTION,
+    EncoderLayer: _ENCODER_LAYER,
+    DecoderLayer: _DECODER_LAYER,
+    Encoder: (*under("layers.{layer}.", "layers.{layer}.", _ENCODER_LAYER), _LAST_NORM),
+    Decoder: (*under("layers.{layer}.", "layers.{layer}.", _DECODER_LAYER), _LAST_NORM),
+}
 
 # PyTorch's norms lose their bias with `bias=False`; ours then have one that is 0 and stays 0.
 _ZEROS = ("norms.{norm}.bias", "layers.{layer}.norms.{norm}.bias", "norm.bias")
+
+
+def rows_of(module: nn.Module) -> tuple[Row, ...]:
+    """The table of names for a module of ours.
+
+    >>> rows_of(MultiHeadAttention(6, 3))[0].theirs
+    'in_proj_weight'
+    """
+    if isinstance(module, MultiHeadAttention) and module.context_width != module.width:
+        return _WIDE_ATTENTION
+    return _ROWS[type(module)]
+
+
+# ── from theirs to ours ───────────────────────────────────────────────────────────────────────
 
 
 @overload
@@ -121,30 +120,41 @@ def from_torch(module: nn.Module) -> nn.Module | tuple[nn.Module, nn.Module]:
     Traceback (most recent call last):
     ValueError: from_torch(): add_zero_attn must be False; got True. regard.nn has no counterpart.
     """
-    if type(module) is nn.Transformer:
-        encoder, decoder = _like(module.encoder, "encoder"), _like(module.decoder, "decoder")
-        with torch.device("meta"):
-            check_unchanged("from_torch", module, twin_of_theirs(module))
-        return encoder.train(module.training), decoder.train(module.training)
-    return _like(module, "")
+    if type(module) is not nn.Transformer:
+        return _like(module)[0]
+    encoder, their_encoder = _like(module.encoder, "encoder")
+    decoder, their_decoder = _like(module.decoder, "decoder")
+    with torch.device("meta"):
+        twin = nn.Transformer(
+            module.d_model,
+            module.nhead,
+            custom_encoder=their_encoder,
+            custom_decoder=their_decoder,
+            batch_first=module.batch_first,
+        )
+    check_unchanged("from_torch()", module, twin)
+    return encoder.train(module.training), decoder.train(module.training)
 
 
-def _like(module: nn.Module, path: str) -> nn.Module:
-    """The module of ours like one of theirs, which is at `path` in another."""
-    found = _OF_THEIRS.get(type(module))
-    if found is None:
-        known = ", ".join(each.__name__ for each in (*_OF_THEIRS, nn.Transformer))
+def _like(module: nn.Module, path: str = "") -> tuple[nn.Module, nn.Module]:
+    """The module of ours like one of theirs at `path` in another, and a new one of theirs."""
+    ours_kind = _COUNTERPARTS.get(type(module))
+    if ours_kind is None:
+        known = ", ".join(each.__name__ for each in (*_COUNTERPARTS, nn.Transformer))
         raise TypeError(
             f"from_torch(): {path or 'module'} must be one of torch.nn's {known}; got "
             f"{type(module).__name__}. A subclass may compute something else: convert its parts."
         )
+    options = options_of_theirs(module)
     with torch.device("meta"):
-        ours = found.make_ours(module)
-        check_unchanged("from_torch", module, twin_of_theirs(module), path)
-    state = module.state_dict(keep_vars=True)
-    whose = f"nn.{found.theirs.__name__}"
-    fill(ours, to_ours("from_torch", whose, rows_of(ours), state, ours, zeros=_ZEROS))
-    return ours.train(module.training)
+        ours, twin = ours_with(ours_kind, options), theirs_with(type(module), options, module)
+    check_unchanged("from_torch()", module, twin, path)
+    state, whose = module.state_dict(keep_vars=True), f"nn.{type(module).__name__}"
+    fill(ours, to_ours("from_torch()", whose, rows_of(ours), state, ours, zeros=_ZEROS))
+    return ours.train(module.training), twin
+
+
+# ── from ours to theirs ───────────────────────────────────────────────────────────────────────
 
 
 @overload
@@ -180,31 +190,21 @@ def to_torch(module: nn.Module, decoder: Decoder | None = None) -> nn.Module:
     """
     if decoder is not None:
         return _together(module, decoder)
-    found = _OF_OURS.get(type(module))
-    if found is None:
-        known = ", ".join(each.__name__ for each in _OF_OURS)
+    theirs_kind = {ours: theirs for theirs, ours in _COUNTERPARTS.items()}.get(type(module))
+    if theirs_kind is None:
+        known = ", ".join(each.__name__ for each in _COUNTERPARTS.values())
         raise TypeError(
             f"to_torch(): module must be one of regard.nn's {known}; got "
             f"{type(module).__name__}. PyTorch has no counterpart."
         )
+    options = options_of_ours(module)
     with torch.device("meta"):
-        theirs = found.make_theirs(module)
-        check_unchanged("to_torch", module, twin_of_ours(module))
-    state = module.state_dict(keep_vars=True)
-    whose = f"nn.{found.theirs.__name__}"
-    fill(theirs, to_theirs("to_torch", whose, rows_of(module), state, theirs, zeros=_ZEROS))
+        theirs = theirs_with(theirs_kind, options)
+        twin = ours_with(type(module), options, getattr(module, "causal", True))
+    check_unchanged("to_torch()", module, twin)
+    state, whose = module.state_dict(keep_vars=True), f"nn.{theirs_kind.__name__}"
+    fill(theirs, to_theirs("to_torch()", whose, rows_of(module), state, theirs, zeros=_ZEROS))
     return theirs.train(module.training)
-
-
-def rows_of(module: nn.Module) -> tuple[Row, ...]:
-    """The table of names for a module of ours.
-
-    >>> rows_of(MultiHeadAttention(6, 3))[0].theirs
-    'in_proj_weight'
-    """
-    if isinstance(module, MultiHeadAttention) and module.context_width != module.width:
-        return names.WIDE_ATTENTION
-    return _OF_OURS[type(module)].rows
 
 
 def _together(encoder: object, decoder: object) -> nn.Transformer:

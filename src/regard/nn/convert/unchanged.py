@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import Tensor, device, nn
 
+from regard.nn._parameters import first_names
+
 __all__ = ["check_unchanged"]
 
 # What of a module changes nothing that it computes: how it was compiled, whether it saves memory in
@@ -44,7 +46,7 @@ _TRUSTED = ("transformers.utils.output_capturing", "transformers.modeling_utils"
 _MOST = 5  # faults that are said
 
 
-def check_unchanged(door: str, module: nn.Module, twin: nn.Module, path: str = "") -> None:
+def check_unchanged(call: str, module: nn.Module, twin: nn.Module, path: str = "") -> None:
     """Raise ValueError that names what was changed on `module` since its class made it.
 
     `twin` is another one made with the same options; it needs no numbers. Numbers of parameters and
@@ -52,7 +54,7 @@ def check_unchanged(door: str, module: nn.Module, twin: nn.Module, path: str = "
 
     >>> changed = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
     >>> changed[1] = nn.Identity()
-    >>> check_unchanged("from_torch", changed, nn.Sequential(nn.Linear(2, 3), nn.ReLU()))
+    >>> check_unchanged("from_torch()", changed, nn.Sequential(nn.Linear(2, 3), nn.ReLU()))
     Traceback (most recent call last):
     ValueError: from_torch(): every part must be as its class makes it: 1 must be a ReLU, is a
     Identity. What was changed there has no counterpart: undo it, or convert the parts.
@@ -69,7 +71,7 @@ def check_unchanged(door: str, module: nn.Module, twin: nn.Module, path: str = "
     if faults:
         more = f"; and {len(faults) - _MOST} more" if len(faults) > _MOST else ""
         raise ValueError(
-            f"{door}(): every part must be as its class makes it: {'; '.join(faults[:_MOST])}{more}"
+            f"{call}: every part must be as its class makes it: {'; '.join(faults[:_MOST])}{more}"
             ". What was changed there has no counterpart: undo it, or convert the parts."
         )
 
@@ -165,18 +167,10 @@ def _alike(one: Any, other: Any, wholes: tuple[Any, Any]) -> bool:
 
 def _ties(module: nn.Module, twin: nn.Module) -> Iterable[str]:
     """Parameters that are one in one of the two, and several in the other."""
-    own, made = _first_names(module), _first_names(twin)
+    own, made = first_names(module), first_names(twin)
     for name, first in own.items():
         wanted = made.get(name, first)
         if first != wanted and first == name:
             yield f"{name} must be {wanted}, the same parameter, is another"
         elif first != wanted:
             yield f"{name} must be a parameter of its own, is {first}"
-
-
-def _first_names(module: nn.Module) -> dict[str, str]:
-    first: dict[int, str] = {}
-    return {
-        name: first.setdefault(id(part), name)
-        for name, part in module.named_parameters(remove_duplicate=False)
-    }

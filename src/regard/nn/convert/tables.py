@@ -1,0 +1,274 @@
+"""Tables of names, theirs and ours, walked in either direction; all that does not fit is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn._parameters import first_names
+
+__all__ = [
+    "AS_IS",
+    "ONE_ROW",
+    "THIRDS",
+    "TRANSPOSED",
+    "TRANSPOSED_THIRDS",
+    "Fit",
+    "Row",
+    "filled_in",
+    "to_ours",
+    "to_theirs",
+    "under",
+]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How their tensor and ours go together: `split` gives ours from theirs, `join` goes back.
+
+    Neither changes a number: both only put them in another order.
+
+    >>> THIRDS.split(torch.arange(6))
+    [tensor([0, 1]), tensor([2, 3]), tensor([4, 5])]
+    >>> THIRDS.join(THIRDS.split(torch.arange(6)))
+    tensor([0, 1, 2, 3, 4, 5])
+    """
+
+    name: str
+    split: Callable[[Tensor], Sequence[Tensor]]
+    join: Callable[[Sequence[Tensor]], Tensor]
+
+
+def _turned(x: Tensor) -> Tensor:
+    """A matrix transposed; a vector as it is."""
+    return x.transpose(0, -1)
+
+
+AS_IS = Fit("as is", lambda x: [x], lambda parts: parts[0])
+TRANSPOSED = Fit("transposed", lambda x: [_turned(x)], lambda parts: _turned(parts[0]))
+THIRDS = Fit("packed thirds", lambda x: list(x.chunk(3)), lambda parts: torch.cat(list(parts)))
+TRANSPOSED_THIRDS = Fit(
+    "transposed packed thirds",
+    lambda x: [_turned(part) for part in x.chunk(3, -1)],
+    lambda parts: torch.cat([_turned(part) for part in parts], -1),
+)
+ONE_ROW = Fit("a matrix of one row", lambda x: [x[0]], lambda parts: parts[0][None])
+
+# What a placeholder stands for.
+_PLACEHOLDERS = {"layer": r"\d+", "norm": r"\d+", "part": "weight|bias"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: `theirs` is `ours`, or all of `ours` packed together.
+
+    `{layer}` stands for the number of a layer, `{norm}` for that of a norm in it, `{part}` for
+    weight or bias.
+
+    >>> Row("h.{layer}.ln_1.{part}", "layers.{layer}.norms.0.{part}").fit.name
+    'as is'
+    """
+
+    theirs: str
+    ours: str | tuple[str, ...]
+    fit: Fit = AS_IS
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Ours, as a tuple."""
+        return (self.ours,) if isinstance(self.ours, str) else self.ours
+
+
+def under(theirs: str, ours: str, rows: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows of a part, as they are in a whole that has it at `theirs` and at `ours`.
+
+    >>> under("self_attn.", "attention.", [Row("out_proj.{part}", "w_o.{part}")])[0].ours
+    ('attention.w_o.{part}',)
+    """
+    return tuple(
+        replace(row, theirs=theirs + row.theirs, ours=tuple(ours + name for name in row.names))
+        for row in rows
+    )
+
+
+def filled_in(rows: Iterable[Row], ours: Iterable[str]) -> list[Row]:
+    """The rows that concern a module whose tensors are called `ours`, placeholders filled in.
+
+    >>> rows = [Row("ln_{layer}.{part}", "norms.{layer}.{part}")]
+    >>> names = ["norms.0.weight", "norms.1.weight", "head.bias"]
+    >>> [row.theirs for row in filled_in(rows, names)]
+    ['ln_0.weight', 'ln_1.weight']
+    """
+    found: list[Row] = []
+    names = list(ours)
+    for row in rows:
+        match = _matcher(row.names[0])
+        for values in (hit.groupdict() for name in names if (hit := match.fullmatch(name))):
+            filled = tuple(name.format(**values) for name in row.names)
+            found.append(Row(row.theirs.format(**values), filled, row.fit))
+    return found
+
+
+def to_ours(
+    call: str,
+    whose: str,
+    rows: Iterable[Row],
+    theirs: Mapping[str, Tensor],
+    module: nn.Module,
+    *,
+    unused: Iterable[str] = (),
+    zeros: Iterable[str] = (),
+) -> dict[str, nn.Parameter]:
+    """The parameters of `module`, one of ours, from `theirs`: copies, frozen where theirs are.
+
+    Where several of their names lead to one of our parameters, one of them is enough, and those
+    that are there must agree. `unused` are patterns of their names that nothing here needs.
+    `zeros` are patterns of our names that are 0, and stay 0, where theirs has none.
+    Raises ValueError with the names of all tensors that do not fit.
+    """
+    ours = module.state_dict(keep_vars=True)
+    first = first_names(module)
+    found: dict[str, Tensor] = {}
+    trained: dict[str, bool] = {}
+    absent: list[Row] = []
+    faults = _Faults()
+    listed = filled_in(rows, ours)
+    for row in listed:
+        given = theirs.get(row.theirs)
+        if given is None:
+            absent.append(row)
+            continue
+        outlines = [torch.empty(ours[name].shape, device="meta") for name in row.names]
+        if not faults.find(row.theirs, given, row.fit.join(outlines).shape):
+            for name, part in zip(row.names, row.fit.split(given.detach()), strict=True):
+                known = found.setdefault(first[name], part)
+                trained.setdefault(first[name], given.requires_grad)
+                if not _is_same(known, part):
+                    faults.wrong.append(f"{row.theirs} (is tied to another, and differs from it)")
+        else:
+            for name in row.names:
+                found.setdefault(first[name], given)
+    for row in absent:
+        if not all(first[name] in found or _is_any(name, zeros) for name in row.names):
+            faults.missing.append(row.theirs)
+    names = {row.theirs for row in listed}
+    faults.unexpected += [
+        name for name in theirs if name not in names and not _is_any(name, unused)
+    ]
+    faults.unlisted += set(ours) - {name for row in listed for name in row.names}
+    faults.refuse(call, whose)
+    made = {
+        name: nn.Parameter(part.clone(memory_format=torch.contiguous_format), trained[name])
+        for name, part in found.items()
+    }
+    for name in ours:
+        if first[name] not in made:
+            beside = made[name.removesuffix("bias") + "weight"]
+            made[name] = nn.Parameter(torch.zeros_like(beside), False)
+    return made
+
+
+def to_theirs(
+    call: str,
+    whose: str,
+    rows: Iterable[Row],
+    ours: Mapping[str, Tensor],
+    module: nn.Module,
+    *,
+    unused: Iterable[str] = (),
+    zeros: Iterable[str] = (),
+) -> dict[str, nn.Parameter]:
+    """The parameters of `module`, one of theirs, from `ours`: copies, frozen where ours are.
+
+    `unused` are patterns of their names that have no counterpart here. `zeros` are patterns of our
+    names that need none there, as long as they are 0.
+    Raises ValueError with the names of all tensors that do not fit.
+    """
+    wanted = module.state_dict(keep_vars=True)
+    made: dict[str, nn.Parameter] = {}
+    faults = _Faults()
+    listed = filled_in(rows, ours)
+    for row in listed:
+        parts = [ours[name] for name in row.names]
+        said = ", ".join(row.names)
+        if row.theirs not in wanted:
+            spare = all(_is_any(name, zeros) for name in row.names)
+            if not spare or any(part.any() for part in parts):
+                faults.unexpected += row.names
+        elif len({part.requires_grad for part in parts}) > 1:
+            faults.wrong.append(f"{said} (must be trained all, or frozen all)")
+        elif len({(part.dtype, part.device) for part in parts}) > 1:
+            faults.wrong.append(f"{said} (must be of one dtype on one device)")
+        else:
+            joined = row.fit.join([part.detach() for part in parts])
+            if not faults.find(said, joined, wanted[row.theirs].shape):
+                copy = joined.clone(memory_format=torch.contiguous_format)
+                made[row.theirs] = nn.Parameter(copy, parts[0].requires_grad)
+    reached = {row.theirs for row in listed}
+    faults.missing += [name for name in wanted if name not in reached and not _is_any(name, unused)]
+    faults.unlisted += set(ours) - {name for row in listed for name in row.names}
+    faults.refuse(call, whose)
+    return made
+
+
+class _Faults:
+    """What does not fit, by kind."""
+
+    def __init__(self) -> None:
+        self.missing: list[str] = []
+        self.unexpected: list[str] = []
+        self.wrong: list[str] = []
+        self.unlisted: list[str] = []
+
+    def find(self, name: str, tensor: Tensor, wanted: torch.Size) -> bool:
+        """Is there a fault in the shape or the dtype of a tensor?"""
+        if tensor.shape != wanted:
+            self.wrong.append(f"{name} (must be {tuple(wanted)}, is {tuple(tensor.shape)})")
+        elif not tensor.is_floating_point():
+            self.wrong.append(f"{name} (must be floating-point, is {tensor.dtype})")
+        else:
+            return False
+        return True
+
+    def refuse(self, call: str, whose: str) -> None:
+        """Raise ValueError if there is any."""
+        kinds = {
+            "missing": self.missing,
+            "not expected": self.unexpected,
+            "wrong": self.wrong,
+            "in no row of the table": self.unlisted,
+        }
+        said = [f"{kind}: {', '.join(sorted(names))}" for kind, names in kinds.items() if names]
+        if said:
+            raise ValueError(
+                f"{call}: the tensors must be those of {whose}; {'; '.join(said)}. "
+                "The description and the weights must come from one model."
+            )
+
+
+def _matcher(pattern: str) -> re.Pattern[str]:
+    """What matches the names of a pattern, and says what its placeholders stand for.
+
+    >>> _matcher("h.{layer}.ln_1.{part}").fullmatch("h.13.ln_1.bias").groupdict()
+    {'layer': '13', 'part': 'bias'}
+    """
+    pieces = re.split(r"\{(\w+)\}", pattern)
+    found = [re.escape(piece) for piece in pieces]
+    found[1::2] = [f"(?P<{name}>{_PLACEHOLDERS[name]})" for name in pieces[1::2]]
+    return re.compile("".join(found))
+
+
+def _is_any(name: str, patterns: Iterable[str]) -> bool:
+    return any(_matcher(pattern).fullmatch(name) for pattern in patterns)
+
+
+def _is_same(a: Tensor, b: Tensor) -> bool:
+    """Are these the same numbers? Quick where they lie in the same place."""
+    if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
+        return False
+    in_place = a.data_ptr() == b.data_ptr() and a.stride() == b.stride()
+    return in_place or torch.equal(a, b)
