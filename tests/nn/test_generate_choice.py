@@ -13,10 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from regard.nn import LanguageModel, generate
-from regard.nn.generation.beams import search
+from regard.nn.generation.decoding import beam_search, draw, kept
 from regard.nn.generation.feed import Feed
-from regard.nn.generation.options import Options
-from regard.nn.generation.sampling import draw, kept
+from regard.nn.generation.inputs import Options
 
 PROMPTS = [[1, 2, 0, 2], [2], [0, 1]]
 
@@ -186,7 +185,7 @@ def test_one_beam_is_greedy() -> None:
         options = Options(max_new_tokens=11, stop=stop)
         feed = Feed("generate()", model, PROMPTS)
         with feed.quiet():
-            found = search(feed, len(PROMPTS), options)
+            found = beam_search(feed, options)
         assert found == generate(model, PROMPTS, max_new_tokens=11, stop=stop)
         assert found == generate(model, PROMPTS, max_new_tokens=11, stop=stop, beams=1)
 
@@ -262,6 +261,8 @@ def test_few_beams_find_what_the_definition_finds(
 class Scripted:
     """A model of two tokens, 1 stops: how probable that is first, and how probable from then on."""
 
+    count = 1
+
     def __init__(self, first: float, later: float) -> None:
         self.first, self.later = first, later
 
@@ -291,7 +292,7 @@ def test_a_search_goes_on_as_long_as_it_may_find_better(
 ) -> None:
     feed: Any = Scripted(first, later)
     options = Options(31, stop=frozenset([1]), beams=2, length_penalty=penalty)
-    assert search(feed, 1, options).tokens == [expected]
+    assert beam_search(feed, options).tokens == [expected]
 
 
 @pytest.mark.parametrize("stop", [None, 2])

@@ -17,25 +17,37 @@ from regard.nn import EncoderModel, EncoderModelConfig, Learned, generate, strea
     ("options", "error", "message"),
     [
         ({"prompts": []}, ValueError, "prompts must hold at least one sequence"),
-        ({"prompts": [[1], []]}, ValueError, "at least one token each; got none in sequence 1"),
-        ({"prompts": torch.zeros(2, 0).long()}, ValueError, "got none in sequence 0"),
+        (
+            {"prompts": [[1], []]},
+            ValueError,
+            r"prompts\[1\] must have at least one token; got none",
+        ),
+        (
+            {"prompts": torch.zeros(2, 0).long()},
+            ValueError,
+            r"prompts\[0\] must have at least one token; got none",
+        ),
         ({"prompts": torch.zeros(2, 3, 5).long()}, ValueError, r"\(N,\) or \(B, N\); got \(2, 3"),
         ({"prompts": torch.zeros(3)}, TypeError, "of whole numbers, .* torch.float32"),
         ({"prompts": "word"}, TypeError, "a list of token ids, .* got str"),
         ({"prompts": ["word"]}, TypeError, "prompts must be lists of token ids"),
-        ({"prompts": [1, 2.5]}, TypeError, "prompts must be of whole numbers; got 2.5"),
-        ({"prompts": [True]}, TypeError, "prompts must be of whole numbers; got True"),
+        ({"prompts": [1, 2.5]}, TypeError, "a token of prompts must be a whole number; got 2.5"),
+        ({"prompts": [True]}, TypeError, "a token of prompts must be a whole number; got True"),
         ({"prompts": [[1], 2]}, TypeError, "all of them or none; got int"),
-        ({"prompts": [1, 13]}, ValueError, "from 0 to 12; got 13 in sequence 0"),
-        ({"prompts": [[1], [-1, 2]]}, ValueError, "from 0 to 12; got -1 in sequence 1"),
+        ({"prompts": [1, 13]}, ValueError, "a token of prompts must be from 0 to 12; got 13"),
+        (
+            {"prompts": [[1], [-1, 2]]},
+            ValueError,
+            r"a token of prompts\[1\] must be from 0 to 12; got -1",
+        ),
         ({"max_new_tokens": 0}, ValueError, "max_new_tokens must be at least 1; got 0"),
         ({"max_new_tokens": 2.0}, TypeError, "max_new_tokens must be a whole number; got 2.0"),
-        ({"stop": 13}, ValueError, "stop must be of token ids from 0 to 12; got 13"),
-        ({"stop": [1, -1]}, ValueError, "got -1. The model can never say it"),
+        ({"stop": 13}, ValueError, "a token of stop must be from 0 to 12; got 13"),
+        ({"stop": [1, -1]}, ValueError, "got -1. The model can never say"),
         ({"stop": "."}, TypeError, "stop must be a whole number"),
-        ({"stop": torch.tensor(13)}, ValueError, "stop must be of token ids from 0 to 12; got 13"),
-        ({"stop": torch.tensor(2.0)}, TypeError, "stop must be of whole numbers; .* torch.float32"),
-        ({"stop": torch.tensor([True])}, TypeError, "stop must be of whole numbers; .* torch.bool"),
+        ({"stop": torch.tensor(13)}, ValueError, "a token of stop must be from 0 to 12; got 13"),
+        ({"stop": torch.tensor(2.0)}, TypeError, "stop must be of whole numbers, .* torch.float32"),
+        ({"stop": torch.tensor([True])}, TypeError, "stop must be of whole numbers, .* torch.bool"),
         ({"stop": torch.zeros(2, 3).long()}, ValueError, r"\(\) or \(N,\); got \(2, 3\)"),
         ({"stop": np.array(2.0)}, TypeError, "stop must be a whole number"),
         ({"beams": 0}, ValueError, "beams must be at least 1; got 0"),
@@ -100,7 +112,7 @@ def test_a_transformer_needs_tokens_to_start_with() -> None:
     model = transformer()
     with pytest.raises(ValueError, match=r"start must be the token that the target begins with"):
         generate(model, [1], max_new_tokens=3)
-    with pytest.raises(ValueError, match=r"start must be of token ids from 0 to 10; got 12"):
+    with pytest.raises(ValueError, match=r"a token of start must be from 0 to 10; got 12"):
         generate(model, [12], start=12, max_new_tokens=3)
     with pytest.raises(ValueError, match=r"for each of the 3 sequences; got those of 2"):
         generate(model, [[1], [2], [3]], start=[[1], [2]], max_new_tokens=3)

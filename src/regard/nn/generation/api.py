@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, overload
+from collections.abc import Iterator, Sequence
+from typing import Any, Unpack, overload
 
-import torch
 from torch import Tensor
 
 from regard.nn.config import StackConfig
-from regard.nn.generation.beams import search
+from regard.nn.generation.decoding import Generated, beam_search, one_by_one
 from regard.nn.generation.feed import Feed
-from regard.nn.generation.options import Options, check_options
-from regard.nn.generation.prompts import Tokens, token_rows
-from regard.nn.generation.result import Generated
-from regard.nn.generation.sampling import Streams, draw, kept
+from regard.nn.generation.inputs import (
+    Options,
+    Stop,
+    StreamOptions,
+    Tokens,
+    check_options,
+    token_rows,
+)
 from regard.nn.models import LanguageModel
 from regard.nn.position import Learned
 from regard.nn.transformer import Transformer
@@ -31,7 +33,7 @@ def generate(
     *,
     max_new_tokens: int,
     start: int | Tokens | None = None,
-    stop: int | Iterable[int] | Tensor | None = None,
+    stop: Stop = None,
     beams: int = 1,
     length_penalty: float = 1.0,
     temperature: float = 0.0,
@@ -69,6 +71,7 @@ def generate(
 
     Runs without gradients and in evaluation mode; the model is left in the mode it was in.
 
+    >>> import torch
     >>> from regard.nn import LanguageModelConfig
     >>> _ = torch.manual_seed(5)
     >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=6, heads=3))
@@ -78,7 +81,7 @@ def generate(
     >>> found.tokens[1] == generate(model, [7], max_new_tokens=5).tokens[0]
     True
     """
-    asked = _ask(
+    feed, options, _ = _ask(
         "generate()",
         model,
         prompts,
@@ -93,70 +96,36 @@ def generate(
         seed=seed,
         window=window,
     )
-    if asked.options.beams > 1:
-        feed = asked.feed()
+    if options.beams > 1:
         with feed.quiet():
-            return search(feed, len(asked.prompts), asked.options)
-    tokens: list[list[int]] = [[] for _ in asked.prompts]
-    scores: list[list[float]] = [[] for _ in asked.prompts]
-    for sequence, token, score in _one_by_one(asked):
+            return beam_search(feed, options)
+    tokens: list[list[int]] = [[] for _ in range(feed.count)]
+    scores: list[list[float]] = [[] for _ in range(feed.count)]
+    for sequence, token, score in one_by_one(feed, options):
         tokens[sequence].append(token)
         scores[sequence].append(score)
-    return Generated(tokens, scores, [row[-1] in asked.options.stop for row in tokens])
+    return Generated(tokens, scores, [row[-1] in options.stop for row in tokens])
 
 
 @overload
 def stream(
-    model: Model,
-    prompts: Sequence[int],
-    *,
-    max_new_tokens: int,
-    start: int | Tokens | None = None,
-    stop: int | Iterable[int] | Tensor | None = None,
-    beams: int = 1,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    seed: int | None = None,
-    window: int | None = None,
+    model: Model, prompts: Sequence[int], **options: Unpack[StreamOptions]
 ) -> Iterator[int]: ...
 @overload
 def stream(
     model: Model,
     prompts: Sequence[Sequence[int]] | Sequence[Tensor],
-    *,
-    max_new_tokens: int,
-    start: int | Tokens | None = None,
-    stop: int | Iterable[int] | Tensor | None = None,
-    beams: int = 1,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    seed: int | None = None,
-    window: int | None = None,
+    **options: Unpack[StreamOptions],
 ) -> Iterator[tuple[int, int]]: ...
 @overload
+def stream(model: Model, prompts: Tokens, **options: Unpack[StreamOptions]) -> Iterator[Any]: ...
 def stream(
     model: Model,
     prompts: Tokens,
     *,
     max_new_tokens: int,
     start: int | Tokens | None = None,
-    stop: int | Iterable[int] | Tensor | None = None,
-    beams: int = 1,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    seed: int | None = None,
-    window: int | None = None,
-) -> Iterator[Any]: ...
-def stream(
-    model: Model,
-    prompts: Tokens,
-    *,
-    max_new_tokens: int,
-    start: int | Tokens | None = None,
-    stop: int | Iterable[int] | Tensor | None = None,
+    stop: Stop = None,
     beams: int = 1,
     temperature: float = 0.0,
     top_k: int | None = None,
@@ -171,6 +140,7 @@ def stream(
     end, and is refused. The iterator may be left at any time; between two tokens the model is in
     the mode it was in, and may be set to another.
 
+    >>> import torch
     >>> from regard.nn import LanguageModelConfig
     >>> _ = torch.manual_seed(5)
     >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=6, heads=3))
@@ -179,7 +149,7 @@ def stream(
     ... ).tokens[0]
     True
     """
-    asked = _ask(
+    feed, options, is_one = _ask(
         "stream()",
         model,
         prompts,
@@ -187,45 +157,30 @@ def stream(
         max_new_tokens=max_new_tokens,
         stop=stop,
         beams=beams,
-        length_penalty=1.0,
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
         seed=seed,
         window=window,
     )
-    if asked.options.beams > 1:
+    if options.beams > 1:
         raise ValueError(
             f"stream(): beams must be 1; got {beams}. Which beam is the best is known at the end "
             "only: regard.nn.generate() returns it."
         )
-    found = _one_by_one(asked)
-    if asked.is_one:
+    found = one_by_one(feed, options)
+    if is_one:
         return (token for _, token, _ in found)
     return ((sequence, token) for sequence, token, _ in found)
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """What is asked for, in order."""
-
-    call: str
-    model: Model
-    prompts: list[list[int]]  # what the tokens follow
-    source: list[list[int]] | None
-    is_one: bool
-    options: Options
-
-    def feed(self) -> Feed:
-        return Feed(
-            self.call, self.model, self.prompts, source=self.source, window=self.options.window
-        )
-
-
 def _ask(
     call: str, model: object, tokens: Tokens, start: int | Tokens | None, **options: Any
-) -> _Asked:
-    """Raise TypeError or ValueError before any work if something is not in order."""
+) -> tuple[Feed, Options, bool]:
+    """The model with its prompts, the options, and whether one prompt was given, not several.
+
+    Raises TypeError or ValueError before any work if something is not in order.
+    """
     if isinstance(model, LanguageModel):
         if start is not None:
             raise ValueError(
@@ -269,7 +224,8 @@ def _ask(
     upto = longest + checked.max_new_tokens - 1  # the last token is not read
     said = f"{longest} tokens and max_new_tokens={checked.max_new_tokens}, the last unread, are"
     _check_table(call, model.config, said, upto)
-    return _Asked(call, model, prompts, source, is_one, checked)
+    feed = Feed(call, model, prompts, source=source, window=checked.window)
+    return feed, checked, is_one
 
 
 def _check_table(call: str, config: StackConfig, said: str, n_tokens: int) -> None:
@@ -278,38 +234,3 @@ def _check_table(call: str, config: StackConfig, said: str, n_tokens: int) -> No
             f"{call}: there must be at most {config.position.length} tokens, one for each row of "
             f"the table of positions; {said} {n_tokens}. Ask for fewer, or shorten the text."
         )
-
-
-def _one_by_one(asked: _Asked) -> Iterator[tuple[int, int, float]]:
-    """Each new token as it is found: of which sequence, the token, and its log-probability."""
-    options, feed = asked.options, asked.feed()
-    streams = Streams(options.seed, len(asked.prompts)) if options.temperature else None
-    sequences = list(range(len(asked.prompts)))  # that of each row
-    tokens: list[int] = []
-    for n in range(options.max_new_tokens):
-        with feed.quiet():
-            if n == 0:
-                logits, lse = feed.begin()
-            else:
-                logits, lse = feed.next(tokens)
-            if streams is None:
-                best, chosen = logits.max(-1)
-                tokens, scores = chosen.tolist(), (best - lse).tolist()
-            else:
-                tokens = [
-                    draw(
-                        *kept(row, options.temperature, options.top_k, options.top_p),
-                        streams.next(sequence),
-                    )
-                    for row, sequence in zip(logits, sequences, strict=True)
-                ]
-                chosen = torch.tensor(tokens, device=lse.device)[:, None]
-                scores = (logits.gather(1, chosen)[:, 0] - lse).tolist()
-        yield from zip(sequences, tokens, scores, strict=True)
-        going = [row for row, token in enumerate(tokens) if token not in options.stop]
-        if not going:
-            return
-        if len(going) < len(tokens):
-            with feed.quiet():
-                feed.select(going)
-            sequences, tokens = [sequences[row] for row in going], [tokens[row] for row in going]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -9,7 +10,6 @@ import torch
 from torch import Tensor
 
 from regard.nn._evaluation import evaluating
-from regard.nn.generation.prompts import padded_left, padded_right
 from regard.nn.models import LanguageModel
 from regard.nn.transformer import Transformer
 
@@ -40,6 +40,7 @@ class Feed:
         source: list[list[int]] | None = None,
         window: int | None = None,
     ) -> None:
+        self.count = len(prompts)
         self._call, self._model, self._prompts, self._source = call, model, prompts, source
         self._device = model.head.weight.device
         self._cache = model.new_cache(len(prompts), window)
@@ -54,10 +55,14 @@ class Feed:
 
     def begin(self) -> tuple[Tensor, Tensor]:
         """The logits (B, vocabulary) of the first new tokens, and their logsumexp (B,)."""
-        ids, real = padded_left(self._prompts, self._device)
-        if isinstance(self._model, Transformer):
-            found = padded_right(self._source or [], self._device)
+        if self._source is not None:
+            found = _padded(self._source, self._device, on_left=False)
             self._source_ids, self._source_lengths = found
+        ids, lengths = _padded(self._prompts, self._device, on_left=True)
+        if lengths is None:
+            return self._logits(ids, None)
+        longest = ids.shape[1]
+        real = torch.arange(longest, device=self._device) >= longest - lengths[:, None]
         return self._logits(ids, real)
 
     def next(self, tokens: list[int]) -> tuple[Tensor, Tensor]:
@@ -90,7 +95,7 @@ class Feed:
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.float()
         lse = logits.logsumexp(-1)  # not finite if a logit is NaN or inf, or if all are −inf
-        if not all(map(_is_finite, lse.tolist())):
+        if not all(map(math.isfinite, lse.tolist())):
             raise ValueError(
                 f"{self._call}: the model's logits must be numbers; got NaN or infinity for token "
                 f"{self._cache.length}. Are there some among its weights?"
@@ -98,5 +103,19 @@ class Feed:
         return logits, lse
 
 
-def _is_finite(number: float) -> bool:
-    return number - number == 0.0
+def _padded(
+    rows: list[list[int]], device: torch.device, *, on_left: bool
+) -> tuple[Tensor, Tensor | None]:
+    """ids (B, N) of rows side by side, and how many of each are real (B,), None if all are.
+
+    >>> ids, lengths = _padded([[1, 2, 3], [4]], torch.device("cpu"), on_left=True)
+    >>> ids.tolist(), lengths.tolist()
+    ([[1, 2, 3], [0, 0, 4]], [3, 1])
+    """
+    lengths = [len(row) for row in rows]
+    padding = [[0] * (max(lengths) - length) for length in lengths]
+    pairs = zip(padding, rows, strict=True)
+    ids = [zeros + row if on_left else row + zeros for zeros, row in pairs]
+    is_padded = min(lengths) < max(lengths)
+    counts = torch.tensor(lengths, device=device) if is_padded else None
+    return torch.tensor(ids, device=device), counts
