@@ -12,9 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import regard._native
 from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
+
+import regard._native
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("src", "tests", "bench", "docs", "examples", "pyproject.toml", "README.md")

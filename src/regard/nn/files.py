@@ -4,43 +4,51 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from regard._checkpoint import (
+    Checkpoint,
     CheckpointError,
     listed,
     own_file,
+    plain,
     read_checkpoint,
     read_object,
     read_tensors,
+    within,
     write_tensors,
 )
 from regard._extras import need
-from regard._files import replacing
-from regard.nn._reading import (
-    CONFIG,
-    DTYPES,
-    FORMAT,
-    LIMIT,
-    SAVER,
-    VERSION,
-    WEIGHTS,
-    check_fit,
-    check_folder,
-    check_still_there,
-    differences,
-    fill,
-    outlined,
-    read_config,
-    refuse_absurd,
-)
+from regard._files import left_over, replacing
+from regard.nn._parameters import fill
 from regard.nn.config import StackConfig
 
 __all__ = ["Model", "load"]
+
+_FORMAT, _VERSION = "regard.nn", 1
+_CONFIG, _WEIGHTS = "config.json", "model.safetensors"
+_SAVER = "model.save(folder)"
+_LIMIT = 1_000_000  # bytes of config.json; an honest one has about a thousand
+_DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+}
+_AGAIN = "Copy the folder again, whole, and see that its config.json belongs to it."
+_LARGEST = 2**31 - 1  # of any whole number in a config
+_MOST: dict[str, int] = {
+    **dict.fromkeys(("heads", "kv_heads", "layers", "decoder_layers"), 2**16),
+    **dict.fromkeys(("window", "distance"), 2**1000),  # which cost no memory
+}
+# What a model may have beside its weights while it is built: tied tables count several times, and
+# a config that is a little wrong is better told which tensors are missing.
+_TENSORS, _ROOM = 512, 2**26
 
 
 class Model(nn.Module):
@@ -75,29 +83,32 @@ class Model(nn.Module):
         target = Path(folder)
         _check_target(target)
         config, tensors = _check_model(self)
-        refuse_absurd(config.to_dict(), f"the config of {type(self).__name__}", "save()")
+        _refuse_absurd(config.to_dict(), f"the config of {type(self).__name__}", "save()")
         library = need("save()", "safetensors.torch", "models")
-        content = {"format": FORMAT, "version": VERSION, "config": config.to_dict()}
+        content = {"format": _FORMAT, "version": _VERSION, "config": config.to_dict()}
         with replacing(target) as new:
             text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-            (new / CONFIG).write_text(text + "\n", encoding="utf-8")
-            write_tensors(library, tensors, new / WEIGHTS, {"format": "pt"})
+            (new / _CONFIG).write_text(text + "\n", encoding="utf-8")
+            write_tensors(library, tensors, new / _WEIGHTS, {"format": "pt"})
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, allow_not_finite: bool = False) -> Self:
         """The model that `save` wrote to a folder, of this class; see `regard.nn.load`."""
         target = Path(folder)
-        check_folder(target)
-        config, file = read_config(target)
+        config, before = _read_config(target)
         kind = cls._kind(config, target)
-        before = file.stat()
-        checkpoint = read_checkpoint(target, SAVER)
-        model = outlined(kind, config, target / CONFIG, checkpoint)
-        check_fit(model, target, checkpoint)
+        checkpoint = read_checkpoint(target, _SAVER)
+        model = _outline(kind, config, target / _CONFIG, checkpoint)
+        _check_fit(model, target, checkpoint)
         need("load()", "safetensors", "models")
         tensors = read_tensors(checkpoint, allow_not_finite=allow_not_finite)
-        check_still_there(target, before)
-        fill(model, tensors)
+        file = own_file(target, _CONFIG)
+        now = None if file is None else file.stat()
+        if now is None or (now.st_ino, now.st_mtime_ns) != (before.st_ino, before.st_mtime_ns):
+            raise CheckpointError(
+                target, "stay as it is while it is read", "another model", "Load it again."
+            )
+        fill(model, {name: nn.Parameter(tensor) for name, tensor in tensors.items()})
         return model.eval()
 
     @classmethod
@@ -118,7 +129,7 @@ class Model(nn.Module):
             f"a {found}",
             "regard.nn.load(folder) takes any model."
             if kind is not None
-            else f"{SAVER} writes one.",
+            else f"{_SAVER} writes one.",
         )
 
 
@@ -150,17 +161,17 @@ def _check_target(target: Path) -> None:
             target, "be a folder, or not be there", "a file", "Name another.", call="save()"
         )
     names = {each.name for each in target.iterdir()}
-    if names - {CONFIG, WEIGHTS}:
+    if names - {_CONFIG, _WEIGHTS}:
         raise CheckpointError(
             target,
             "hold a model and nothing else, or be empty, as it is replaced",
-            listed(names - {CONFIG, WEIGHTS}),
+            listed(names - {_CONFIG, _WEIGHTS}),
             "Name another folder, or move that away.",
             call="save()",
         )
     try:
-        file = own_file(target, CONFIG)
-        ours = file is not None and read_object(file, LIMIT).get("format") == FORMAT
+        file = own_file(target, _CONFIG)
+        ours = file is not None and read_object(file, _LIMIT).get("format") == _FORMAT
     except CheckpointError:
         ours = False
     if names and not ours:
@@ -182,17 +193,20 @@ def _check_model(model: Model) -> tuple[StackConfig, dict[str, Tensor]]:
         raise TypeError(
             f"save(): {name} must have a config of its own kind; got {type(config).__name__}."
         )
-    tensors = _once(model)
+    once: dict[int, tuple[str, Tensor]] = {}  # a tied tensor has the first of its names
+    for key, tensor in model.state_dict(keep_vars=True).items():
+        once.setdefault(id(tensor), (key, tensor))
+    tensors = dict(once.values())
     with torch.device("meta"):
         outline = kind(config)
-    problems = differences(
+    problems = _differences(
         {key: tuple(part.shape) for key, part in outline.named_parameters()},
         {key: tuple(tensor.shape) for key, tensor in tensors.items()},
     )
     odd = [
         f"{key} {tensor.dtype} on {tensor.device.type}"
         for key, tensor in tensors.items()
-        if tensor.dtype not in DTYPES or tensor.is_meta
+        if tensor.dtype not in _DTYPES or tensor.is_meta
     ]
     if odd:
         problems.append(f"no weights in floating point: {listed(odd)}")
@@ -207,14 +221,6 @@ def _check_model(model: Model) -> tuple[StackConfig, dict[str, Tensor]]:
     return config, _apart(tensors)
 
 
-def _once(model: nn.Module) -> dict[str, Tensor]:
-    """The tensors of a model by name; one with several names has the first of them."""
-    found: dict[int, tuple[str, Tensor]] = {}
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        found.setdefault(id(tensor), (name, tensor))
-    return dict(found.values())
-
-
 def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same tensors without gaps, and without memory in common."""
     seen: set[int] = set()
@@ -225,3 +231,126 @@ def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         found[name] = whole.clone() if place in seen else whole
         seen.add(place)
     return found
+
+
+# ── loading ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_config(target: Path) -> tuple[StackConfig, os.stat_result]:
+    """What config.json describes, and the state that its file was in."""
+    if not target.is_dir():
+        old = left_over(target)
+        remedy = f"{_SAVER} writes one."
+        if old is not None:
+            remedy = f"An interrupted save left the model before it in {plain(old)}: rename that."
+        found = "a file" if target.exists() else "nothing there"
+        raise CheckpointError(target, "be a folder", found, remedy)
+    path = target / _CONFIG
+    file = own_file(target, _CONFIG)
+    if file is None:
+        raise CheckpointError(
+            target, f"hold {_CONFIG}", "none", f"Is it a model folder? {_SAVER} writes one."
+        )
+    before = file.stat()
+    content = read_object(file, _LIMIT)
+    if content.get("format") != _FORMAT:
+        foreign = "model_type" in content
+        raise CheckpointError(
+            path,
+            f"say that its format is {_FORMAT}",
+            "a model of transformers" if foreign else plain(content.get("format")),
+            "regard.models.load(folder) reads it." if foreign else f"{_SAVER} writes one.",
+        )
+    version = content.get("version")
+    if type(version) is not int or version != _VERSION:
+        raise CheckpointError(
+            path,
+            f"be of version {_VERSION}",
+            plain(version),
+            "A newer Regard may read it: pip install --upgrade regard.",
+        )
+    unknown = set(content) - {"format", "version", "config"}
+    if unknown:
+        raise CheckpointError(
+            path, "have format, version and config alone", listed(unknown), "Remove the others."
+        )
+    described = content.get("config")
+    _refuse_absurd(described, path)
+    try:
+        return StackConfig.from_dict(described), before
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(path, "describe a model", _in_words(error), _AGAIN) from None
+
+
+def _refuse_absurd(described: object, path: Path | str, call: str = "load()") -> None:
+    """Raise CheckpointError for whole numbers that no model has."""
+    waiting: list[tuple[str, Any]] = [("config", described)]
+    while waiting:
+        key, value = waiting.pop()
+        most = _MOST.get(key, _LARGEST)
+        if isinstance(value, dict):
+            waiting += value.items()
+        elif isinstance(value, int) and abs(value) > most:
+            expected = f"have whole numbers of at most {most:,} as {plain(key)}"
+            raise CheckpointError(path, expected, plain(value), _AGAIN, call=call)
+
+
+def _outline(kind: Any, config: StackConfig, path: Path, checkpoint: Checkpoint) -> Any:
+    """The model without any numbers; refused as soon as it has far more of them than the file."""
+    most = 2 * len(checkpoint.names) + _TENSORS
+    room = 5 * checkpoint.count + _ROOM
+    try:
+        with torch.device("meta"), within(path, checkpoint, tensors=most, numbers=room):
+            return kind(config)
+    except CheckpointError:
+        raise
+    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+        expected = "describe a model that can be built"
+        raise CheckpointError(path, expected, _in_words(error), _AGAIN) from None
+
+
+def _check_fit(model: nn.Module, target: Path, checkpoint: Checkpoint) -> None:
+    """Raise CheckpointError that lists all tensors that are missing, left over or not as wanted."""
+    entries = {name: entry for file in checkpoint.files.values() for name, entry in file.items()}
+    wanted = {name: tuple(part.shape) for name, part in model.named_parameters()}
+    problems = _differences(wanted, {name: entry.shape for name, entry in entries.items()})
+    odd = [
+        f"{plain(name)} {entry.dtype}"
+        for name, entry in entries.items()
+        if name in wanted and entry.dtype not in _DTYPES.values()
+    ]
+    if odd:
+        problems.append(f"not one of {', '.join(_DTYPES.values())}: {listed(odd)}")
+    if problems:
+        raise CheckpointError(
+            target,
+            f"hold exactly the tensors of {type(model).__name__}",
+            "; ".join(problems),
+            _AGAIN,
+        )
+
+
+def _differences(
+    wanted: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]]
+) -> list[str]:
+    """What is wrong with the tensors that were found, by name and shape.
+
+    >>> _differences({"a": (2,), "b": (3,)}, {"b": (5,), "c": (7,)})
+    ['missing: a', 'left over: c', 'of another shape: b [5] instead of [3]']
+    """
+    shapes = [
+        f"{plain(name)} {list(found[name])} instead of {list(shape)}"
+        for name, shape in wanted.items()
+        if name in found and found[name] != shape
+    ]
+    all_of_them = {
+        "missing": set(wanted) - set(found),
+        "left over": set(found) - set(wanted),
+        "of another shape": shapes,
+    }
+    return [f"{what}: {listed(names)}" for what, names in all_of_them.items() if names]
+
+
+def _in_words(error: Exception) -> str:
+    text = str(error).partition("\n")[0].removesuffix(".")
+    return f"an error: {plain(text, longest=500)}"
