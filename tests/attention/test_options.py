@@ -49,7 +49,7 @@ def drawn_options(draw: st.DrawFn) -> tuple[Options, int, int]:
 def truth(options: Options, n_queries: int, n_keys: int) -> Tensor:
     """(B, H, Nq, Nk), by the reference."""
     q, k = np.ones((B, H, n_queries, 1)), np.ones((B, H, n_keys, 1))
-    arguments = {
+    arguments: dict[str, Any] = {
         name: x.numpy() if isinstance(x, Tensor) else x for name, x in options.arguments().items()
     }
     return torch.from_numpy(reference.attention(q, k, k, **arguments).allowed.copy())
