@@ -11,8 +11,6 @@ from typing import SupportsFloat
 
 import numpy as np
 
-__all__ = ["NOT_A_NUMBER", "WrongType", "WrongValue", "flag", "number", "shown", "whole"]
-
 # What int(…), float(…) and their like raise for what they cannot convert.
 NOT_A_NUMBER = (TypeError, ValueError, RuntimeError, OverflowError)
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from regard.reference import Array
 
-__all__ = ["Explanation", "added", "dot", "elide", "equals", "factor", "figure"]
-
 
 class Explanation(str):
     """How one cell came about, as a line of text that also carries its value and its terms.

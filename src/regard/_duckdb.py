@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Tables", "answer", "bind", "check_query", "connect", "plain", "words"]
-
 # By the name of the table and that of the run. A run without a name is alone.
 Tables = Mapping[str, Mapping[str | None, "pa.Table"]]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["need"]
-
 
 def need(call: str, name: str, extra: str) -> Any:
     """The module of that name; ImportError that says how to get it, where it is not installed.

@@ -13,8 +13,6 @@ import stat
 from collections.abc import Generator
 from pathlib import Path
 
-__all__ = ["left_over", "replacing", "sync", "write_bytes", "write_text"]
-
 _LONGEST = 200  # bytes of a name to which others are added; file systems take 255
 
 

@@ -19,8 +19,6 @@ else:
     except ImportError:
         _native = None
 
-__all__ = ["MOST_ROWS", "linear"]
-
 MOST_ROWS = 16  # with more, PyTorch's product is the faster one where a cache holds the weights
 
 # Looked up once: the smallest call is measured in microseconds.

@@ -12,8 +12,6 @@ from torch import Tensor
 from regard._arguments import NOT_A_NUMBER, shown
 from regard.observation import Observation
 
-__all__ = ["merge"]
-
 _LAST_START = 2**40
 
 Part = tuple[Tensor, Observation]

@@ -9,18 +9,6 @@ from typing import Literal
 
 from regard.reference import Array
 
-__all__ = [
-    "NO_W_O",
-    "STEPS",
-    "TURNED",
-    "Axis",
-    "AxisName",
-    "Step",
-    "StepKind",
-    "find_label",
-    "is_other_step",
-]
-
 AxisName = Literal["head", "token", "key token", "dimension"]
 
 

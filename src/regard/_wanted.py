@@ -6,8 +6,6 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["asking", "still_wanted"]
-
 _check: ContextVar[Callable[[], None] | None] = ContextVar("regard-wanted", default=None)
 
 

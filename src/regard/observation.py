@@ -10,8 +10,6 @@ from torch import Tensor
 
 from regard._arguments import flag, shown, whole
 
-__all__ = ["Observation", "See"]
-
 MOST_CELLS = 2**31  # of a picture
 _MOST_TOP = 2**20
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 
-__all__ = ["Token", "tokenize"]
-
 _JOINERS = {"\u200c", "\u200d"}  # zero-width non-joiner and joiner: part of the word they stand in
 _APOSTROPHES = {"'", "’"}
 # Signs drawn around or before digits and letters, though Unicode calls them format characters.

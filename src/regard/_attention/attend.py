@@ -21,8 +21,6 @@ from regard._attention.eager import (
 from regard._attention.options import Options, Window
 from regard.observation import Observation, See
 
-__all__ = ["attend", "attention"]
-
 
 @overload
 def attention(

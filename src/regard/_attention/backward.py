@@ -25,8 +25,6 @@ from regard._attention.scores import (
     soften,
 )
 
-__all__ = ["Gradients", "backward", "new_gradients"]
-
 # Of q, k, v, bias and sinks; empty where none is wanted.
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 

@@ -13,8 +13,6 @@ from regard._attention.options import Options, Window, four_axes
 from regard._attention.problem import Problem
 from regard.observation import See
 
-__all__ = ["check", "check_dense", "check_dropout", "check_lse", "check_see", "position_of"]
-
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _FURTHEST = 2**40  # so that positions cannot overflow
 _WIDEST = 2**42  # a window so wide has every key for every position

@@ -15,8 +15,6 @@ from regard._attention.problem import Problem
 from regard._attention.scores import dropper
 from regard.observation import Observation, See
 
-__all__ = ["NAMES", "Backend", "backends", "choose", "has_native_backward", "run"]
-
 NAMES = ("native", "torch")
 
 

@@ -15,24 +15,6 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.overrides import has_torch_function
 
-__all__ = [
-    "PLAIN",
-    "has_function_mode",
-    "has_tangent",
-    "is_any_autocast_enabled",
-    "is_autocast_enabled",
-    "is_batched",
-    "is_causal_bias",
-    "is_eager",
-    "is_plain",
-    "is_transformed",
-    "lost_its_memory",
-    "may_go_direct",
-    "may_have_tangents",
-    "with_function_of_their_own",
-    "without_autocast",
-]
-
 # The types whose values are at their address, and nothing else is.
 PLAIN = frozenset((Tensor, torch.nn.Parameter))
 

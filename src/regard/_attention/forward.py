@@ -12,8 +12,6 @@ from regard._attention.problem import Problem, Tile
 from regard._attention.scores import Dropper, Scores, Weights, all_finite, grouped, score, soften
 from regard.observation import Observation, See
 
-__all__ = ["attend", "bin_of", "new_picture", "pour"]
-
 
 def attend(
     problem: Problem, see: See | None = None, dropper: Dropper | None = None

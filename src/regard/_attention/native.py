@@ -25,19 +25,6 @@ else:
     except ImportError as error:
         missing = f"regard._native cannot be imported: {error}"
 
-__all__ = [
-    "MOST",
-    "attend",
-    "backward",
-    "kept",
-    "kernel",
-    "missing",
-    "multiply",
-    "pooled",
-    "short_attention",
-    "weights",
-]
-
 MOST = 2**31 - 1  # queries, and keys: the kernel counts them in 32 bits
 
 _PLAIN = Options()

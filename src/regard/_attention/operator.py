@@ -22,8 +22,6 @@ from regard._attention.options import Options
 from regard._attention.problem import Problem
 from regard.observation import Observation, See
 
-__all__ = ["NO_TANGENTS", "attend"]
-
 NO_TANGENTS = (
     "{call}: forward-mode derivatives are not implemented. "
     "Backward-mode ones are: tensor.requires_grad_()."

@@ -13,8 +13,6 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
-__all__ = ["Options", "Window", "four_axes", "is_allowed", "part", "row_chunks"]
-
 Window = tuple[int | None, int | None]
 Position = TypeVar("Position", int, Tensor)
 

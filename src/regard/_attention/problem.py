@@ -12,8 +12,6 @@ from torch import Tensor
 from regard._attention.options import Options
 from regard.observation import Observation, See
 
-__all__ = ["Problem", "Tile", "new_gradient", "new_observation"]
-
 # Elements of the scores that are in memory at a time, over all sequences and heads: 16 MB.
 _CHUNK = 2**22
 

@@ -12,18 +12,6 @@ from regard._attention import native
 from regard._attention.options import part
 from regard._attention.problem import Problem, Tile
 
-__all__ = [
-    "Dropper",
-    "Scores",
-    "Weights",
-    "all_finite",
-    "dropper",
-    "grouped",
-    "score",
-    "soften",
-    "weigh",
-]
-
 _NEGATIVE = float("-inf")
 _VMAP = torch._C.DispatchKeySet(torch._C._parse_dispatch_key("VmapMode"))  # pyright: ignore[reportArgumentType]
 

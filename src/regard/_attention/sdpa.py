@@ -22,8 +22,6 @@ from regard._attention.eager import (
 )
 from regard._attention.options import Options
 
-__all__ = ["scaled_dot_product_attention", "sdpa_layout"]
-
 # Looked up once: the smallest call is measured in microseconds.
 _flash_enabled = torch._C._get_flash_sdp_enabled
 _is_compiling = torch.compiler.is_compiling

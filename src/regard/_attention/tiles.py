@@ -21,8 +21,6 @@ from regard._attention.problem import Problem, Tile
 from regard._attention.scores import score, weigh
 from regard.observation import MOST_CELLS, See
 
-__all__ = ["pooled", "weights"]
-
 Span = slice | range | tuple[int, int]
 
 

@@ -13,8 +13,6 @@ from torch import Tensor
 from regard import reference
 from regard._bench.problems import Problem
 
-__all__ = ["WrongAnswer", "check_attention", "check_pixels"]
-
 _ALL_ROWS = 512  # up to here every row is compared, beyond it three blocks of rows
 _BLOCKS = 128  # a block is this part of the rows
 _ATOL, _RTOL = 1e-5, 5e-6  # of outputs in float32, for inputs of variance 1

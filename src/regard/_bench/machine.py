@@ -13,8 +13,6 @@ import regard
 from regard import _native
 from regard._bench.plan import processors
 
-__all__ = ["machine", "measure_peak", "others"]
-
 _ROUNDS, _TRIES = 5, 4
 
 

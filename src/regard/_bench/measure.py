@@ -28,8 +28,6 @@ from regard._bench.problems import (
 from regard._bench.race import Call, Pace, race
 from regard._bench.results import Cell, Results, count
 
-__all__ = ["measure", "measure_cell"]
-
 _PIXELS = (256, 256)  # of a pooled picture
 _COPIES = 6  # of the matrix of weights: more than the eager computation holds at once
 _BUSY = 0.1  # the part of the processors that others may use

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from regard._bench.results import Cell
 
-__all__ = ["NotMeasured", "available_memory", "measure_memory"]
-
 _STATUS = Path("/proc/self/status")
 
 

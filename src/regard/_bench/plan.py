@@ -9,8 +9,6 @@ from itertools import product
 from regard._bench.race import Pace
 from regard._bench.results import Cell
 
-__all__ = ["QUICK_PACE", "SECTIONS", "plan_cells", "processors"]
-
 SECTIONS = ("forward", "observed", "tiles", "calls", "memory")
 QUICK_PACE = Pace(rounds=3, seconds=0.1)
 

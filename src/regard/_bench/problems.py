@@ -10,8 +10,6 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import regard
 
-__all__ = ["SEE", "Problem", "eager", "random_problem", "rising_problem", "sdpa", "sdpa_path"]
-
 SEE = regard.See(entropy=True, top=8, map=(128, 128))  # what is observed
 
 

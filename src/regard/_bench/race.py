@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Call", "Laps", "Pace", "race"]
-
 Call = Callable[[], object]
 Laps = dict[str, list[float]]
 

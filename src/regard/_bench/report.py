@@ -10,8 +10,6 @@ from rich.text import Text
 from regard._bench.results import Cell, Results, count
 from regard.view.terminal import paragraph
 
-__all__ = ["render_results"]
-
 _WIDTH = 80
 _NONE = "–"
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from regard._bench.race import Laps, Pace
 
-__all__ = ["Cell", "Results", "count", "from_json", "to_json"]
-
 _FORMAT = 2
 
 

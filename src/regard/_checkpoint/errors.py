@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["CheckpointError", "is_from_rust", "listed", "plain"]
-
 _LONGEST_NAME = 120
 _MOST_NAMES = 50
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from regard._checkpoint.errors import CheckpointError, plain
 
-__all__ = ["open_own", "own_file", "parse_object", "read_bytes", "read_object", "unreadable"]
-
 _OWN = "be a file of the folder itself"
 _COPY = "Copy the folder again, whole."
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["Checkpoint", "read_checkpoint", "read_tensors", "too_large", "within"]
-
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 _INDEX_LIMIT = 100_000_000

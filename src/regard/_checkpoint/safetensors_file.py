@@ -25,17 +25,6 @@ from regard._checkpoint.files import open_own, parse_object, unreadable
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "LONGEST_HEADER",
-    "TORCH_DTYPES",
-    "Entry",
-    "Opened",
-    "as_os_error",
-    "open_tensors",
-    "read_header",
-    "write_tensors",
-]
-
 LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _MOST_AXES = 64  # PyTorch's limit
 _LARGEST = 2**63 - 1

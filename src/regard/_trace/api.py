@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from regard._trace.model import ModelTrace
 
-__all__ = ["random_numbers", "trace"]
-
 
 @overload
 def trace(

@@ -15,17 +15,6 @@ from regard.reference import Array
 if TYPE_CHECKING:
     from regard._trace.attention import Trace
 
-__all__ = [
-    "as_array",
-    "as_axis",
-    "as_plain",
-    "as_strings",
-    "expect",
-    "read_content",
-    "read_json",
-    "write_json",
-]
-
 Made = TypeVar("Made")
 
 _FORMAT, _VERSION = "regard.trace", 1

@@ -17,8 +17,6 @@ from regard._trace.explain import explain_cell
 from regard._trace.projections import Positions, Projections
 from regard.reference import Array
 
-__all__ = ["Trace"]
-
 
 @dataclass(frozen=True, eq=False)
 class Trace:

@@ -15,8 +15,6 @@ from regard._steps import NO_W_O, STEPS, Axis, Step
 from regard._trace.projections import Positions, Projections
 from regard.reference import Array
 
-__all__ = ["Built", "as_matrix", "build_steps"]
-
 
 class Built(NamedTuple):
     """What a trace holds of its calculation."""

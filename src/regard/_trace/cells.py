@@ -10,21 +10,6 @@ import numpy as np
 from regard._arithmetic import Explanation, elide, equals, factor, figure
 from regard.reference import Array
 
-__all__ = [
-    "ACTIVATED",
-    "gated",
-    "layer_norm",
-    "looked_up",
-    "masked",
-    "mean",
-    "rms_norm",
-    "scaled",
-    "softmax",
-    "turned",
-    "wave",
-]
-
-
 # ── attention ─────────────────────────────────────────────────────────────────────────────────
 
 

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from regard.reference import Array
 
-__all__ = ["rounding"]
-
 
 def rounding(
     q: Tensor,

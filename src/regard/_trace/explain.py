@@ -13,8 +13,6 @@ from regard._trace import cells
 if TYPE_CHECKING:
     from regard._trace.attention import Trace
 
-__all__ = ["explain_cell"]
-
 
 def explain_cell(
     trace: Trace, step: str, row: str | int, column: str | int, head: str | int

@@ -13,8 +13,6 @@ from regard._trace.api import random_numbers
 from regard._trace.build import as_matrix
 from regard.text import tokenize
 
-__all__ = ["Read", "names_of_ids", "read_ids", "read_vectors"]
-
 
 class Read(NamedTuple):
     """One sequence as the model takes it, with a batch axis of 1, and a name for each token."""

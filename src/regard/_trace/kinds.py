@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from regard._steps import STEPS, StepKind
 
-__all__ = ["KINDS"]
-
 KINDS: Mapping[str, StepKind] = {
     **STEPS,
     "ids": StepKind("Token ids", "I", "I, given", "The number of each token in the vocabulary."),

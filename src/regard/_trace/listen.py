@@ -37,8 +37,6 @@ from regard.nn._evaluation import evaluating
 from regard.nn._places import Positions
 from regard.nn._tell import listening
 
-__all__ = ["trace_model"]
-
 _MOST_NUMBERS = 8_000_000  # of weights, in all heads of all layers together
 _OF_IDS = (Embedding, LanguageModel, EncoderModel, MaskedLanguageModel, SequenceClassifier)
 _OF_VECTORS = (

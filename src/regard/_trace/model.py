@@ -14,8 +14,6 @@ from regard._trace.kinds import KINDS
 from regard._trace.rule import Cell, Rule
 from regard.reference import Array
 
-__all__ = ["ModelStep", "ModelTrace"]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ModelStep(Step):

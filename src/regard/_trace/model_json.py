@@ -18,8 +18,6 @@ from regard._trace.model import ModelStep, ModelTrace
 from regard._trace.rules import RULES
 from regard._trace.rules_attention import ATTENTION_RULES
 
-__all__ = ["read_model_json", "write_model_json"]
-
 _FORMAT, _VERSION = "regard.model-trace", 1
 _MOST_NUMBERS = 20_000_000
 _KNOWN = {kind.__name__: kind for kind in (*RULES, *ATTENTION_RULES)}

@@ -9,8 +9,6 @@ import numpy as np
 
 from regard.reference import Array
 
-__all__ = ["Positions", "Projections"]
-
 Positions = Literal["none", "sinusoidal"]
 
 

@@ -14,8 +14,6 @@ from regard.reference import Array
 if TYPE_CHECKING:
     from regard._trace.model import ModelTrace
 
-__all__ = ["Cell", "Rule", "row_of"]
-
 
 class Cell(NamedTuple):
     """A number of a step, and where it stands: head, row, column."""

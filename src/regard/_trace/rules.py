@@ -13,22 +13,6 @@ from regard._trace.rule import Cell, Rule, row_of
 if TYPE_CHECKING:
     from regard._trace.model import ModelTrace
 
-__all__ = [
-    "RULES",
-    "Activated",
-    "Copied",
-    "FirstRow",
-    "Gated",
-    "Given",
-    "LayerNormed",
-    "LookedUp",
-    "Mean",
-    "Product",
-    "RmsNormed",
-    "Summed",
-    "Wave",
-]
-
 
 @dataclass(frozen=True)
 class Given(Rule):

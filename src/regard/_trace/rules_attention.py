@@ -16,18 +16,6 @@ from regard._trace.rule import Cell, Rule, row_of
 if TYPE_CHECKING:
     from regard._trace.model import ModelTrace
 
-__all__ = [
-    "ATTENTION_RULES",
-    "Bucket",
-    "Joined",
-    "Mixed",
-    "Scaled",
-    "Scored",
-    "Sloped",
-    "Softmaxed",
-    "Turned",
-]
-
 
 @dataclass(frozen=True)
 class Turned(Rule):

@@ -11,8 +11,6 @@ from regard._trace.rules import Copied, Product
 from regard._trace.rules_attention import Scaled, Turned
 from regard.reference import Array
 
-__all__ = ["ten_steps"]
-
 _MATRICES = {"query": "Q", "key": "K", "value": "V"}
 
 

@@ -17,8 +17,6 @@ from regard._trace.rule import Rule
 from regard._trace.rules import Copied, Given, Product
 from regard.reference import Array
 
-__all__ = ["Book", "numbers"]
-
 
 def numbers(tensor: Tensor) -> Array:
     """The numbers of a tensor, in float64."""

@@ -30,8 +30,6 @@ from regard.nn._tell import Told
 from regard.nn.attention import LowRankValue, MultiHeadAttention
 from regard.reference import Array
 
-__all__ = ["AttentionReader"]
-
 
 class AttentionReader:
     """Takes what attentions tell, one after the other; `largest` is the largest difference found.

@@ -42,8 +42,6 @@ from regard.nn.embedding import Embedding
 from regard.nn.stacks import Decoder, Encoder
 from regard.reference import Array
 
-__all__ = ["take"]
-
 
 def take(book: Book, told: Told) -> None:
     """One step that a module other than attention tells."""

@@ -15,8 +15,6 @@ from regard._watch.call import Call, as_autocast
 from regard._watch.masks import meaning_of
 from regard.observation import See
 
-__all__ = ["leading", "own_call", "sdpa_call", "takes_mask"]
-
 _SDPA = "scaled_dot_product_attention()"
 
 

@@ -13,8 +13,6 @@ from regard._attention.options import four_axes
 from regard._merge import merge
 from regard.observation import Observation, See
 
-__all__ = ["Call", "as_autocast", "weights_at"]
-
 _PIECE = 2**18  # numbers
 
 

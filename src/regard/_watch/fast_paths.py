@@ -13,8 +13,6 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from regard._watch.modules import Hooks, ModuleCall
 
-__all__ = ["add_fast_paths"]
-
 _ENCODER = inspect.signature(nn.TransformerEncoder.forward)
 _LAYER = inspect.signature(nn.TransformerEncoderLayer.forward)
 _ATTENTION = inspect.signature(nn.MultiheadAttention.forward)

@@ -31,8 +31,6 @@ from regard._watch.modules import Modules, Running
 from regard._watch.unseen import Unseen
 from regard.observation import See
 
-__all__ = ["Functions", "at_work", "off_work", "settle"]
-
 _sdpa = F.scaled_dot_product_attention
 _mha = F.multi_head_attention_forward
 _MHA_SIGNATURE = inspect.signature(_mha)

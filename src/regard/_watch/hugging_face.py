@@ -20,8 +20,6 @@ from regard._watch.modules import Modules, Running
 from regard._watch.unseen import Unseen
 from regard.run import Options
 
-__all__ = ["HuggingFace"]
-
 # The implementations of transformers, by where they are written.
 _IMPLEMENTATIONS = {
     "transformers.integrations.sdpa_attention": "sdpa",

@@ -13,8 +13,6 @@ from torch.utils._pytree import tree_map_only
 
 from regard.run import Options
 
-__all__ = ["MaskFunction", "Pattern", "made_whole"]
-
 Window = tuple[int | None, int | None] | None
 
 # ── a mask ────────────────────────────────────────────────────────────────────────────────────

@@ -11,8 +11,6 @@ from typing import Any, cast
 from regard._arguments import shown
 from regard._watch.call import Call
 
-__all__ = ["Interventions", "LayerName", "Link", "is_meant"]
-
 LayerName = str | int
 Link = tuple[LayerName, int | None, int | None, int]  # layer, head, query, key
 

@@ -14,8 +14,6 @@ from regard._attention import Options
 from regard._attention.eager import is_transformed
 from regard._attention.options import four_axes, is_allowed, row_chunks
 
-__all__ = ["Meaning", "meaning_of"]
-
 _SAMPLES = 6  # rows that are looked at before all are
 
 

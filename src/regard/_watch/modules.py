@@ -12,17 +12,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-__all__ = [
-    "Hooks",
-    "ModuleCall",
-    "Modules",
-    "Running",
-    "each_block",
-    "main_input",
-    "main_tensor",
-    "may_attend",
-]
-
 # Arguments under which a module gets the sequence that it looks at, if it is another one.
 _OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "memory", "context")
 

@@ -11,8 +11,6 @@ from typing import Any, TextIO, cast
 from regard._arguments import shown, whole
 from regard.run import Layer
 
-__all__ = ["Monitor"]
-
 _COLLAPSED = 0.02  # of the entropy that equal weights would have
 
 

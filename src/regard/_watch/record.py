@@ -18,8 +18,6 @@ from regard._watch.tokens import Text
 from regard.observation import Observation, See
 from regard.run import Layer, Options
 
-__all__ = ["Record"]
-
 
 @dataclass
 class _Piece:

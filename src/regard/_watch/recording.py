@@ -20,8 +20,6 @@ from regard._watch.tokens import Names, TokenIds
 from regard.observation import See
 from regard.run import Layer, Run
 
-__all__ = ["Recording", "is_backward"]
-
 
 class _Pass(threading.local):
     """What is known of the pass that a thread is in."""

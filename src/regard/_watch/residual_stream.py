@@ -12,8 +12,6 @@ from torch import Tensor, nn
 
 from regard._watch.modules import Hooks, ModuleCall, main_input, main_tensor, may_attend
 
-__all__ = ["ResidualStream"]
-
 _CLOSE = 1e-4  # of the length of a vector: sums that differ in rounding only
 
 

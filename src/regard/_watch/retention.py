@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Held", "Retention", "version_of"]
-
 
 def version_of(x: Tensor | None) -> int | None:
     """How often it has been written to; None where nobody counts."""

@@ -8,8 +8,6 @@ from torch.nn.functional import pad
 
 from regard._watch.call import Call, weights_at
 
-__all__ = ["shares_of"]
-
 
 def shares_of(
     call: Call, lse: Tensor, first_real: Tensor, tokens: Tensor | None, forgets: bool

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from regard.nn import Cache, Transformer
 from regard.text import Token
 
-__all__ = ["Names", "Text", "TokenIds"]
-
 
 class Text:
     """The token ids of one pass, or of a prompt and what is generated from it."""

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from regard._watch.modules import Running
 
-__all__ = ["Unseen"]
-
 _ATTENTION = re.compile("attention|attn")
 _LAYER = re.compile("(layer|block|model|encoder|decoder)$")
 _ROUTER = re.compile("(router|gating|gate|experts?)( |$)", re.IGNORECASE)

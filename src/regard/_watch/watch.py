@@ -19,8 +19,6 @@ from regard._watch.watching import Watching
 from regard.observation import See
 from regard.run import Run
 
-__all__ = ["watch"]
-
 _KEEP = ("q", "k", "v", "output", "hidden_states")
 _USUAL = See(entropy=True, top=8, map=(64, 64), distance=True)
 

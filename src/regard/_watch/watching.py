@@ -26,8 +26,6 @@ from regard._watch.unseen import Unseen
 from regard.observation import See
 from regard.run import Run
 
-__all__ = ["Watching"]
-
 
 class Watching:
     _lock = threading.RLock()

@@ -15,8 +15,6 @@ from regard.cli.common import BadInput, make_console, print_out, write_out
 if TYPE_CHECKING:
     from regard._bench.results import Results
 
-__all__ = ["add_to", "bench"]
-
 _EPILOG = """
 \b
 Examples:

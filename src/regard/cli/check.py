@@ -21,8 +21,6 @@ from regard.cli.common import (
     write_out,
 )
 
-__all__ = ["add_to", "check"]
-
 _EPILOG = """
 \b
 Examples:

@@ -14,17 +14,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = [
-    "BadInput",
-    "command_line",
-    "make_console",
-    "print_out",
-    "quoted",
-    "read_standard_input",
-    "refuse_two_outputs",
-    "write_out",
-]
-
 _MOST_BYTES = 2**20
 _WIDEST, _NARROWEST, _PIPED = 100, 40, 80
 

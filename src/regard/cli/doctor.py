@@ -15,8 +15,6 @@ from regard.cli.common import make_console, print_out
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["Finding", "add_to", "doctor", "openmp"]
-
 _LIMIT = 1e-5  # of float32, for inputs of unit variance
 _NAMES = 16  # columns
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from regard import Trace
     from regard.run import Layer
 
-__all__ = ["add_to", "explain"]
-
 _MOST_NUMBERS, _MOST_PRINTED, _WIDEST_MODEL = 8_000_000, 1_000_000, 1024
 
 _EPILOG = """

@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from regard.models import Loaded
     from regard.text import Token
 
-__all__ = [
-    "Reading",
-    "check_config",
-    "check_place",
-    "load_model",
-    "look",
-    "notes",
-    "plain_error",
-    "progress",
-    "read_tokens",
-    "refuse_no_text",
-]
-
 _LONG = 2048  # tokens; of a longer text q and k are kept only where they are needed
 _PATIENCE = 2.0  # seconds until it is said how far it has come
 

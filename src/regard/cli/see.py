@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from regard.run import Effect
     from regard.text import Token
 
-__all__ = ["add_to", "see"]
-
 _MOST_WORDS = 100  # that are still read by the small encoder, if no model is named
 _MOST_BYTES = 2**20
 _MOST_MOVED = 256  # tokens whose movement through the layers a page can show

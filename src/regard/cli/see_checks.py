@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from regard import Run
 
-__all__ = ["ask", "check_file", "check_folder", "check_query"]
-
 
 def check_query(query: str) -> None:
     """Refuse what is no SELECT, or asks for what no run has.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from regard import Run
     from regard.run import Effect
 
-__all__ = ["document"]
-
 _FORMAT, _VERSION = "regard.see", 1
 
 

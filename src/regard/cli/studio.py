@@ -10,8 +10,6 @@ import typer
 
 from regard.cli.common import BadInput
 
-__all__ = ["add_to", "studio"]
-
 _EPILOG = """
 \b
 Examples:

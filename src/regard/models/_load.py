@@ -19,8 +19,6 @@ from regard.models.tokenizer import read_tokenizer
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = ["load"]
-
 
 def load(
     name_or_path: str | os.PathLike[str],

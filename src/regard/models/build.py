@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedModel
 
-__all__ = ["build", "prepare"]
-
 # Buffers that older versions saved and that every model computes by itself.
 _COMPUTED = re.compile(r"(^|\.)(position_ids|rotary_emb\.inv_freq|attn\.bias|attn\.masked_bias)$")
 _TASKS = (

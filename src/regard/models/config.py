@@ -7,8 +7,6 @@ from typing import Any
 
 from regard._checkpoint import CheckpointError, listed, own_file, plain, read_object
 
-__all__ = ["read_config", "refuse_code"]
-
 _LIMIT = 10_000_000  # bytes; the largest honest ones, with names of 20,000 classes, have 2 million
 # How large a whole number may be, by what stands in its key, also inside of lists: transformers
 # makes a module or a name for each of these. Other sizes only have to be those of the weights.

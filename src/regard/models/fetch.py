@@ -24,8 +24,6 @@ from regard._files import sync
 from regard.models.progress import quiet, working
 from regard.models.unpack import check_hash, convert, unpack
 
-__all__ = ["BUILT_IN", "Package", "cache_folder", "fetch", "from_hub", "is_here"]
-
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 _HUB_FILES = [
     *("config.json", "tokenizer.json", "tokenizer_config.json"),

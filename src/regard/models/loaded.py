@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["Loaded"]
-
 
 @dataclass(frozen=True, eq=False)
 class Loaded:

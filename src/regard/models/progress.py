@@ -7,8 +7,6 @@ import sys
 import threading
 from collections.abc import Generator
 
-__all__ = ["quiet", "working"]
-
 # What transformers says belongs to the process: of several threads that silence it, the first
 # finds how it was, and the last puts that back.
 _lock = threading.RLock()

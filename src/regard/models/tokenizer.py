@@ -20,8 +20,6 @@ from regard.models.tokenizer_limits import check_added, check_tokenizer
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["read_tokenizer"]
-
 # Large vocabularies take 60 million bytes, and an object for each of a million tokens.
 _LIMIT, _OBJECTS = 200_000_000, 10_000_000
 _SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
     from tokenizers.normalizers import Normalizer
 
-__all__ = ["Bounded", "Growth", "TooMuch", "check_added", "check_tokenizer"]
-
 # Each is far more than any published tokenizer has.
 _IDS = 2**22  # the largest have a million tokens; a list of the numbers that have none is made
 _STEPS = 1_000  # of normalizing and the like

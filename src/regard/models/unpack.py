@@ -18,8 +18,6 @@ from regard._checkpoint import CheckpointError, as_os_error, listed, plain
 from regard._extras import need
 from regard.models.progress import quiet
 
-__all__ = ["check_hash", "convert", "unpack"]
-
 _DATA = {".gguf", ".json", ".safetensors"}
 _LARGEST = 2**30  # bytes a file
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from torch import nn
 
-__all__ = ["evaluating"]
-
 _lock = threading.RLock()  # a signal handler may come in the middle
 _inside: dict[int, int] = {}  # how many hold a module, by its id, that was set to training
 

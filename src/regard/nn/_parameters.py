@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from torch import nn
 
-__all__ = ["fill", "first_names"]
-
 
 def first_names(module: nn.Module) -> dict[str, str]:
     """Each parameter's name, and the first of the names that it has.

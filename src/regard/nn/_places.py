@@ -18,16 +18,6 @@ from regard.nn.position import (
     Sinusoidal,
 )
 
-__all__ = [
-    "AlibiBiases",
-    "Place",
-    "Positions",
-    "RelativeBiases",
-    "Rotations",
-    "check_positions",
-    "positions_of",
-]
-
 _LARGEST = 2**31 - 1
 
 

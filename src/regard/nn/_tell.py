@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-__all__ = ["Told", "is_heard", "listening", "tell"]
-
 _lock = threading.RLock()  # a signal handler may come in the middle
 # Who listens, and in which thread. Replaced, never changed: who goes through it in one thread is
 # not disturbed by another.

@@ -17,8 +17,6 @@ from regard.nn.linear import HeadLinear, Linear
 from regard.nn.position import Learned, NoPosition, Position, Sinusoidal
 from regard.observation import Observation, See
 
-__all__ = ["LowRankValue", "MultiHeadAttention", "SelfAttention"]
-
 
 class MultiHeadAttention(nn.Module):
     """[Z₁ … Z_H] W_O with Z_h = softmax(Q_h K_hᵀ / √d_k) V_h, Q = X W_Q, K = Y W_K, V = Y W_V.

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["Cache", "Context", "KeyValues", "Memory"]
-
 
 class KeyValues:
     """Keys (B, Hkv, N, D) and values (B, Hkv, N, Dv) of one layer, which grow.

@@ -12,16 +12,6 @@ from regard.nn.position import NoPosition, Position
 from regard.nn.residual import PreNorm, Residual
 from regard.nn.serialization import Described
 
-__all__ = [
-    "EncoderModelConfig",
-    "LanguageModelConfig",
-    "MaskedLanguageModelConfig",
-    "SequenceClassifierConfig",
-    "Split",
-    "StackConfig",
-    "TransformerConfig",
-]
-
 Split = Literal["whole", "slices"]
 
 

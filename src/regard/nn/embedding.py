@@ -13,8 +13,6 @@ from regard.nn.config import StackConfig
 from regard.nn.norm import norm_of
 from regard.nn.position import NoPosition
 
-__all__ = ["Embedding"]
-
 
 class Embedding(nn.Module):
     """X = Norm(tokens[ids]·√width + segments[kinds] + positions), as far as there are such.

@@ -10,8 +10,6 @@ from torch.nn import functional
 from regard.nn._tell import tell
 from regard.nn.linear import Linear
 
-__all__ = ["ACTIVATIONS", "Activation", "FeedForward"]
-
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 
 ACTIVATIONS = {

@@ -28,8 +28,6 @@ from regard._files import left_over, replacing
 from regard.nn._parameters import fill
 from regard.nn.config import StackConfig
 
-__all__ = ["Model", "load"]
-
 _FORMAT, _VERSION = "regard.nn", 1
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 _SAVER = "model.save(folder)"

@@ -10,8 +10,6 @@ from torch import nn
 from regard.nn.config import StackConfig
 from regard.nn.residual import PreNorm
 
-__all__ = ["shrink"]
-
 
 @torch.no_grad()
 def shrink(layer: nn.Module, config: StackConfig, n_sublayers: int) -> None:

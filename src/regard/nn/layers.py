@@ -17,8 +17,6 @@ from regard.nn.norm import norm_of
 from regard.nn.position import NoPosition
 from regard.nn.residual import Sublayer
 
-__all__ = ["DecoderLayer", "EncoderLayer"]
-
 
 class EncoderLayer(nn.Module):
     """h = Norm(X + Attention(X)), Y = Norm(h + FFN(h)), or as `config.residual` arranges it.

@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from regard._linear import linear
 
-__all__ = ["HeadLinear", "Linear"]
-
 
 class Linear(nn.Linear):
     """y = x Wᵀ + b: x (…, width) gives (…, out_width); `weight` (out_width, width), `bias`.

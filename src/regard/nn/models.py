@@ -26,8 +26,6 @@ from regard.nn.stacks import Decoder, Encoder, check_padding, positions_in
 if TYPE_CHECKING:
     from regard.nn.generation import Generated, GenerateOptions, StreamOptions, Tokens
 
-__all__ = ["EncoderModel", "LanguageModel", "MaskedLanguageModel", "SequenceClassifier"]
-
 
 class LanguageModel(Model, config=LanguageModelConfig):
     """The next token: logits = Decoder(Embedding(ids)) W_head, each token from those before it.

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from regard.nn._tell import tell
 
-__all__ = ["LayerNorm", "NormName", "RMSNorm", "norm_of"]
-
 NormName = Literal["layer", "rms"]
 
 

@@ -8,16 +8,6 @@ from typing import Literal
 
 from regard.nn.serialization import Described
 
-__all__ = [
-    "ALiBi",
-    "Learned",
-    "NoPosition",
-    "Position",
-    "RelativeBias",
-    "Rotary",
-    "Sinusoidal",
-]
-
 
 class Position(Described):
     """The base of all positions: NoPosition, Sinusoidal, Learned, Rotary, ALiBi, RelativeBias.

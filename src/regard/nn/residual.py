@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from regard.nn._tell import tell
 from regard.nn.serialization import Described
 
-__all__ = ["NotesNorm", "PostNorm", "PreNorm", "Residual", "Sublayer"]
-
 
 @dataclass(frozen=True)
 class Sublayer:

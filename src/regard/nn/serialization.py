@@ -8,8 +8,6 @@ import sys
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, ClassVar, Self
 
-__all__ = ["Described"]
-
 
 class Described:
     """The base of all descriptions. A subclass is a frozen dataclass, and known by its name.

@@ -13,8 +13,6 @@ from regard.nn.layers import DecoderLayer, EncoderLayer
 from regard.nn.norm import norm_of
 from regard.nn.position import NoPosition
 
-__all__ = ["Decoder", "Encoder", "check_padding", "positions_in"]
-
 
 class _Stack(nn.Module):
     """What both stacks have: a position for all layers, the layers, a norm at the end."""

@@ -21,8 +21,6 @@ from regard.nn.stacks import Decoder, Encoder, check_padding, positions_in
 if TYPE_CHECKING:
     from regard.nn.generation import Generated, GenerateOptions, StreamOptions, Tokens
 
-__all__ = ["Transformer"]
-
 
 class Transformer(Model, config=TransformerConfig):
     """logits = Decoder(Embedding(target), Encoder(Embedding(source))) W_head (Vaswani).

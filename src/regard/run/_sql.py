@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from regard.run.run import Run
 
-__all__ = ["ask", "check_names", "sql", "tables_for"]
-
 _CALL = "sql()"
 _TABLES = ("edges", "heads", "layers", "tokens")
 

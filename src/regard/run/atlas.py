@@ -13,8 +13,6 @@ from regard._wanted import still_wanted
 from regard.run.layer import Layer
 from regard.run.levels import Levels
 
-__all__ = ["UPPER", "blocks", "build_levels", "levels"]
-
 Reduce = Literal["mean", "max"]
 # The finest level that is kept: a tile of a finer one has at most 4,096 × 4,096 weights, which are
 # computed while a reader hardly waits.

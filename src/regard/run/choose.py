@@ -9,8 +9,6 @@ from typing import Any
 from regard._arguments import shown, whole
 from regard.run.layer import Layer
 
-__all__ = ["Which", "heads_of", "index_of", "layer_index", "layer_indices"]
-
 Which = int | str
 
 

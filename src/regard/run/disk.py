@@ -24,8 +24,6 @@ from regard.run.pack import FORMAT, pack, unpack
 from regard.run.run import Run
 from regard.run.store import ID, LEAST, Edges, state, stored_edges
 
-__all__ = ["check_target", "load", "save"]
-
 _DOCUMENT, _TENSORS, _EDGES = "run.json", "tensors.safetensors", "edges.parquet"
 _LONGEST = 2**28  # bytes of run.json: the names of five million tokens
 

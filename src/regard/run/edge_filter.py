@@ -14,8 +14,6 @@ from regard._arguments import shown
 from regard.run.errors import RunError
 from regard.run.layer import Layer
 
-__all__ = ["FilteredEdges", "filter_edges"]
-
 # How much the listed weights of a row, added up, may be wrong by rounding.
 _ROUNDING = 1e-3
 _MOST = 2  # that the weights of a row may add up to, of which the rounding of no type makes 1

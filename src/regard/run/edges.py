@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from regard.run.choose import Which
     from regard.run.run import Run
 
-__all__ = ["check", "edges", "schema", "truncated_rows", "warn"]
-
 TRUNCATED, MIN_WEIGHT, NOT_FINITE = b"regard.truncated", b"regard.min_weight", b"regard.not_finite"
 
 

@@ -15,8 +15,6 @@ from regard.text import Token
 if TYPE_CHECKING:
     from regard.run.run import Run
 
-__all__ = ["Change", "Effect", "effect"]
-
 _CALL = "effect()"
 _CELLS = 2**22  # of what is compared in float64 at a time: 32 MB each
 

@@ -7,8 +7,6 @@ from collections.abc import Generator
 
 from regard._checkpoint import CheckpointError
 
-__all__ = ["AGAIN", "RunError", "refusing"]
-
 AGAIN = "Save the run again, or restore the folder."
 
 

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from regard.observation import Observation
 
-__all__ = ["KINDS", "Head", "describe"]
-
 # How a share is called when it is what a head mostly does, the most telling first.
 KINDS = {
     "induction": "induction",

@@ -21,9 +21,6 @@ from regard.run.levels import Levels
 from regard.run.on_disk import in_memory, with_part
 from regard.text import Token
 
-__all__ = ["Layer", "Options"]
-
-
 _CELLS = 2**22  # of the weights of rows in memory at a time: 16 MB
 
 

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from regard.run.on_disk import in_memory
 
-__all__ = ["Levels"]
-
 
 @dataclass(frozen=True, eq=False)
 class Levels:

@@ -16,8 +16,6 @@ from torch import Tensor
 from regard._checkpoint import TORCH_DTYPES, Entry, Opened
 from regard.run.errors import refusing
 
-__all__ = ["OnDisk", "in_memory", "with_part"]
-
 # Of a safetensors file, those that a run may have.
 DTYPES = {
     name: getattr(torch, TORCH_DTYPES[name])

@@ -24,8 +24,6 @@ from regard.text import Token
 if TYPE_CHECKING:
     from regard.run.run import Run
 
-__all__ = ["FORMAT", "pack", "unpack"]
-
 FORMAT = 1
 
 _SEEN = ("lse", "entropy", "top_keys", "top_weights", "map", "received", "distance", "sinks")

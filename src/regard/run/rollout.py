@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from regard.run.choose import Which
     from regard.run.run import Run
 
-__all__ = ["rollout"]
-
 _CALL = "rollout()"
 
 

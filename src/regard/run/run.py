@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from regard.run.effect import Effect
     from regard.run.store import Edges
 
-__all__ = ["Run"]
-
 
 class Run:
     """One or more passes of a model: what each of its attention modules did.

@@ -9,8 +9,6 @@ from torch import Tensor
 if TYPE_CHECKING:
     from regard.run.run import Run
 
-__all__ = ["stages"]
-
 
 def stages(run: Run) -> dict[str, Tensor]:
     """By name, each (B, N, width): the embedding, then after attention and after the feed-forward

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from regard.run.run import Run
 
-__all__ = ["ID", "LEAST", "Edges", "state", "stored_edges"]
-
 LEAST = 0.05  # the weight from which on an edge is in the tables of `sql` and in edges.parquet
 ID = "regard.run"  # in the metadata of a file: the folder that it was written for
 _OLD_TRUNCATED = b"regard.cut"  # as 0.1.0 called it

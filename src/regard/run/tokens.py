@@ -13,8 +13,6 @@ from regard.text import Token
 if TYPE_CHECKING:
     from regard.run.run import Run
 
-__all__ = ["codes_of_keys", "codes_of_queries", "readable", "vocabulary"]
-
 Codes = NDArray[np.int32]
 
 

@@ -12,8 +12,6 @@ from torch import Tensor
 from regard._arguments import shown
 from regard.run.layer import Layer
 
-__all__ = ["misfit"]
-
 _SEEN = (torch.float32, torch.float64)
 _FLOATS = (*_SEEN, torch.float16, torch.bfloat16)
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from regard.run import Layer, Run
 
-__all__ = ["TILE", "Answer", "Answers"]
-
 TILE = 256
 Answer = tuple[NDArray[Any], dict[str, Any]]  # an array, and what is said about it
 

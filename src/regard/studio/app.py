@@ -28,8 +28,6 @@ from regard.studio.reading import Models
 from regard.studio.shelf import NoSuchRun, Shelf
 from regard.studio.work import Gone, Line
 
-__all__ = ["make_app"]
-
 _MOST_TEXT = 1_000_000  # characters
 _SHELL = """<!doctype html>
 <html lang="en">

@@ -14,8 +14,6 @@ from typing import Any
 from regard._wanted import still_wanted
 from regard.studio.process import Ended, Process, Teller
 
-__all__ = ["SECONDS", "Checker", "main"]
-
 SECONDS = 10.0  # that a text may take; `regard studio --help` says how to have more
 
 

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Cancelled", "Full", "Job", "Jobs"]
-
 _MOST_WAITING = 3
 _MOST_KEPT = 50
 

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Forbidden", "Places", "store"]
-
 
 class Forbidden(ValueError):
     """A file outside the studio's folders was asked for."""

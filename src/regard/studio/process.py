@@ -14,8 +14,6 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar
 
-__all__ = ["Ended", "Process", "Teller", "end_all"]
-
 Message = dict[str, Any]
 
 

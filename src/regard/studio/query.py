@@ -9,8 +9,6 @@ from typing import Any
 from regard._duckdb import check_query, connect, words
 from regard.studio.process import Teller
 
-__all__ = ["main"]
-
 _LONGEST = 10_000  # characters of a cell
 _MOST = 2_000_000  # characters of an answer
 # Whatever else there is, a list or a day, is the text that DuckDB writes for it.

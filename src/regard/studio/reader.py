@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from regard.models import Loaded
     from regard.run import Run
 
-__all__ = ["main"]
-
 Tell = Callable[[str, int, int], None]
 
 

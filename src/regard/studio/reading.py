@@ -19,8 +19,6 @@ from regard.studio.process import Ended, Process
 if TYPE_CHECKING:
     from regard.run import Run
 
-__all__ = ["BUILT_IN", "Models"]
-
 BUILT_IN = {
     "minilm": "MiniLM: 6 layers × 12 heads, reads both ways, up to 512 tokens (83 MB)",
     "smollm2": "SmolLM2-135M: 30 layers × 9 heads, left to right, up to 8,192 tokens (93 MB)",

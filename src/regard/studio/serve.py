@@ -14,8 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-__all__ = ["CannotListen", "leave", "serve"]
-
 
 class CannotListen(Exception):
     """The port is taken, or may not be used."""

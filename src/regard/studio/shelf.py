@@ -18,8 +18,6 @@ from regard.studio.places import Forbidden, Places
 if TYPE_CHECKING:
     from regard.run import Run
 
-__all__ = ["NoSuchRun", "Shelf"]
-
 _DOCUMENT = "run.json"
 _FILES = {_DOCUMENT, "tensors.safetensors", "edges.parquet"}
 _MOST_OPEN = 4  # runs in memory

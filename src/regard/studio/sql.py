@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from regard._duckdb import Tables
     from regard.run import Run
 
-__all__ = ["MEMORY", "SECONDS", "Queries"]
-
 SECONDS, MEMORY = (
     30.0,
     2.0,

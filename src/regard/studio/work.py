@@ -14,8 +14,6 @@ from starlette.requests import Request
 from regard._wanted import asking
 from regard.studio.jobs import Full
 
-__all__ = ["Gone", "Line"]
-
 T = TypeVar("T")
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from regard.studio.checker import Checker
 
-__all__ = ["check", "examples", "explain"]
-
 _MOST_NUMBERS = 400_000  # of all steps together: more is no page to look at
 
 

@@ -8,8 +8,6 @@ import re
 from regard._steps import STEPS, Axis, find_label
 from regard._trace import Trace
 
-__all__ = ["find_cells", "find_step"]
-
 _SEPARATORS = ",: "
 
 

@@ -11,8 +11,6 @@ from functools import cache
 
 from rich.style import Style
 
-__all__ = ["shade"]
-
 Colour = tuple[int, int, int]
 
 # Towards the ends of the scale: from zero, a step at a third, and the strongest.

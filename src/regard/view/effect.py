@@ -13,8 +13,6 @@ from regard.view.terminal import paragraph
 if TYPE_CHECKING:
     from regard.run import Change, Effect
 
-__all__ = ["render_effect"]
-
 
 def render_effect(
     effect: Effect, ablated: Sequence[tuple[int, int]], labels: Sequence[str], width: int = 80

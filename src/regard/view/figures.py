@@ -7,8 +7,6 @@ import numpy as np
 from regard._arithmetic import figure
 from regard.reference import Array
 
-__all__ = ["figures"]
-
 
 def figures(array: Array, digits: int = 4) -> list[list[str]]:
     """The cells of a matrix as text, with as many decimals as all of them need: 1 to `digits`.

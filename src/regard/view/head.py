@@ -15,8 +15,6 @@ from regard.view.terminal import paragraph
 if TYPE_CHECKING:
     from regard.run import Run
 
-__all__ = ["render_head"]
-
 _MOST_TOKENS = 40  # that are listed each
 
 

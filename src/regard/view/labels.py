@@ -11,8 +11,6 @@ import unicodedata
 
 from rich.cells import cell_len, get_character_cell_size, split_graphemes
 
-__all__ = ["fit", "fold", "most_cells", "pad", "visible"]
-
 _JOINERS = {"\u200c", "\u200d"}  # zero-width non-joiner and joiner: part of how a word is written
 _LONGEST = 1024  # code points of a label that are looked at: more than fit on any line
 _LONGEST_CHARACTER = 16  # code points; the longest joined emoji has ten

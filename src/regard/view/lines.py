@@ -8,8 +8,6 @@ from rich.text import Text
 
 from regard.view.labels import fit, most_cells, visible
 
-__all__ = ["INDENT", "LABEL", "counted", "fit_name", "looks_told", "title_line"]
-
 INDENT = 4
 LABEL = 14  # cells of a token, at most
 _LEAST = 6  # cells of a word that is cut to make room for its number

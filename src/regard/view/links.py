@@ -16,20 +16,6 @@ from regard.view.labels import visible
 if TYPE_CHECKING:
     from regard.run import Layer, Run
 
-__all__ = [
-    "LEAST_WEIGHT",
-    "Link",
-    "find_token",
-    "label_at",
-    "links_that_stand_out",
-    "looks_of_token",
-    "mean_looks",
-    "query_positions",
-    "strongest_links",
-    "token_labels",
-    "token_names",
-]
-
 LEAST_WEIGHT = 0.1  # a link of less weight does not stand out
 _MOST_SHOWN = 12  # tokens, where one is asked for that is not there
 _MOST_DIGITS = 9  # of a number that is looked at

@@ -15,8 +15,6 @@ from regard.view.colours import shade
 from regard.view.figures import figures
 from regard.view.labels import fit, most_cells, pad
 
-__all__ = ["LONGEST_AXIS", "Block", "Matrix", "beside", "table"]
-
 LONGEST_AXIS = 16  # rows or columns; a longer axis is shown by its two ends
 _SHOWN, _FEWEST = 12, 4  # how many of a longer axis, as the width allows
 _GAP = 2  # blanks between two matrices, beside those around each number

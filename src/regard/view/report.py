@@ -15,8 +15,6 @@ from regard.worked.chain import sources
 from regard.worked.names import KINDS, SYMBOLS
 from regard.worked.verdict import Judged
 
-__all__ = ["render_report"]
-
 _MOST_ROWS = 40
 # Words say it, too; and these three can be told apart by those who see no red or green.
 _WRONG, _INHERITED, _RIGHT = "bold red", "yellow", "cyan"

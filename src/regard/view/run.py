@@ -25,8 +25,6 @@ from regard.view.terminal import paragraph
 if TYPE_CHECKING:
     from regard.run import Layer, Run
 
-__all__ = ["KINDS", "render_links", "render_map", "render_run", "render_summary"]
-
 _SHADES = ((0.7, "█"), (0.4, "▓"), (0.2, "▒"), (0.05, "░"))  # from that share of the weight on
 _MOST_LINKS, _MOST_EXAMPLES, _MOST_UNKNOWN = 10, 4, 8
 _SIDE = 24  # cells of a map, at most

@@ -11,8 +11,6 @@ from regard._trace import Trace
 from regard.view.matrix import Matrix, table
 from regard.view.terminal import paragraph
 
-__all__ = ["render_scaling"]
-
 
 def render_scaling(
     scaled: Trace,

@@ -11,8 +11,6 @@ from regard._trace import Trace
 from regard.reference import Array
 from regard.view.matrix import LONGEST_AXIS, Block, Matrix, beside, table
 
-__all__ = ["all_heads", "chosen_cell", "step_block"]
-
 _MOST_HEADS = 4  # that are shown unless every one is asked for
 _TALLEST = 8  # rows of a given matrix that stands beside the result
 _GIVEN = {"query": "W_Q", "key": "W_K", "value": "W_V", "output": "W_O"}

@@ -13,8 +13,6 @@ from rich.text import Text
 
 from regard.view.labels import fit, most_cells
 
-__all__ = ["picture"]
-
 _CELL, _LINE, _SIZE, _MARGIN = 8.4, 19, 14, 16
 _FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 

@@ -13,8 +13,6 @@ from regard.view.terminal import paragraph
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["render_table"]
-
 _MOST_ROWS = 1000
 
 

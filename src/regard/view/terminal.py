@@ -14,8 +14,6 @@ from regard._trace import Trace
 from regard.view.labels import fit, fold, most_cells, visible
 from regard.view.steps import all_heads, chosen_cell, step_block
 
-__all__ = ["heading", "paragraph", "print_lines", "render", "render_cells", "show"]
-
 _INDENT = 4
 _LONGEST = 1000  # cells of an explanation: its tokens may be of any length
 _NO_SUCH_HEAD = "(This head is known by its output only.)"

@@ -25,8 +25,6 @@ from regard.view.terminal import paragraph
 if TYPE_CHECKING:
     from regard.run import Run
 
-__all__ = ["render_token"]
-
 
 def render_token(
     run: Run, token: int, width: int = 80, *, layer: int | None = None, head: int | None = None

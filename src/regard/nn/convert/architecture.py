@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from regard.nn.config import StackConfig
 from regard.nn.convert.tables import Row
 
-__all__ = ["ACTIVATIONS", "Architecture", "Refused", "chosen", "option", "options_of"]
-
 Options = Mapping[str, Any]
 Read = Callable[[Options], Any]
 

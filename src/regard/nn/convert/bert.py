@@ -25,8 +25,6 @@ from regard.nn.models import EncoderModel, MaskedLanguageModel, SequenceClassifi
 from regard.nn.position import Learned
 from regard.nn.residual import PostNorm
 
-__all__ = ["BERT", "BERT_CLASSIFIER", "BERT_MASKED"]
-
 _LAYER = (
     Row("attention.self.query.{part}", "attention.w_q.{part}"),
     Row("attention.self.key.{part}", "attention.w_k.{part}"),

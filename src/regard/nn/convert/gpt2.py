@@ -9,8 +9,6 @@ from regard.nn.models import LanguageModel
 from regard.nn.position import Learned
 from regard.nn.residual import PreNorm
 
-__all__ = ["GPT2"]
-
 _LAYER = (
     Row("ln_1.{part}", "norms.0.{part}"),
     Row(

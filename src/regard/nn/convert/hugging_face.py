@@ -20,8 +20,6 @@ from regard.nn.convert.unchanged import check_unchanged
 from regard.nn.models import EncoderModel, LanguageModel, MaskedLanguageModel, SequenceClassifier
 from regard.nn.transformer import Transformer
 
-__all__ = ["ARCHITECTURES", "from_hugging_face"]
-
 ARCHITECTURES = {
     each.name: each for each in (BERT, BERT_MASKED, BERT_CLASSIFIER, GPT2, LLAMA, MARIAN)
 }

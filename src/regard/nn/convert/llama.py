@@ -14,8 +14,6 @@ from regard.nn.models import LanguageModel
 from regard.nn.position import Rotary
 from regard.nn.residual import PreNorm
 
-__all__ = ["LLAMA"]
-
 _LAYER = (
     Row("input_layernorm.weight", "norms.0.weight"),
     Row("self_attn.q_proj.{part}", "attention.w_q.{part}"),

@@ -12,8 +12,6 @@ from regard.nn.position import Sinusoidal
 from regard.nn.residual import PostNorm
 from regard.nn.transformer import Transformer
 
-__all__ = ["MARIAN"]
-
 _ATTENTION = (
     Row("q_proj.{part}", "w_q.{part}"),
     Row("k_proj.{part}", "w_k.{part}"),

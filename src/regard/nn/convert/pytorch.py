@@ -20,8 +20,6 @@ from regard.nn.convert.unchanged import check_unchanged
 from regard.nn.layers import DecoderLayer, EncoderLayer
 from regard.nn.stacks import Decoder, Encoder
 
-__all__ = ["from_torch", "rows_of", "to_torch"]
-
 _COUNTERPARTS: dict[type[nn.Module], type[nn.Module]] = {
     nn.MultiheadAttention: MultiHeadAttention,
     nn.TransformerEncoderLayer: EncoderLayer,

@@ -17,8 +17,6 @@ from regard.nn.layers import DecoderLayer, EncoderLayer
 from regard.nn.residual import PostNorm, PreNorm
 from regard.nn.stacks import Decoder, Encoder
 
-__all__ = ["options_of_ours", "options_of_theirs", "ours_with", "theirs_with"]
-
 Options = dict[str, Any] | StackConfig  # of attention; of layers and stacks
 Layer = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
 

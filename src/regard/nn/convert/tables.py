@@ -11,20 +11,6 @@ from torch import Tensor, nn
 
 from regard.nn._parameters import first_names
 
-__all__ = [
-    "AS_IS",
-    "ONE_ROW",
-    "THIRDS",
-    "TRANSPOSED",
-    "TRANSPOSED_THIRDS",
-    "Fit",
-    "Row",
-    "filled_in",
-    "to_ours",
-    "to_theirs",
-    "under",
-]
-
 
 @dataclass(frozen=True)
 class Fit:

@@ -11,8 +11,6 @@ from torch import Tensor, device, nn
 
 from regard.nn._parameters import first_names
 
-__all__ = ["check_unchanged"]
-
 # What of a module changes nothing that it computes: how it was compiled, whether it saves memory in
 # training, what it is called, which row is padding, how PyTorch's encoder packs it, and sizes that
 # its weights have by themselves.

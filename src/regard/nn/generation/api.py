@@ -22,8 +22,6 @@ from regard.nn.models import LanguageModel
 from regard.nn.position import Learned
 from regard.nn.transformer import Transformer
 
-__all__ = ["generate", "stream"]
-
 Model = LanguageModel | Transformer
 
 

@@ -12,8 +12,6 @@ from torch import Tensor
 from regard.nn.generation.feed import Feed
 from regard.nn.generation.inputs import Options
 
-__all__ = ["Generated", "Streams", "beam_search", "draw", "kept", "one_by_one"]
-
 _GLANCE = 1024  # tokens that are ranked first where top_p needs an order: they usually suffice
 
 

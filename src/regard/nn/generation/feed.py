@@ -13,8 +13,6 @@ from regard.nn._evaluation import evaluating
 from regard.nn.models import LanguageModel
 from regard.nn.transformer import Transformer
 
-__all__ = ["Feed"]
-
 
 class Feed:
     """The logits of the next token, and what is remembered of the tokens so far.

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from regard._arguments import number, whole
 
-__all__ = ["GenerateOptions", "Options", "StreamOptions", "Tokens", "check_options", "token_rows"]
-
 Tokens = Tensor | Sequence[int] | Sequence[Sequence[int]] | Sequence[Tensor]
 Stop = int | Iterable[int] | Tensor | None
 

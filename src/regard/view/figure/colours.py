@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from regard.reference import Array
 
-__all__ = ["KINDS", "Colours", "Range", "ink_on"]
-
 Bytes = NDArray[np.uint8]
 
 # From the page, which is nothing, over orange to what stands out most; lightness runs one way.

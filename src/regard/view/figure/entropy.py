@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from regard.run import Layer, Run
     from regard.run.choose import Which
 
-__all__ = ["draw_entropy"]
-
 _LARGEST = 0.42  # inches of a cell across
 _FLAT = 0.62  # its height, as a part of that
 _SIZE = 6.0

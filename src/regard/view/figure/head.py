@@ -20,8 +20,6 @@ from regard.view.figure.matrix import (
 from regard.view.figure.places import CALL, Place, compact
 from regard.view.figure.sheet import MARGIN, TALLEST, Paper, Sheet
 
-__all__ = ["draw_head"]
-
 _MOST_CELLS = 512  # in height and in width
 _MOST_NAMES = 64
 _LARGEST_CELL = 0.36  # inches

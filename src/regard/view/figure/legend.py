@@ -11,8 +11,6 @@ from regard.view.figure.colours import Range
 from regard.view.figure.letters import size_of
 from regard.view.figure.sheet import LINE, MARGIN, Sheet
 
-__all__ = ["BAR", "bar_across", "bar_down", "key", "short"]
-
 BAR = 0.55  # inches that a bar beside a picture takes, with its numbers
 _SIZE = 6.5
 _THICK = 0.09

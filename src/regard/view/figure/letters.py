@@ -15,8 +15,6 @@ from regard.view.labels import visible
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontProperties
 
-__all__ = ["BOX", "font", "has_box", "size_of", "written"]
-
 BOX = "□"
 _NORMAL, _BOLD = 400, 700
 _FIRST = "DejaVu Sans"  # comes with matplotlib

@@ -6,8 +6,6 @@ from typing import Any
 
 from regard import _extras
 
-__all__ = ["need"]
-
 
 def need(name: str) -> Any:
     """The module of that name; ImportError in words where it is not installed.

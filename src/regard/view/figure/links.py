@@ -20,8 +20,6 @@ from regard.view.lines import counted
 if TYPE_CHECKING:
     from regard.run.edge_filter import FilteredEdges
 
-__all__ = ["draw_links"]
-
 _MOST = 2000  # lines: the strongest
 _CURVED = 600  # lines that may bend: more of them are straight, as a file should stay small
 _MOST_NAMES = 64

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from regard.run.choose import Which
     from regard.view.figure.sheet import Sheet
 
-__all__ = ["VIEWS", "run_figure", "trace_figure"]
-
 VIEWS = ("model", "head", "text", "links", "entropy")
 
 

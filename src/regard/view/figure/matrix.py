@@ -14,8 +14,6 @@ from regard.view.figure.letters import size_of
 from regard.view.figure.sheet import Sheet
 from regard.view.labels import fit
 
-__all__ = ["Names", "draw_cells", "name_columns", "name_rows", "round_places"]
-
 _GAP = 0.04  # between names and cells
 _LARGEST = 7.0  # points of a name
 _SMALLEST = 4.2  # points that can still be read in print

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from regard.run import Head, Layer, Run
     from regard.run.choose import Which
 
-__all__ = ["draw_model"]
-
 _LARGEST = 0.95  # inches of a map
 _GAP = 0.16  # between groups of layers
 _LABEL = 0.24  # left of a layer, for its number

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from regard.run import Layer, Run
     from regard.run.choose import Which
 
-__all__ = [
-    "CALL",
-    "Place",
-    "compact",
-    "find_head",
-    "find_layer",
-    "find_sequence",
-    "find_token_place",
-]
-
 CALL = "figure()"
 
 

@@ -19,8 +19,6 @@ from regard.view.figure.colours import Colours
 from regard.view.figure.letters import BOX, font, has_box, size_of, written
 from regard.view.figure.library import need
 
-__all__ = ["LINE", "MARGIN", "TALLEST", "Across", "Paper", "Sheet", "kind_of_file", "settings"]
-
 MARGIN = 0.06
 LINE = 1.45  # the distance of two lines, in heights of their letters
 TALLEST = 9.0  # inches: what fits on a page

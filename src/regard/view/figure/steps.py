@@ -16,8 +16,6 @@ from regard.view.figure.matrix import Names, draw_cells, name_columns, name_rows
 from regard.view.figure.sheet import LINE, MARGIN, TALLEST, Paper, Sheet
 from regard.view.figures import figures
 
-__all__ = ["draw_steps"]
-
 _CELLS = (0.44, 0.40, 0.36, 0.32, 0.29, 0.26, 0.22, 0.18, 0.14, 0.11, 0.09, 0.07, 0.05, 0.03, 0.015)
 _FLAT = 0.6  # the height of a cell, as a part of its width, where there are numbers
 _BETWEEN = 0.16  # inches between two matrices

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from regard.run import Run
     from regard.run.choose import Which
 
-__all__ = ["draw_text"]
-
 _SIZES = ((150, 9.0), (600, 8.0), (2**62, 7.0))  # points, for texts of so many tokens
 _HIGH = 1.75  # a line, in heights of its letters
 _PAD = 0.012  # inches around a word

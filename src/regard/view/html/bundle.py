@@ -6,8 +6,6 @@ import re
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["bundle", "module_names", "source_of"]
-
 # How the modules are written, which `tests/view/test_bundle.py` holds them to: imports by name from
 # a neighbour, exports at a declaration.
 _IMPORT = re.compile(r'^import (?:\{([^}]*)\} from )?"\./([\w-]+)\.js";\n', re.MULTILINE)

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from regard._trace import Trace
     from regard.run import Run
 
-__all__ = ["frame", "run_frame", "trace_frame"]
-
 _LIMIT = 4_000_000  # bytes of a run's page: a notebook keeps all that it shows
 _HEIGHT = 640  # pixels
 

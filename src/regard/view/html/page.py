@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from regard.view.html.bundle import bundle
 
-__all__ = ["Part", "page"]
-
 _TYPES = {"uint8": "u1", "uint16": "u2", "int32": "i4", "float32": "f4"}
 
 

@@ -17,8 +17,6 @@ from regard.run.atlas import blocks
 from regard.run.stages import stages
 from regard.view.html.page import Part, page
 
-__all__ = ["LIMIT", "has_rollout", "run_info", "run_page", "small_map"]
-
 LIMIT = 24_000_000  # bytes of a page, unless another is asked for
 _WHOLE = 5_000_000  # weights that a page may hold one by one
 _HIDDEN_STATES = 2_500_000  # numbers of hidden states

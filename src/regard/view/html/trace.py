@@ -8,8 +8,6 @@ from importlib.metadata import version
 from regard._trace import Trace
 from regard.view.html.page import page
 
-__all__ = ["trace_page"]
-
 _LONGEST = 90  # characters of a title
 
 
