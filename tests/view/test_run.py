@@ -15,18 +15,12 @@ from rich.text import Text
 import regard
 from regard import Run, See
 from regard.run import Layer, Options
+from regard.run.links import links_of_heads, mean_looks, strongest_links
 from regard.text import Token
 from regard.view.effect import render_effect
 from regard.view.head import render_head
 from regard.view.lines import fit_name
-from regard.view.links import (
-    find_token,
-    looks_of_token,
-    mean_looks,
-    strongest_links,
-    token_labels,
-    token_names,
-)
+from regard.view.names import find_token, token_labels, token_names
 from regard.view.run import render_run, render_summary
 from regard.view.table import render_table
 from regard.view.token import render_token
@@ -199,7 +193,7 @@ def test_trivial_links_are_shown_where_there_are_no_others_and_that_is_said() ->
 
 def test_looks_of_a_token_are_the_largest_weights_of_its_row() -> None:
     run = make_run([f"w{i}" for i in range(12)], causal=True)
-    links = looks_of_token(run, 7)
+    links = links_of_heads(run, query=7)
     assert [(link.layer, link.head) for link in links] == [
         (layer, head) for layer in range(2) for head in range(HEADS)
     ]

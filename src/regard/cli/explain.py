@@ -199,7 +199,7 @@ def _trace_of_model(text: str, model: str, layer: int, head: int) -> Trace:
     """The trace of one head of a model, from its own Q, K and V, checked against its output."""
     from regard import Trace
     from regard._trace.check import rounding
-    from regard.view.links import token_labels
+    from regard.view.names import token_labels
 
     refuse_no_text(text)
     loaded = load_model(model)

@@ -202,7 +202,7 @@ def _lines(
     """
     from regard.view.effect import render_effect
     from regard.view.head import render_head
-    from regard.view.links import token_names
+    from regard.view.names import token_names
     from regard.view.run import render_run
     from regard.view.token import render_token
 
@@ -279,7 +279,7 @@ def _pair(place: str) -> tuple[int, int]:
 def _position(tokens: list[Token], text: str, name: str) -> int:
     """The place of the token that is meant, from 0. Raises BadInput if there is no such one."""
     from regard import Run
-    from regard.view.links import find_token
+    from regard.view.names import find_token
 
     try:
         return find_token(Run(text=text, tokens=[tokens]), name)

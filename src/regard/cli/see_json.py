@@ -33,7 +33,7 @@ def document(
     >>> json.loads(document(Run(text="I love"), "minilm", 0.25, ablated=[]))["model"]
     'minilm'
     """
-    from regard.view.links import strongest_links
+    from regard.run.links import strongest_links
 
     found = {
         "sql": None if table is None else _rows(table),
@@ -67,11 +67,11 @@ def _rows(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def _looks(run: Run, token: int) -> dict[str, Any]:
-    from regard.view.links import looks_of_token, mean_looks
+    from regard.run.links import links_of_heads, mean_looks
 
     heads = [
         {"layer": link.layer, "head": link.head, "key": link.key, "weight": link.weight}
-        for link in looks_of_token(run, token)
+        for link in links_of_heads(run, query=token)
     ]
     return {"position": token, "heads": heads, "mean": mean_looks(run, token).tolist()}
 

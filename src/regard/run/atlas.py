@@ -1,37 +1,45 @@
-"""Pictures of a head's weights in which every cell is a square block of them, to the edges."""
+"""Pictures of a head's weights: square blocks of them at any level, and small maps of them all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard._wanted import still_wanted
-from regard.run.layer import Layer
-from regard.run.levels import Levels
+from regard.run.on_disk import in_memory
+
+if TYPE_CHECKING:
+    from regard.run.layer import Layer
 
 Reduce = Literal["mean", "max"]
 # The finest level that is kept: a tile of a finer one has at most 4,096 × 4,096 weights, which are
 # computed while a reader hardly waits.
 UPPER = 5
 _WEIGHTS = 2**27  # that are computed at a time: some tenths of a second
+_MAP = 64  # cells of a small map, in height and in width
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Blocks of 2^level × 2^level weights, (B, H, R, C), by what was made of them: mean, max.
+
+    `shape` is (queries, keys): the last row and column of blocks may have fewer.
+    """
+
+    level: int
+    shape: tuple[int, int]
+    pictures: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
 
 
 def levels(layer: Layer, size: int = 256) -> int:
-    """The level at which a picture of `size` × `size` cells holds all weights of a head.
-
-    >>> import regard
-    >>> q = torch.zeros(1, 1, 1000, 2)
-    >>> _, seen = regard.attention(q, q, q, see=regard.See())
-    >>> levels(Layer("a", seen))
-    2
-    """
-    _, _, n_queries, n_keys = layer.shape
+    """The level at which a picture of `size` × `size` cells holds all weights of a head."""
     level = 0
-    while max(n_queries, n_keys) > size << level:
+    while max(layer.shape[2:]) > size << level:
         level += 1
     return level
 
@@ -43,8 +51,11 @@ def blocks(
     rows: tuple[int, int],
     columns: tuple[int, int],
     reduce: Reduce = "mean",
+    *,
+    sequence: int | None = None,
 ) -> Tensor:
-    """Blocks [rows) × [columns) of 2^level × 2^level weights: (B, H, …), or (B, …) of one head.
+    """Blocks [rows) × [columns) of 2^level × 2^level weights: (B, H, …), without B of one sequence,
+    without H of one head.
 
     Exact: each is the mean or the maximum of the weights that it has, which are fewer at the last
     row and column. Needs q and k.
@@ -52,14 +63,14 @@ def blocks(
     >>> import regard
     >>> q = torch.eye(3)[None, None]
     >>> _, seen = regard.attention(q, q, q, scale=99.0, see=regard.See())
-    >>> layer = Layer("a", seen, regard.run.Options(scale=99.0), q=q, k=q)
-    >>> blocks(layer, 0, 1, (0, 2), (0, 2)).tolist()
-    [[[0.5, 0.0], [0.0, 1.0]]]
+    >>> layer = regard.run.Layer("a", seen, regard.run.Options(scale=99.0), q=q, k=q)
+    >>> blocks(layer, 0, 1, (0, 2), (0, 2), sequence=0).tolist()
+    [[0.5, 0.0], [0.0, 1.0]]
     """
     kept = layer.levels
     if kept is not None and level >= kept.level and reduce in kept.pictures:
-        found = kept.blocks(reduce, level, rows, columns)
-        return found if head is None else found[:, head]
+        b, h = (slice(None) if one is None else one for one in (sequence, head))
+        return _coarser(kept, kept.pictures[reduce][b, h], level, rows, columns, reduce)
     size = 1 << level
     _, _, n_queries, n_keys = layer.shape
     across = _spans(*columns, size, n_keys)
@@ -76,11 +87,55 @@ def blocks(
                     slice(left, right),
                     shape=(max((bottom - top) // size, 1), max((right - left) // size, 1)),
                     reduce=reduce,
+                    sequence=sequence,
                 )
                 for left, right in across
             ]
             strips.append(torch.cat(parts, dim=-1))
     return torch.cat(strips, dim=-2)
+
+
+def _spans(first: int, last: int, size: int, length: int) -> list[tuple[int, int]]:
+    """Where whole blocks begin and end, and what is left of one at the end."""
+    whole = min(last, length // size)
+    spans = [(first * size, whole * size)] if first < whole else []
+    if last > whole and whole * size < length:
+        spans.append((max(first, whole) * size, length))
+    return spans
+
+
+def _coarser(
+    kept: Levels,
+    picture: Tensor,
+    level: int,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    reduce: Reduce,
+) -> Tensor:
+    """The blocks from those of a finer level, or the same."""
+    group = 1 << (level - kept.level)
+    top, left = rows[0] * group, columns[0] * group
+    picture = in_memory(picture[..., top : rows[1] * group, left : columns[1] * group])
+    if group == 1:
+        return picture
+
+    def grouped(x: Tensor, axis: int) -> Tensor:
+        """Neighbours on an axis of their own behind it; the last group is filled with 0."""
+        lack = -x.shape[axis] % group
+        x = F.pad(x, (0, lack) if axis == -1 else (0, 0, 0, lack)) if lack else x
+        return x.unflatten(axis, (-1, group))
+
+    if reduce == "max":
+        return grouped(grouped(picture, -2).amax(-2), -1).amax(-1)
+    # How many weights there are in each block, along either axis.
+    tall, wide = (
+        (length - ((torch.arange(count) + first) << kept.level))
+        .clamp(max=1 << kept.level)
+        .to(picture)
+        for length, first, count in zip(kept.shape, (top, left), picture.shape[-2:], strict=True)
+    )
+    total = grouped(grouped(picture * tall[:, None] * wide, -2).sum(-2), -1).sum(-1)
+    return total / (grouped(tall, -1).sum(-1)[:, None] * grouped(wide, -1).sum(-1))
 
 
 def build_levels(
@@ -92,13 +147,6 @@ def build_levels(
 
     A text of up to 4,096 tokens needs none. `tell` is called with the number of every head that is
     done, and may raise.
-
-    >>> import regard
-    >>> q = torch.zeros(1, 1, 9000, 2)
-    >>> _, seen = regard.attention(q, q, q, see=regard.See())
-    >>> layer = build_levels(Layer("a", seen, q=q, k=q))
-    >>> layer.levels.level, tuple(layer.levels.pictures["mean"].shape)
-    (5, (1, 1, 282, 282))
     """
     if levels(layer) < UPPER:
         return layer
@@ -113,10 +161,25 @@ def build_levels(
     return replace(layer, levels=Levels(UPPER, layer.shape[2:], stacked))
 
 
-def _spans(first: int, last: int, size: int, length: int) -> list[tuple[int, int]]:
-    """Where whole blocks begin and end, and what is left of one at the end."""
-    whole = min(last, length // size)
-    spans = [(first * size, whole * size)] if first < whole else []
-    if last > whole and whole * size < length:
-        spans.append((max(first, whole) * size, length))
-    return spans
+def shares(
+    layer: Layer, shape: tuple[int, int], head: int | None = None, *, sequence: int | None = None
+) -> Tensor:
+    """(B, H, *shape), as `blocks`: the mean over the queries of a row of their weight on all keys
+    of a column, so that a row sums to 1. Of at most as many rows and columns as queries and keys.
+    """
+    picture = layer.pooled(head, shape=shape, sequence=sequence)
+    n_keys = layer.shape[3]
+    return picture * torch.bincount(torch.arange(n_keys) * shape[1] // n_keys).to(picture)
+
+
+def small_map(
+    layer: Layer, head: int | None = None, *, sequence: int | None = None
+) -> Tensor | None:
+    """`shares` of 64 × 64 cells at most, or what was recorded as such; None: it cannot be had."""
+    if layer.map is not None and max(layer.map.shape[2:]) <= 2 * _MAP:
+        b, h = (slice(None) if one is None else one for one in (sequence, head))
+        return layer.map[b, h]
+    rows, columns = (min(_MAP, n) for n in layer.shape[2:])
+    if not layer.has_weights or not rows or not columns:
+        return None
+    return shares(layer, (rows, columns), head, sequence=sequence)

@@ -70,7 +70,7 @@ def filter_edges(
     unproven = rows & ~proven
     truncated = np.empty((0, 3), dtype=np.int64)
     exact: list[tuple[Ints, Ints, NDArray[np.floating]]] = []
-    if layer.q is not None and layer.k is not None:
+    if layer.has_weights:
         rows &= proven
         exact = _exact(layer, unproven, real_keys, min_weight, top, heads)
     else:

@@ -109,7 +109,7 @@ def truncated_rows(run: Run, min_weight: float = 0.1, top: int | None = None) ->
     arrow = need("truncated_rows()", "pyarrow", "runs")
     names, rows = ("sequence", "layer", "head", "query"), [np.empty((0, 4), dtype=np.int64)]
     for index, layer in enumerate(run.layers.values()):
-        if layer.q is not None and layer.k is not None:
+        if layer.has_weights:
             continue  # every row of it can be computed
         truncated = filter_edges(layer, least, most, _present(layer, None)).truncated
         rows.append(np.insert(truncated, 1, index, axis=1))

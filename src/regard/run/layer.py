@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -17,9 +17,11 @@ from regard._attention.tiles import Span
 from regard._wanted import still_wanted
 from regard.observation import Observation
 from regard.run.heads import Head, describe
-from regard.run.levels import Levels
 from regard.run.on_disk import in_memory, with_part
 from regard.text import Token
+
+if TYPE_CHECKING:
+    from regard.run.atlas import Levels
 
 _CELLS = 2**22  # of the weights of rows in memory at a time: 16 MB
 
@@ -57,6 +59,11 @@ class Layer:
     tokens: list[list[Token]] | None = None
     levels: Levels | None = None  # pictures of all weights, for the atlas
     versions: tuple[int | None, int | None] = (None, None)  # of q and k, as PyTorch counts them
+
+    @property
+    def has_weights(self) -> bool:
+        """Were q and k kept, from which any weight can be had?"""
+        return self.q is not None and self.k is not None
 
     @property
     def is_written_over(self) -> bool:
@@ -243,5 +250,5 @@ class Layer:
 
 
 def _chosen(x: Tensor, head: int | None, sequence: int | None) -> Tensor:
-    x = x if head is None else x[:, 0]
-    return x if sequence is None else x[0]
+    """Without the axes of what one was chosen of."""
+    return x[slice(None) if sequence is None else 0, slice(None) if head is None else 0]

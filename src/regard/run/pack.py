@@ -15,9 +15,9 @@ from torch import Tensor
 
 from regard._arguments import shown
 from regard.observation import Observation, See
+from regard.run.atlas import Levels
 from regard.run.errors import AGAIN, RunError
 from regard.run.layer import Layer, Options
-from regard.run.levels import Levels
 from regard.run.validation import misfit
 from regard.text import Token
 

@@ -56,6 +56,18 @@ def rollout(
     return share
 
 
+def has_rollout(run: Run) -> bool:
+    """Whether attention can be rolled out from some token of the first sequence."""
+    try:
+        chosen = _chosen(run, None)
+    except ValueError:
+        return False
+    batch, _, length, _ = chosen[0].shape
+    real = chosen[-1].queries
+    has_tokens = batch > 0 and length > 0 and (real is None or bool(real[0].any()))
+    return has_tokens and not any(layer.is_written_over for layer in chosen)
+
+
 def _through(layer: Layer, sequence: int, share: Tensor) -> Tensor:
     """The mean over the heads of share · W; rows without a share are not computed."""
     _, n_heads, _, n_keys = layer.shape
@@ -84,7 +96,7 @@ def _chosen(run: Run, layers: Which | Sequence[Which] | None) -> list[Layer]:
             f"{_CALL}: each module must be there once; got {again} several times, as it ran "
             "several times. layers=… chooses those of one pass."
         )
-    missing = [name for name, layer in found if layer.q is None or layer.k is None]
+    missing = [name for name, layer in found if not layer.has_weights]
     if missing:
         raise ValueError(
             f"{_CALL}: q and k of all layers must have been kept; those of {_some(missing)} were "

@@ -29,11 +29,12 @@ class Answers:
         self._layers = list(run.layers.values())
 
     def info(self) -> dict[str, Any]:
+        from regard.run.info import run_info
+        from regard.run.rollout import has_rollout
         from regard.run.stages import stages
-        from regard.view.html.run import has_rollout, run_info
 
         tops = [0 if x.top_keys is None else x.top_keys.shape[3] for x in self._layers]
-        whole = all(self._has_weights(layer) for layer in self._layers)
+        whole = all(layer.has_weights for layer in self._layers)
         return {
             **run_info(self._run),
             "notes": [*self._run.notes, *self._run.unseen],
@@ -45,10 +46,6 @@ class Answers:
             "rollout": whole and has_rollout(self._run),
             "stages": list(stages(self._run)) or None,
         }
-
-    @staticmethod
-    def _has_weights(layer: Layer) -> bool:
-        return layer.q is not None and layer.k is not None
 
     def _layer(self, layer: int) -> Layer:
         if not 0 <= layer < len(self._layers):
@@ -71,8 +68,8 @@ class Answers:
         found = self._place(sequence, layer, head)
         if not 0 <= query < found.shape[2]:
             raise ValueError(f"There are queries from 0 to {found.shape[2] - 1}.")
-        if self._has_weights(found):
-            rows = found.weights(head, rows=slice(query, query + 1))[sequence]
+        if found.has_weights:
+            rows = found.weights(head, rows=slice(query, query + 1), sequence=sequence)
             return _floats(rows.reshape(-1, found.shape[3]).mean(0)), {"rest": 0.0}
         keys, weights = self._top(found, sequence, head)
         total = np.zeros(found.shape[3], dtype=np.float64)
@@ -86,8 +83,8 @@ class Answers:
         found = self._place(sequence, layer, head)
         if not 0 <= key < found.shape[3]:
             raise ValueError(f"There are keys from 0 to {found.shape[3] - 1}.")
-        if self._has_weights(found):
-            columns = found.weights(head, keys=slice(key, key + 1))[sequence]
+        if found.has_weights:
+            columns = found.weights(head, keys=slice(key, key + 1), sequence=sequence)
             return _floats(columns.reshape(-1, found.shape[2]).mean(0)), {"rest": 0.0}
         keys, weights = self._top(found, sequence, head)
         total = np.where(keys == key, weights, 0.0).sum(-1).mean(0)
@@ -111,14 +108,14 @@ class Answers:
             keys, weights = self._top(found, sequence, head)
             both = np.concatenate([keys[0].astype(np.float32), weights[0]], axis=-1)
             return both, {}
-        if not self._has_weights(found):
+        if not found.has_weights:
             raise ValueError("Neither q and k nor the strongest weights of this run were kept.")
         parts: list[NDArray[np.float32]] = []
         count, step = min(8, found.shape[3]), max(1, 2**22 // max(found.shape[3], 1))
         for start in range(0, found.shape[2], step):
             still_wanted()
             rows = slice(start, min(start + step, found.shape[2]))
-            weights, keys = found.weights(head, rows)[sequence].topk(count)
+            weights, keys = found.weights(head, rows, sequence=sequence).topk(count)
             keys = keys.masked_fill(weights <= 0, -1)
             parts.append(np.concatenate([_floats(keys), _floats(weights)], axis=-1))
         empty = np.zeros((0, 2 * count), dtype=np.float32)
@@ -127,13 +124,13 @@ class Answers:
     # ── pictures ──────────────────────────────────────────────────────────────────────────────
 
     def map(self, sequence: int, layer: int, head: int) -> Answer:
-        from regard.view.html.run import small_map
+        from regard.run.atlas import small_map
 
         found = self._place(sequence, layer, head)
-        picture = small_map(found, head)
+        picture = small_map(found, head, sequence=sequence)
         if picture is None:
             raise ValueError("Neither maps nor q and k of this run were kept.")
-        return _floats(picture[sequence]), {}
+        return _floats(picture), {}
 
     def tile(
         self,
@@ -157,8 +154,8 @@ class Answers:
         if top >= rows or left >= columns:
             raise ValueError("There is no such tile.")
         bottom, right = min(top + TILE, rows), min(left + TILE, columns)
-        tile = blocks(found, head, level, (top, bottom), (left, right), reduce)
-        return _floats(tile[sequence]), {}
+        tile = blocks(found, head, level, (top, bottom), (left, right), reduce, sequence=sequence)
+        return _floats(tile), {}
 
     # ── through the layers ────────────────────────────────────────────────────────────────────
 

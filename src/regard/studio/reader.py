@@ -110,7 +110,7 @@ def _keep_levels(run: Run, tell: Tell) -> None:
     for n, (name, layer) in enumerate(run.layers.items()):
         words = f"Maps of layer {n} of {len(run.layers)}"
         tell(words, n, len(run.layers))
-        if layer.q is not None and layer.k is not None:
+        if layer.has_weights:
             told = partial(tell, words, n, len(run.layers))
             run.layers[name] = build_levels(layer, ("mean",), lambda _, told=told: told())
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from regard.view.labels import most_cells, pad, visible
 from regard.view.lines import INDENT, LABEL, fit_name, looks_told, title_line
-from regard.view.links import label_at, query_positions, token_names
+from regard.view.names import label_at, token_names
 from regard.view.run import KINDS, render_map
 from regard.view.terminal import paragraph
 
@@ -55,10 +55,10 @@ def _each_token(run: Run, index: int, head: int, width: int) -> list[Text]:
     lines = [title_line("Where each token looks", "its strongest keys", width)]
     if layer.top_keys is None or layer.top_weights is None:
         return [*lines, *paragraph("They were not kept.", width, style="dim")]
-    labels, places = token_names(run), query_positions(layer).tolist()
+    labels = token_names(run)
     keys, weights = layer.top_keys[0, head].tolist(), layer.top_weights[0, head].tolist()
     shown = list(range(len(keys)))[:_MOST_TOKENS]
-    names = [fit_name(label_at(labels, places[i]), LABEL) for i in shown]
+    names = [fit_name(label_at(labels, i + layer.offset), LABEL) for i in shown]
     column = max(map(most_cells, names), default=0)
     for i, name in zip(shown, names, strict=True):
         start = f"{' ' * INDENT}{pad(name, column, right=True)} → "

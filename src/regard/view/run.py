@@ -8,22 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.text import Text
 
-from regard.reference import Array
+from regard.run.atlas import shares
+from regard.run.links import LEAST_WEIGHT, Link, links_that_stand_out
 from regard.view.labels import fit, most_cells, pad
 from regard.view.lines import INDENT, LABEL, counted, fit_name, title_line
-from regard.view.links import (
-    LEAST_WEIGHT,
-    Link,
-    label_at,
-    links_that_stand_out,
-    query_positions,
-    token_labels,
-    token_names,
-)
+from regard.view.names import label_at, token_labels, token_names
 from regard.view.terminal import paragraph
 
 if TYPE_CHECKING:
-    from regard.run import Layer, Run
+    from regard.run import Run
 
 _SHADES = ((0.7, "█"), (0.4, "▓"), (0.2, "▒"), (0.05, "░"))  # from that share of the weight on
 _MOST_LINKS, _MOST_EXAMPLES, _MOST_UNKNOWN = 10, 4, 8
@@ -79,19 +72,15 @@ def render_summary(
     if why:
         lines += paragraph(why, width, indent=0, style="dim")
     if unknown:
-        told = _unknown(unknown, name or "the model", sign)
+        each = list(dict.fromkeys(fit(piece, LABEL) for piece in unknown))
+        shown = ", ".join(each[:_MOST_UNKNOWN]) + (", …" if len(each) > _MOST_UNKNOWN else "")
+        are, it = ("is", "it") if len(unknown) == 1 else ("are", "each")
+        told = f"{counted(len(unknown), 'token')} {are} unknown to {name or 'the model'}, which "
+        told += f"reads {sign} for {it}: {shown}."
         lines += paragraph(told, width, indent=0, style="yellow")
     for note in run.unseen:
         lines += paragraph(f"Not seen: {note}", width, indent=0, style="yellow")
     return lines
-
-
-def _unknown(pieces: Sequence[str], name: str, sign: str) -> str:
-    each = list(dict.fromkeys(fit(piece, LABEL) for piece in pieces))
-    shown = ", ".join(each[:_MOST_UNKNOWN]) + (", …" if len(each) > _MOST_UNKNOWN else "")
-    are, it = ("is", "it") if len(pieces) == 1 else ("are", "each")
-    tokens = counted(len(pieces), "token")
-    return f"{tokens} {are} unknown to {name}, which reads {sign} for {it}: {shown}."
 
 
 def render_run(
@@ -206,22 +195,28 @@ def render_map(run: Run, index: int, head: int, width: int = 80) -> list[Text]:
     _, _, n_queries, n_keys = layer.shape
     lines = [title_line(f"Head {index}.{head}", "a row looks at its columns", width)]
     side = min(_SIDE, (width - INDENT - LABEL - 2) // 2)
-    array = _shares(layer, head, min(n_queries, side), min(n_keys, side))
-    if array is None:
+    shape = min(n_queries, side), min(n_keys, side)
+    if layer.has_weights and 0 not in shape:
+        array = shares(layer, shape, head, sequence=0)
+    elif layer.map is not None and all(np.less_equal(layer.map.shape[2:], shape)):
+        array = layer.map[0, head]
+    else:
         return [*lines, *paragraph("No map of it was kept.", width, style="dim")]
+    rows = array.tolist()
     labels = token_names(run)
-    places = query_positions(layer)
-    starts = [-(-row * n_queries // len(array)) for row in range(len(array))]
-    names = [fit_name(label_at(labels, int(places[start])), LABEL) for start in starts]
+    starts = [-(-row * n_queries // len(rows)) + layer.offset for row in range(len(rows))]
+    names = [fit_name(label_at(labels, start), LABEL) for start in starts]
     column = max(map(most_cells, names), default=0)
-    for name, row in zip(names, array, strict=True):
-        blocks = "".join(_block(share) * 2 for share in row)
-        lines.append(Text(f"{' ' * INDENT}{pad(name, column, right=True)} │").append(blocks))
+    for name, row in zip(names, rows, strict=True):
+        line = Text(f"{' ' * INDENT}{pad(name, column, right=True)} │")
+        for share in row:
+            line.append(2 * next((block for least, block in _SHADES if share >= least), " "))
+        lines.append(line)
     legend = " · ".join(f"{block} {least:.2f}" for least, block in reversed(_SHADES))
     remark = f"{legend} of a row's weight, or more; columns are the tokens in the same order."
     if array.shape != (n_queries, n_keys):
         remark += (
-            f" A row is the mean of {_range(n_queries, len(array))} queries, "
+            f" A row is the mean of {_range(n_queries, array.shape[0])} queries, "
             f"a column the sum of {_range(n_keys, array.shape[1])} keys."
         )
     return lines + paragraph(remark, width, style="dim")
@@ -230,21 +225,3 @@ def render_map(run: Run, index: int, head: int, width: int = 80) -> list[Text]:
 def _range(length: int, parts: int) -> str:
     low, high = length // parts, -(-length // parts)
     return f"{low:,}" if low == high else f"{low:,} or {high:,}"
-
-
-def _shares(layer: Layer, head: int, rows: int, columns: int) -> Array | None:
-    """(rows, columns): the mean over the queries of a row of their weight on a column's keys."""
-    _, _, n_queries, n_keys = layer.shape
-    if layer.q is not None and layer.k is not None:
-        if (rows, columns) == (n_queries, n_keys):
-            return layer.weights(head)[0].double().cpu().numpy()
-        mean = layer.pooled(head, shape=(rows, columns))[0].double().cpu().numpy()
-        edges = -(-np.arange(columns + 1) * n_keys // columns)
-        return mean * np.diff(edges)
-    if layer.map is not None and layer.map.shape[-2] <= rows and layer.map.shape[-1] <= columns:
-        return layer.map[0, head].double().cpu().numpy()
-    return None
-
-
-def _block(share: float) -> str:
-    return next((block for least, block in _SHADES if share >= least), " ")

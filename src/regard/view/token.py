@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.text import Text
 
+from regard.run.links import Link, links_of_heads, links_that_stand_out, mean_looks
 from regard.view.labels import fit, pad
 from regard.view.lines import INDENT, fit_name, looks_told, title_line
-from regard.view.links import (
-    Link,
-    label_at,
-    links_that_stand_out,
-    looks_of_token,
-    mean_looks,
-    token_labels,
-    token_names,
-)
+from regard.view.names import label_at, token_labels, token_names
 from regard.view.run import render_links
 from regard.view.terminal import paragraph
 
@@ -49,14 +42,9 @@ def render_token(
         Text(),
         title_line(f"Where “{name}” looks", f"token {token + 1} of {len(labels)}", width),
     ]
-    links = [
-        link
-        for link in looks_of_token(run, token)
-        if layer in (None, link.layer) and head in (None, link.head)
-    ]
     if head is None:
         lines += _means(run, token, labels, width, layer)
-    lines += [Text(), *_grid(links, labels, width)]
+    lines += [Text(), *_grid(links_of_heads(run, layer, head, token), labels, width)]
     best, trivial = links_that_stand_out(run, layer, head, query=token)
     return [*lines, Text(), *render_links(run, best, width, trivial=trivial)]
 

@@ -63,13 +63,14 @@ def _picture(place: Place, head: int) -> _Picture:
     n_queries, n_keys = queries.stop - queries.start, keys.stop - keys.start
     if not n_queries or not n_keys:
         raise ValueError(f"{CALL}: the sequence must have tokens; it has none. Choose another.")
-    if layer.q is not None and layer.k is not None:
+    if layer.has_weights:
         if max(n_queries, n_keys) <= _MOST_CELLS:
-            tile = layer.weights(head, rows=queries, keys=keys)[place.sequence]
+            tile = layer.weights(head, queries, keys, sequence=place.sequence)
             return _Picture(tile.double().cpu().numpy(), queries, keys)
         rows, columns = min(n_queries, _MOST_CELLS), min(n_keys, _MOST_CELLS)
-        mean = layer.pooled(head, rows=queries, keys=keys, shape=(rows, columns))
-        array = mean[place.sequence].double().cpu().numpy() * _widths(n_keys, columns)
+        shape = (rows, columns)
+        mean = layer.pooled(head, queries, keys, shape, sequence=place.sequence)
+        array = mean.double().cpu().numpy() * _widths(n_keys, columns)
         return _Picture(array, queries, keys, _blocks(n_queries, n_keys, rows, columns))
     if layer.map is None:
         raise ValueError(

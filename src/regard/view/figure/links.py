@@ -33,7 +33,7 @@ def draw_links(paper: Paper, place: Place, head: int | None, min_weight: float) 
     """The links of a layer, or of one head, of at least `min_weight`."""
     layer = place.layer
     least, _ = check(CALL, min_weight, None)
-    if layer.top_keys is None and (layer.q is None or layer.k is None):
+    if layer.top_keys is None and not layer.has_weights:
         raise ValueError(
             f"{CALL}: q and k of {layer.name}, or its strongest keys, must have been kept; neither "
             'were. regard.watch(…, keep=("q", "k")) or See(top=8) brings them.'

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard.reference import Array
+from regard.run.atlas import small_map
 from regard.view.figure.colours import KINDS, Range
 from regard.view.figure.legend import bar_across, key
 from regard.view.figure.places import CALL, compact, find_layer, find_sequence
 from regard.view.figure.sheet import MARGIN, TALLEST, Paper, Sheet
-from regard.view.html.run import small_map
 from regard.view.lines import counted
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ def draw_model(paper: Paper, run: Run, layer: Which | None, sequence: int, log: 
 
 def _map(layer: Layer, sequence: int) -> Array | None:
     """(H, rows, columns) of one sequence, rows summing to 1."""
-    picture = small_map(layer)
+    picture = small_map(layer, sequence=sequence)
     if picture is None:
         return None
-    return compact(picture[sequence].double().cpu().numpy(), *layer.shape[2:])
+    return compact(picture.double().cpu().numpy(), *layer.shape[2:])
 
 
 def _layout(n_layers: int, n_heads: int, room: tuple[float, float]) -> _Layout:

@@ -12,7 +12,7 @@ from regard._arguments import shown
 from regard.reference import Array
 from regard.run.choose import index_of, layer_index
 from regard.run.tokens import codes_of_keys, codes_of_queries, vocabulary
-from regard.view.links import find_token, query_positions
+from regard.view.names import find_token
 
 if TYPE_CHECKING:
     from regard.run import Layer, Run
@@ -53,8 +53,7 @@ class Place:
     @property
     def offset(self) -> int:
         """Query i stands where this key and i more does."""
-        places = query_positions(self.layer)
-        return int(places[0]) if len(places) and not self.layer.cross else 0
+        return self.layer.offset if self.layer.shape[2] and not self.layer.cross else 0
 
     @property
     def codes(self) -> np.ndarray:

@@ -80,9 +80,9 @@ def _weights(places: list[Place], head: int | None, token: int) -> tuple[Array, 
                 f"{token}, which does not. They are from {place.queries.start + place.offset} to "
                 f"{place.queries.stop + place.offset - 1}."
             )
-        if layer.q is not None and layer.k is not None:
-            row = layer.weights(head, rows=slice(query, query + 1))[b].double().cpu().numpy()
-            rows.append(row.reshape(-1, layer.shape[3]).mean(0))
+        if layer.has_weights:
+            row = layer.weights(head, rows=slice(query, query + 1), sequence=b)
+            rows.append(row.double().cpu().numpy().reshape(-1, layer.shape[3]).mean(0))
             continue
         if layer.top_keys is None or layer.top_weights is None:
             raise ValueError(

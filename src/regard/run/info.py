@@ -1,0 +1,63 @@
+"""What a run is, as the pages are told: its texts and tokens, its layers, its heads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from regard.run.run import Run
+from regard.run.tokens import codes_of_keys, vocabulary
+
+
+def run_info(run: Run) -> dict[str, Any]:
+    """The part of `RunInfo`, in view/web/source.js, that is the same wherever the run is shown."""
+    layers = list(run.layers.values())
+    batch = max((layer.shape[0] for layer in layers), default=0)
+    texts = run.text if isinstance(run.text, list) else [run.text] * batch
+    tokens = _tokens(run, batch)
+    return {
+        "model": run.model,
+        "sequences": [
+            {"text": texts[b] if b < len(texts) else None, "tokens": tokens[b]}
+            for b in range(batch)
+        ],
+        "layers": [
+            {
+                "name": layer.name,
+                "cross": layer.cross,
+                "causal": layer.options.causal,
+                "heads": layer.shape[1],
+                "queries": layer.shape[2],
+                "keys": layer.shape[3],
+                "position": layer.offset,
+                "named": not layer.cross
+                and all(one is not None and len(one) == layer.shape[3] for one in tokens),
+                "real": [None] * layer.shape[0] if layer.keys is None else layer.keys.tolist(),
+            }
+            for layer in layers
+        ],
+        "heads": [
+            {
+                name: None if isinstance(value, float) and not math.isfinite(value) else value
+                for name, value in row.items()
+                if name != "name"
+            }
+            for row in run.heads()
+        ],
+    }
+
+
+def _tokens(run: Run, batch: int) -> list[list[dict[str, Any]] | None]:
+    """Of each sequence, the token at each key of the first layer that looks at its own sequence;
+    None where they are not known.
+    """
+    found: list[list[dict[str, Any]] | None] = [None] * batch
+    own = next((layer for layer in run.layers.values() if not layer.cross), None)
+    if own is None or run.tokens is None:
+        return found
+    for b, codes in enumerate(codes_of_keys(run, own, vocabulary(run))):
+        if (codes >= 0).any():
+            rest = iter(run.tokens[b])
+            padding = {"text": "", "start": 0, "end": 0}
+            found[b] = [vars(next(rest)) if code >= 0 else padding for code in codes]
+    return found
