@@ -10,11 +10,11 @@ import torch
 from helpers.bench_results import TINY, TINY_PACE, made_up
 
 import regard
+from regard._bench import machine, plan, problems
 from regard._bench import measure as measuring
-from regard._bench import memory, plan
-from regard._bench.check import WrongAnswer, check_attention, check_pixels
+from regard._bench.check import WrongAnswer, check_answer
+from regard._bench.machine import NotMeasured
 from regard._bench.measure import measure
-from regard._bench.memory import NotMeasured
 from regard._bench.plan import SECTIONS, plan_cells
 from regard._bench.problems import eager, random_problem, rising_problem, sdpa, sdpa_path
 from regard._bench.race import Pace
@@ -129,18 +129,18 @@ def test_a_tiny_run_measures_every_section() -> None:
 
 
 def test_what_cannot_be_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_STATUS", Path("/nowhere"))
+    monkeypatch.setattr(machine, "_STATUS", Path("/nowhere"))
     results = measure([cell for cell in TINY if cell.section == "memory"], TINY_PACE)
     assert results.cells == []
     assert any("memory was not measured" in note for note in results.notes)
     with pytest.raises(NotMeasured):
-        memory.measure_memory(Cell("memory", 64, 32, False, 1))
+        machine.measure_memory(64, 32, 1)
 
 
 def test_eager_pytorch_is_left_out_where_its_weights_do_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(measuring, "available_memory", lambda: 6 * 4 * 2 * 128**2 - 1)
+    monkeypatch.setattr(problems, "available_memory", lambda: 6 * 4 * 2 * 128**2 - 1)
     results = measure([cell for cell in TINY if cell.section == "eager"], TINY_PACE)
     assert results.cells == []
     assert any("eager was not measured" in note for note in results.notes)
@@ -152,13 +152,13 @@ def test_pytorch_passes_the_check_and_a_changed_number_does_not(n: int, causal: 
     problem = random_problem(3, n, 16, causal)
     out = sdpa(problem)
     assert sdpa_path(problem) == "flash"
-    check_attention("sdpa", problem, out)
+    check_answer(problem, "sdpa", out)
     out[0, 0, n - 1, 5] += 0.001
     with pytest.raises(WrongAnswer, match="wrong output"):
-        check_attention("sdpa", problem, out)
+        check_answer(problem, "sdpa", out)
     out[0, 0, n - 1, 5] = torch.nan
     with pytest.raises(WrongAnswer, match="wrong output"):
-        check_attention("sdpa", problem, out)
+        check_answer(problem, "sdpa", out)
 
 
 @pytest.mark.parametrize("n", [128, 1024])
@@ -169,21 +169,21 @@ def test_eager_pytorch_passes_the_check_and_a_changed_statistic_does_not(
     see = regard.See(entropy=True, top=8, map=(128, 32), received=True)
     for problem in (random_problem(3, n, 16), rising_problem(3, n, 16)):
         out, seen = eager(problem, see)
-        check_attention("eager", problem, out, seen)
+        check_answer(problem, "eager", (out, seen))
         changed = getattr(seen, field).clone()
         changed.view(-1)[0] += 100 if field in ("received", "top_keys") else 1
         with pytest.raises(WrongAnswer, match=field):
-            check_attention("eager", problem, out, replace(seen, **{field: changed}))
+            check_answer(problem, "eager", (out, replace(seen, **{field: changed})))
 
 
 def test_pixels_are_checked() -> None:
     problem = random_problem(1, 64, 8)
     q, k, _, _ = problem
     weights = (q @ k.mT / 8**0.5).softmax(-1).reshape(1, 1, 16, 4, 16, 4)
-    check_pixels("mean", problem, weights.mean((3, 5)), maximum=False)
-    check_pixels("maximum", problem, weights.amax((3, 5)), maximum=True)
+    check_answer(problem, "mean", weights.mean((3, 5)))
+    check_answer(problem, "maximum", weights.amax((3, 5)))
     with pytest.raises(WrongAnswer, match="wrong pixels"):
-        check_pixels("mean", problem, weights.amax((3, 5)), maximum=False)
+        check_answer(problem, "mean", weights.amax((3, 5)))
 
 
 def test_scores_rise_along_every_row() -> None:

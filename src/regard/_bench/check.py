@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch import Tensor
 from regard import reference
 from regard._bench.problems import Problem
 
-_ALL_ROWS = 512  # up to here every row is compared, beyond it three blocks of rows
+_ALL_ROWS = 512  # up to here every row is compared, beyond it three blocks of rows of two heads
 _BLOCKS = 128  # a block is this part of the rows
 _ATOL, _RTOL = 1e-5, 5e-6  # of outputs in float32, for inputs of variance 1
 _LOOSE = 5e-5  # of statistics that add up many weights
@@ -23,27 +22,45 @@ class WrongAnswer(RuntimeError):
     """What was to be timed does not compute attention."""
 
 
-def check_attention(name: str, problem: Problem, out: Tensor, seen: Any = None) -> None:
-    """Raise WrongAnswer unless `out` is softmax(Q Kᵀ / √D) · V, and `seen` is of these weights.
+def check_answer(problem: Problem, name: str, answer: Any) -> None:
+    """Raise WrongAnswer unless a contestant of this name has computed what it should.
 
-    `seen` has lse, entropy, top_keys, top_weights, map, and received, which may be None: it is
-    compared where every row is, and elsewhere only its sum is.
+    That is the mean or the maximum of the weights, pixel by pixel, if so called; else the output,
+    or the output and what was seen.
 
     >>> import torch
     >>> from regard._bench.problems import random_problem, sdpa
     >>> problem = random_problem(2, 8, 4, causal=True)
-    >>> check_attention("sdpa", problem, sdpa(problem))
-    >>> check_attention("nothing", problem, torch.zeros(1, 2, 8, 4))
+    >>> check_answer(problem, "sdpa", sdpa(problem))
+    >>> check_answer(problem, "nothing", torch.zeros(1, 2, 8, 4))
     Traceback (most recent call last):
     ...
     regard._bench.check.WrongAnswer: wrong output of nothing for N = 8, d = 4, causal: off by ...
+    """
+    if name in ("mean", "maximum"):
+        _check_pixels(problem, name, answer)
+    else:
+        _check_attention(problem, name, *(answer if isinstance(answer, tuple) else (answer,)))
+
+
+def _check_attention(problem: Problem, name: str, out: Tensor, seen: Any = None) -> None:
+    """`out` is softmax(Q Kᵀ / √D) · V, and `seen` is of these weights.
+
+    `seen` has lse, entropy, top_keys, top_weights, map, and received, which may be None: it is
+    compared where every row is, and elsewhere only its sum is.
     """
     if out.shape != problem.v.shape:
         expected = tuple(problem.v.shape)
         raise WrongAnswer(f"the output of {name} must be {expected}; got {tuple(out.shape)}.")
     compare = partial(_compare, name, problem)
-    n = problem.q.shape[2]
-    for part, true in _references(problem):
+    q, k, v, causal = problem
+    _, heads, n, _ = q.shape
+    size, stride = (n, 1) if n <= _ALL_ROWS else (n // _BLOCKS, max(heads - 1, 1))
+    some = slice(None, None, stride)
+    k, v = k[:, some].numpy(), v[:, some].numpy()
+    for first in sorted({0, n // size // 2 * size % n, n - size}):
+        part = slice(None), some, slice(first, first + size)  # batch, heads, queries
+        true = reference.attention(q[part].numpy(), k, v, causal=causal, position=first)
         weights = true.weights
         compare("output", out[part], true.output, _ATOL)
         if seen is None:
@@ -57,45 +74,27 @@ def check_attention(name: str, problem: Problem, out: Tensor, seen: Any = None) 
         compare("top_weights", seen.top_weights[part], strongest, _ATOL)
         compare("weights of top_keys", named, strongest, _ATOL)
         height, width = seen.map.shape[2:]
-        rows = range(n)[part[2]]
-        lines = range(rows.start * height // n, -(-rows.stop * height // n))
-        if all(edge * height % n == 0 for edge in (rows.start, rows.stop)):
-            made = seen.map[part[0], part[1], lines.start : lines.stop]
+        lines = range(first * height // n, -(-(first + size) * height // n))
+        if first * height % n == 0 and (first + size) * height % n == 0:
+            made = seen.map[:, some, lines.start : lines.stop]
             pooled = reference.pooled_map(weights, (len(lines), width), allowed=true.allowed)
             compare("map", made, pooled, _LOOSE)
-        if seen.received is not None and len(rows) == n:
+        if seen.received is not None and size == n:
             compare("received", seen.received[part[:2]], reference.received(weights), _LOOSE)
     if seen is not None and seen.received is not None:
         compare("sum of received", seen.received.double().sum(-1) / n, 1.0, _LOOSE)
 
 
-def check_pixels(name: str, problem: Problem, pixels: Tensor, maximum: bool) -> None:
-    """Raise WrongAnswer unless the first row of pixels is the mean, or maximum, of its weights.
-
-    N must be a multiple of both sides of the picture.
-    """
-    n = problem.q.shape[2]
-    height, width = pixels.shape[-2:]
+def _check_pixels(problem: Problem, name: str, pixels: Tensor) -> None:
+    """The first row of pixels; N must be a multiple of both sides of the picture."""
     q, k, v, causal = problem
+    n = q.shape[2]
+    height, width = pixels.shape[-2:]
     q, k, v = q[:, :1, : n // height].numpy(), k[:, :1].numpy(), v[:, :1].numpy()
     true = reference.attention(q, k, v, causal=causal, position=0)
     bins = true.weights.reshape(*true.weights.shape[:3], width, n // width)
-    exact = bins.max((2, 4)) if maximum else bins.mean((2, 4))
+    exact = bins.max((2, 4)) if name == "maximum" else bins.mean((2, 4))
     _compare(name, problem, "pixels", pixels[:, :1, 0], exact, _ATOL)
-
-
-def _references(problem: Problem) -> Iterator[tuple[tuple[slice, ...], reference.Attention]]:
-    """The reference of everything, or of three blocks of the rows of two heads."""
-    q, k, v, causal = problem
-    _, heads, n, _ = q.shape
-    rows, stride = n, 1
-    if n > _ALL_ROWS:
-        rows, stride = n // _BLOCKS, max(heads - 1, 1)
-    some = slice(None, None, stride)
-    k, v = k[:, some].numpy(), v[:, some].numpy()
-    for first in sorted({0, n // rows // 2 * rows % n, n - rows}):
-        part = slice(None), some, slice(first, first + rows)  # batch, heads, queries
-        yield part, reference.attention(q[part].numpy(), k, v, causal=causal, position=first)
 
 
 def _compare(

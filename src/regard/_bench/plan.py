@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import product
 
@@ -53,10 +52,3 @@ def plan_cells(
         yield Cell("calls", 1, 64, False, fewest, heads=1)
     if "memory" in sections:
         yield Cell("memory", memory_length, 64, False, most, heads=1)
-
-
-def processors() -> int:
-    """How many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

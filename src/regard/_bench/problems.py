@@ -1,7 +1,9 @@
-"""Inputs of attention, and the calls of PyTorch that are raced on them."""
+"""What is raced: inputs of attention, and the calls of Regard and PyTorch on them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -9,8 +11,13 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import regard
+from regard._bench.machine import NotMeasured, available_memory
+from regard._bench.race import Call
+from regard._bench.results import Cell
 
 SEE = regard.See(entropy=True, top=8, map=(128, 128))  # what is observed
+_PIXELS = (256, 256)  # of a pooled picture
+_COPIES = 6  # of the matrix of weights: more than the eager computation holds at once
 
 
 class Problem(NamedTuple):
@@ -42,6 +49,44 @@ def rising_problem(heads: int, n: int, d: int) -> Problem:
     return Problem(q, k, v, causal=False)
 
 
+def contestants(cell: Cell, problem: Problem) -> dict[str, Call]:
+    """What is raced by name; `… again` is the same call, raced against itself."""
+    q, k, v, causal = problem
+    see_received = replace(SEE, received=True)
+    peer = partial(sdpa, problem)
+    plain = partial(regard.attention, q, k, v, causal=causal)
+    observed = partial(regard.attention, q, k, v, causal=causal, see=SEE)
+    received = partial(regard.attention, q, k, v, causal=causal, see=see_received)
+    if cell.section in ("forward", "calls"):
+        return {"sdpa": peer, "regard": plain, "sdpa again": peer}
+    if cell.section in ("observed", "rising"):
+        raced: dict[str, Call] = {"plain": plain, "observed": observed, "sdpa": peer}
+        raced["plain again"] = plain
+        return raced | {"received": received} if cell.received else raced
+    if cell.section == "eager":
+        needed = _COPIES * 4 * cell.heads * cell.n**2
+        if (available := available_memory()) is not None and available < needed:
+            raise NotMeasured(
+                f"eager PyTorch at N = {cell.n:,} needs up to {needed / 1e9:.1f} GB, and "
+                f"{available / 1e9:.1f} are free."
+            )
+        blind = partial(eager, problem, SEE)
+        return {
+            "eager": blind,
+            "observed": observed,
+            "eager with received": partial(eager, problem, see_received),
+            "received": received,
+            "eager again": blind,
+        }
+    _, seen = regard.attention(q, k, v, see=regard.See())  # tiles
+    mean = partial(regard.pooled, q, k, shape=_PIXELS, reduce="mean", lse=seen.lse)
+    maximum = partial(regard.pooled, q, k, shape=_PIXELS, reduce="max", lse=seen.lse)
+    return {"mean": mean, "maximum": maximum, "mean again": mean}
+
+
+# ── the peers ─────────────────────────────────────────────────────────────────────────────────
+
+
 def sdpa(problem: Problem) -> Tensor:
     """PyTorch's attention, which sees nothing."""
     q, k, v, causal = problem
@@ -51,9 +96,8 @@ def sdpa(problem: Problem) -> Tensor:
 def sdpa_path(problem: Problem) -> str:
     """Which of its kernels PyTorch takes: "flash" is its fast one."""
     q, k, v, causal = problem
-    choice = torch.ops.aten._fused_sdp_choice(q, k, v, None, 0.0, causal)
-    names = {0: "math", 1: "flash", 2: "efficient"}
-    return names.get(int(choice), f"number {int(choice)}")
+    choice = int(torch.ops.aten._fused_sdp_choice(q, k, v, None, 0.0, causal))
+    return {0: "math", 1: "flash", 2: "efficient"}.get(choice, f"number {choice}")
 
 
 def eager(problem: Problem, see: regard.See) -> tuple[Tensor, regard.Observation]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from timeit import Timer
 
 Call = Callable[[], object]
 Laps = dict[str, list[float]]
@@ -49,7 +50,7 @@ def race(
     >>> {name: len(times) for name, times in laps.items()}
     {'sum': 2, 'nothing': 2}
     """
-    names = list(contestants)
+    timers = {call: Timer(call, timer=clock) for call in contestants.values()}
     counts: dict[Call, int] = {}
     lengths: dict[Call, float] = {}  # of one measurement
     for name, call in contestants.items():
@@ -60,49 +61,33 @@ def race(
         once = clock() - start
         check(name, result)
         del result
-        if once >= _ONCE_IS_ENOUGH:
-            counts[call], lengths[call] = 1, once
-        else:
-            counts[call], lengths[call] = _calibrate(call, pace.least, clock)
+        counts[call], lengths[call] = 1, once
+        if once < _ONCE_IS_ENOUGH:
+            counts[call], lengths[call] = _calibrate(timers[call], pace.least)
     one_pass = max(sum(lengths[call] for call in contestants.values()), 1e-9)
     fewest = _FEWEST if one_pass * _FEWEST <= _SHORT_PASS else 1
     repeats = min(max(round(pace.seconds / one_pass), fewest), _MOST)
     rounds = min(pace.rounds, pace.fewer) if one_pass * repeats > pace.long else pace.rounds
-    laps: Laps = {name: [] for name in names}
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        turn = 0
-        for _ in range(rounds):
-            best = dict.fromkeys(names, math.inf)
-            for _ in range(repeats):
-                first = turn % len(names)
-                turn += 1
-                for name in names[first:] + names[:first]:
-                    call = contestants[name]
-                    best[name] = min(best[name], _seconds(call, counts[call], clock))
-            for name in names:
-                laps[name].append(best[name])
-    finally:
-        if collecting:
-            gc.enable()
+    laps: Laps = {name: [] for name in contestants}
+    order = deque(contestants.items())
+    for _ in range(rounds):
+        best = dict.fromkeys(contestants, math.inf)
+        for _ in range(repeats):
+            for name, call in order:
+                seconds = timers[call].timeit(counts[call]) / counts[call]
+                best[name] = min(best[name], seconds)
+            order.rotate(-1)
+        for name, seconds in best.items():
+            laps[name].append(seconds)
     return laps
 
 
-def _calibrate(call: Call, least: float, clock: Callable[[], float]) -> tuple[int, float]:
+def _calibrate(timer: Timer, least: float) -> tuple[int, float]:
     """How many calls take at least `least` seconds, and how long they took."""
     count = 1
     while True:
-        total = count * min(_seconds(call, count, clock) for _ in range(_TRIES))
+        total = min(timer.repeat(_TRIES, count))
         if total >= least or count >= 1_000_000:
             return count, total
         enough = math.ceil(1.05 * count * least / max(total, 1e-9))
         count = max(count + 1, min(enough, 10 * count))
-
-
-def _seconds(call: Call, count: int, clock: Callable[[], float]) -> float:
-    """Seconds of one call, the mean of `count` of them."""
-    start = clock()
-    for _ in range(count):
-        call()
-    return (clock() - start) / count

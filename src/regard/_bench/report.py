@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from statistics import geometric_mean
 
 from rich.text import Text
@@ -17,9 +17,12 @@ _NONE = "–"
 def render_results(results: Results, width: int = _WIDTH) -> list[Text]:
     """What was measured, section by section, and in short."""
     lines = _introduction(results, min(width, _WIDTH))
-    for section in (_forward, _observed, _tiles, _in_short):
-        if made := list(section(results)):
-            lines += [Text(), *made]
+    for title, sections, columns, note in _TABLES:
+        if cells := [cell for section in sections for cell in results.of(section)]:
+            lines += [Text(), *_table(results, title, cells, columns, note)]
+    if results.cells:
+        lines += [Text(), Text("In short", "bold")]
+        lines += [Text(f"{what:<15}  {fact}") for what, fact in _in_short(results)]
     return lines
 
 
@@ -48,76 +51,85 @@ def _introduction(results: Results, width: int) -> list[Text]:
     return lines
 
 
-def _forward(results: Results) -> Iterator[Text]:
-    peaks = " and ".join(
-        f"{peak / 1e9:.0f} with {count(threads, 'thread')}"
-        for threads, peak in results.peak.items()
-    )
-    yield from _table(
+# ── tables ────────────────────────────────────────────────────────────────────────────────────
+
+# Of each table: its title, the sections whose cells are its rows, its columns, and a note. A column
+# is the time of a contestant, `slow / fast` of two of them, or what one reaches of the peak.
+_TABLES = (
+    (
         "Attention, beside PyTorch's SDPA",
-        ("threads", "d", "N", "", "SDPA", "Regard", "times as fast", "A/A", "of peak"),
+        ("forward",),
         [
-            (
-                *_sizes(cell),
-                "causal" if cell.causal else "",
-                _milliseconds(cell, "sdpa"),
-                _milliseconds(cell, "regard"),
-                f"{cell.ratio('sdpa', 'regard'):.2f}",
-                _noise(cell),
-                f"{results.fraction(cell, 'regard'):.2f}",
-            )
-            for cell in results.of("forward")
+            *(("", "kind"), ("SDPA", "sdpa"), ("Regard", "regard")),
+            *(("times as fast", "sdpa / regard"), ("A/A", "noise"), ("of peak", "regard / peak")),
         ],
-        f"of peak: of the most GFLOP/s that multiplying and adding reaches here, {peaks}.",
-    )
-
-
-def _observed(results: Results) -> Iterator[Text]:
-    yield from _table(
+        "of peak: of the most GFLOP/s that multiplying and adding reaches here, {peaks}.",
+    ),
+    (
         "Observed: with lse, entropy, the eight strongest keys and a map of every head",
-        ("threads", "d", "N", "", "observed", "cost", "+ received", "A/A", "beside SDPA"),
+        ("observed", "rising"),
         [
-            (
-                *_sizes(cell),
-                "rising" if cell.section == "rising" else "causal" if cell.causal else "",
-                _milliseconds(cell, "observed"),
-                f"{cell.ratio('observed', 'plain'):.2f}",
-                f"{cell.ratio('received', 'plain'):.2f}" if "received" in cell.seconds else _NONE,
-                _noise(cell),
-                f"{cell.ratio('sdpa', 'observed'):.2f}",
-            )
-            for cell in (*results.of("observed"), *results.of("rising"))
+            *(("", "kind"), ("observed", "observed"), ("cost", "observed / plain")),
+            *(("+ received", "received / plain"), ("A/A", "noise")),
+            ("beside SDPA", "sdpa / observed"),
         ],
         "cost: time as a multiple of the plain call's; + received: also with the weight that each "
         "key received; beside SDPA: times as fast, while SDPA sees nothing; rising: scores that "
         "rise along each row, the hardest case for the strongest keys.",
-    )
-
-
-def _tiles(results: Results) -> Iterator[Text]:
-    yield from _table(
+    ),
+    (
         "regard.pooled: a picture of all weights, from q, k and lse",
-        ("threads", "d", "N", "mean", "of peak", "max", "of peak", "A/A"),
+        ("tiles",),
         [
-            (
-                *_sizes(cell),
-                _milliseconds(cell, "mean"),
-                f"{results.fraction(cell, 'mean'):.2f}",
-                _milliseconds(cell, "maximum"),
-                f"{results.fraction(cell, 'maximum'):.2f}",
-                _noise(cell),
-            )
-            for cell in results.of("tiles")
+            *(("mean", "mean"), ("of peak", "mean / peak")),
+            *(("max", "maximum"), ("of peak", "maximum / peak"), ("A/A", "noise")),
         ],
-    )
+        "",
+    ),
+)
 
 
-def _in_short(results: Results) -> Iterator[Text]:
+def _table(
+    results: Results, title: str, cells: list[Cell], columns: list[tuple[str, str]], note: str
+) -> Iterator[Text]:
+    """A title, rows of cells that end where their column does, and a note."""
+    yield Text(title, "bold")
+    rows = [["threads", "d", "N", *(header for header, _ in columns)]]
+    for cell in cells:
+        sizes = [str(cell.threads), str(cell.d), f"{cell.n:,}"]
+        rows.append(sizes + [_show(results, cell, what) for _, what in columns])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        line = "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
+        yield Text(line, "dim" if row is rows[0] else "")
+    peaks = (f"{peak / 1e9:.0f} with {count(n, 'thread')}" for n, peak in results.peak.items())
+    yield from paragraph(note.format(peaks=" and ".join(peaks)), _WIDTH, indent=0, style="dim")
+
+
+def _show(results: Results, cell: Cell, what: str) -> str:
+    if what == "kind":
+        return "rising" if cell.section == "rising" else "causal" if cell.causal else ""
+    if what == "noise":
+        noise = cell.noise()
+        return _NONE if noise is None else f"{noise[0]:.2f}–{noise[1]:.2f}"
+    name, _, other = what.partition(" / ")
+    if name not in cell.seconds:
+        return _NONE
+    if other == "peak":
+        return f"{results.fraction(cell, name):.2f}"
+    if other:
+        return f"{cell.ratio(name, other):.2f}"
+    time = 1e3 * cell.time(name)
+    digits = 3 if time < 1 else 2 if time < 10 else 1 if time < 100 else 0
+    return f"{time:,.{digits}f}"
+
+
+# ── in short ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _in_short(results: Results) -> Iterator[tuple[str, str]]:
     """Is it right, how fast is it, what does looking cost."""
-    if not results.cells:
-        return
-    yield Text("In short", "bold")
-    yield _fact("right", "every answer that was timed, by the float64 reference")
+    yield "right", "every answer that was timed, by the float64 reference"
     for what, section, slow, fast, verdict in (
         ("attention", "forward", "sdpa", "regard", "as fast as SDPA"),
         ("observed", "observed", "sdpa", "observed", "as fast as SDPA, which sees nothing"),
@@ -125,48 +137,15 @@ def _in_short(results: Results) -> Iterator[Text]:
     ):
         if ratios := [cell.ratio(slow, fast) for cell in results.of(section)]:
             mean, spread = geometric_mean(ratios), f"{min(ratios):.2f} to {max(ratios):.2f}"
-            yield _fact(what, f"{mean:.2f} × {verdict} ({spread})")
+            yield what, f"{mean:.2f} × {verdict} ({spread})"
     for cell in results.of("eager"):
         times = f"{cell.ratio('eager', 'observed'):.1f} × the time of observed at N = {cell.n:,}"
         received = f"{cell.ratio('eager with received', 'received'):.1f} × with received"
-        yield _fact("eager PyTorch", f"{times}, {received}")
+        yield "eager PyTorch", f"{times}, {received}"
     for cell in results.of("calls"):
         ours, theirs = 1e6 * cell.time("regard"), 1e6 * cell.time("sdpa")
-        yield _fact("smallest call", f"{ours:.2f} µs, SDPA {theirs:.2f} µs; A/A {_noise(cell)}")
+        noise = _show(results, cell, "noise")
+        yield "smallest call", f"{ours:.2f} µs, SDPA {theirs:.2f} µs; A/A {noise}"
     for cell in results.of("memory"):
         weights = f"the N × N weights take {4 * cell.n**2 / 1e6:,.0f} MB"
-        yield _fact("memory", f"{cell.memory / 1e6:.0f} MB observed, N = {cell.n:,}; {weights}")
-
-
-def _fact(what: str, fact: str) -> Text:
-    return Text(f"{what:<15}  {fact}")
-
-
-def _table(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
-) -> Iterator[Text]:
-    """A title, rows of cells that end where their column does, and a note; nothing without rows."""
-    if not rows:
-        return
-    yield Text(title, "bold")
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    for row in (header, *rows):
-        line = "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
-        yield Text(line, "dim" if row is header else "")
-    if note:
-        yield from paragraph(note, _WIDTH, indent=0, style="dim")
-
-
-def _sizes(cell: Cell) -> tuple[str, str, str]:
-    return str(cell.threads), str(cell.d), f"{cell.n:,}"
-
-
-def _noise(cell: Cell) -> str:
-    noise = cell.noise()
-    return _NONE if noise is None else f"{noise[0]:.2f}–{noise[1]:.2f}"
-
-
-def _milliseconds(cell: Cell, name: str) -> str:
-    time = 1e3 * cell.time(name)
-    digits = 3 if time < 1 else 2 if time < 10 else 1 if time < 100 else 0
-    return f"{time:,.{digits}f}"
+        yield "memory", f"{cell.memory / 1e6:.0f} MB observed, N = {cell.n:,}; {weights}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
@@ -53,7 +52,7 @@ class Cell:
         """The lowest and the highest ratio of the contestant that raced against itself."""
         for name in self.seconds:
             if f"{name} again" in self.seconds:
-                ratios = list(self._ratios(name, f"{name} again"))
+                ratios = self._ratios(name, f"{name} again")
                 return min(ratios), max(ratios)
         return None
 
@@ -66,9 +65,8 @@ class Cell:
         causal = ", causal" if self.causal else ""
         return f"N = {self.n:,}, d = {self.d}{causal}, {count(self.threads, 'thread')}"
 
-    def _ratios(self, slow: str, fast: str) -> Iterator[float]:
-        for a, b in zip(self.seconds[slow], self.seconds[fast], strict=True):
-            yield a / b
+    def _ratios(self, slow: str, fast: str) -> list[float]:
+        return [a / b for a, b in zip(self.seconds[slow], self.seconds[fast], strict=True)]
 
 
 @dataclass
@@ -104,7 +102,7 @@ class Results:
             parts[0] += f", {count(int(self.machine['cores']), 'core')}"
         if kernel := self.machine.get("kernel"):
             has = self.machine.get("instruction set", kernel)
-            parts.append(f"{kernel} kernel" if has == kernel else f"{kernel} kernel on {has}")
+            parts.append(f"{kernel} kernel" + (f" on {has}" if has != kernel else ""))
         parts += [f"{name} {version}" for name, version in self.versions.items()]
         return " · ".join(part for part in [*parts, self.date] if part)
 

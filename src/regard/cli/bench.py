@@ -66,27 +66,32 @@ def bench(
 
     Takes minutes, on a machine that has nothing else to do.
     """
+    from regard._bench.report import render_results
+    from regard._bench.results import from_json, to_json
+
     if source is None:
         results = _measure(quick, only or [], threads, rounds)
     elif quick or only or threads or rounds:
         raise BadInput("--from shows what was measured: it goes with no option that measures.")
     else:
-        results = _read(source)
+        try:
+            results = from_json(Path(source).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise BadInput(f"cannot read {source}: {error.strerror or error}.") from error
+        except ValueError as error:  # no JSON, no UTF-8, or other JSON
+            raise BadInput(f"{source}: {error}") from error
     if json != "-" or not results.complete:
-        from regard._bench.report import render_results
-
         console = make_console()
         print_out(render_results(results, console.width), console)
     if not results.complete:
         raise KeyboardInterrupt  # no file is written of half a run
     if json is not None:
-        from regard._bench.results import to_json
-
         write_out(json, to_json(results))
 
 
 def _measure(quick: bool, only: list[str], threads: str | None, rounds: int | None) -> Results:
-    from regard._bench.plan import QUICK_PACE, SECTIONS, plan_cells, processors
+    from regard._bench.machine import processors
+    from regard._bench.plan import QUICK_PACE, SECTIONS, plan_cells
     from regard._bench.race import Pace
 
     if threads is None:
@@ -141,14 +146,3 @@ class _Progress:
         """Leave an empty line to whatever comes next."""
         if self.terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def _read(source: str) -> Results:
-    from regard._bench.results import from_json
-
-    try:
-        return from_json(Path(source).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"cannot read {source}: {error.strerror or error}.") from error
-    except ValueError as error:  # no JSON, no UTF-8, or other JSON
-        raise BadInput(f"{source}: {error}") from error

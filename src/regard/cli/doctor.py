@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -46,101 +47,58 @@ def add_to(app: typer.Typer) -> None:
 
 def doctor() -> None:
     """What works here, and why not. Exit code: 0 if all is well, 1 if not."""
-    findings = _versions()
+    from regard import __version__
+
+    system = f"{platform.system()} {platform.machine()}"
+    findings = [
+        Finding("regard", __version__, "ok"),
+        Finding("Python", f"{platform.python_version()}, {system}", "ok"),
+    ]
     try:
         import torch
     except ImportError as error:
         findings.append(Finding("torch", f"cannot be imported: {error}", "wrong"))
     else:
-        threads = torch.get_num_threads()
-        plural = "thread" if threads == 1 else "threads"
-        findings.append(Finding("torch", f"{torch.__version__}, {threads} {plural}", "ok"))
-        findings += [*_processor(), *_backends(), openmp(), *_planned()]
+        from regard._bench.results import count
+
+        threads = count(torch.get_num_threads(), "thread")
+        findings.append(Finding("torch", f"{torch.__version__}, {threads}", "ok"))
+        findings += _kernel(__version__)
     console = make_console()
     print_out(_lines(findings, console.width), console)
     raise typer.Exit(int(any(finding.verdict == "wrong" for finding in findings)))
 
 
-# ── what there is ─────────────────────────────────────────────────────────────────────────────
+def _kernel(version: str) -> Iterator[Finding]:
+    """The processor, the backends and whether each computes what it should, and their runtime."""
+    from regard import backends
+    from regard._bench.machine import processor_name
 
-
-def _versions() -> list[Finding]:
-    from regard import __version__
-
-    system = f"{platform.system()} {platform.machine()}"
-    return [
-        Finding("regard", __version__, "ok"),
-        Finding("Python", f"{platform.python_version()}, {system}", "ok"),
-    ]
-
-
-def _processor() -> list[Finding]:
-    name = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
-    return [Finding("processor", f"{name}, instruction set {_instruction_set()}")]
-
-
-def _instruction_set() -> str:
     try:
         from regard import _native
 
-        return _native.instruction_set()
+        instruction_set, built_for = _native.instruction_set(), _native.version()
     except ImportError:
-        return "unknown"
-
-
-def _planned() -> list[Finding]:
-    """Instruction sets for which there is no build of the kernel yet."""
-    here = _instruction_set()
-    return [
-        Finding(
-            name,
-            "no build of the kernel yet; "
-            + (
-                "this processor has it, and the next best build is used"
-                if key == here
-                else "this processor has none, so it could not be tested here"
-            ),
-        )
-        for key, name in _PLANNED.items()
-    ]
-
-
-# ── what works ────────────────────────────────────────────────────────────────────────────────
-
-
-def _backends() -> list[Finding]:
-    from regard import __version__, backends
-
-    findings: list[Finding] = []
+        instruction_set, built_for = "unknown", None
+    yield Finding("processor", f"{processor_name()}, instruction set {instruction_set}")
     for backend in backends():
+        name = f"{backend.name} backend"
         if not backend.available:
-            findings.append(
-                Finding(f"{backend.name} backend", f"not available: {backend.why_not}", "wrong")
-            )
+            yield Finding(name, f"not available: {backend.why_not}", "wrong")
             continue
         kernel = f"{backend.kernel} kernel, for " if backend.kernel else "for "
-        findings.append(Finding(f"{backend.name} backend", kernel + backend.used_for, "ok"))
+        yield Finding(name, kernel + backend.used_for, "ok")
         error = _self_check(backend.name)
-        findings.append(
-            Finding(
-                "",
-                f"self-check: largest error {error:.1e}, at most {_LIMIT:.0e} is right",
-                "ok" if error <= _LIMIT else "wrong",
-            )
-        )
-        if backend.name == "native":
-            from regard import _native
-
-            if _native.version() != __version__:
-                found = f"built for regard {_native.version()}: run `make native`"
-                findings.append(Finding("", found, "wrong"))
-    return findings
+        checked = f"self-check: largest error {error:.1e}, at most {_LIMIT:.0e} is right"
+        yield Finding("", checked, "ok" if error <= _LIMIT else "wrong")
+        if backend.name == "native" and built_for != version:
+            yield Finding("", f"built for regard {built_for}: run `make native`", "wrong")
+    yield openmp()
+    for key, name in _PLANNED.items():
+        why = "this processor has none, so it could not be tested here"
+        if key == instruction_set:
+            why = "this processor has it, and the next best build is used"
+        yield Finding(name, f"no build of the kernel yet; {why}")
 
 
 def _self_check(backend: str) -> float:
@@ -155,12 +113,9 @@ def _self_check(backend: str) -> float:
         random.standard_normal(shape).astype(np.float32)
         for shape in ((2, 6, 37, 19), (2, 3, 41, 19), (2, 3, 41, 23))
     )
-    out, seen = attention(
-        *(torch.from_numpy(x) for x in (q, k, v)),
-        causal=True,
-        see=See(entropy=True, received=True),
-        backend=backend,
-    )
+    tensors = map(torch.from_numpy, (q, k, v))
+    see = See(entropy=True, received=True)
+    out, seen = attention(*tensors, causal=True, see=see, backend=backend)
     truth = reference.attention(q, k, v, causal=True)
     assert seen.entropy is not None
     assert seen.received is not None
@@ -189,9 +144,6 @@ def openmp(maps: Path = Path("/proc/self/maps")) -> Finding:
         return Finding("OpenMP", f"{len(found)} runtimes are loaded: {', '.join(found)}", "wrong")
     shared = f"one runtime, shared with torch: {found[0]}" if found else "no runtime is loaded"
     return Finding("OpenMP", shared, "ok")
-
-
-# ── as lines ──────────────────────────────────────────────────────────────────────────────────
 
 
 def _lines(findings: list[Finding], width: int) -> list[Text]:
