@@ -12,7 +12,8 @@ from helpers.watch_checks import assert_layer_is
 from torch import Tensor, nn
 
 import regard
-from regard._watch.masks import meaning_of
+from regard._watch.call import Call
+from regard._watch.masks import read_masks
 from regard.run import Options
 
 B, H, N, D = 2, 3, 7, 5
@@ -289,7 +290,7 @@ def test_a_mask_is_read_by_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     q = torch.randn(B, H, N, D)
     for mask in (of_both(LEFT), added(of_both(LEFT), -math.inf)):
         options = Options(mask=mask) if mask.dtype == torch.bool else Options(bias=mask)
-        found = meaning_of(q, q, options)
+        found = read_masks(Call(q, q, q, options))
         assert found.options.causal
         assert found.keys is not None
         assert torch.equal(found.keys, LEFT)
@@ -334,12 +335,12 @@ def test_one_cell_is_enough_for_a_mask_to_be_another_one(heads: int) -> None:
     size = 23
     q = torch.randn(B, H, size, D)
     causal = torch.ones(B, heads, size, size).tril().bool()
-    assert meaning_of(q, q, Options(mask=causal)).options.causal
+    assert read_masks(Call(q, q, q, Options(mask=causal))).options.causal
     for row, key in ((11, 4), (2, 20), (22, 0)):
         mask = causal.clone()
         mask[1, heads - 1, row, key] ^= True
         for options in (Options(mask=mask), Options(bias=added(mask, -math.inf))):
-            found = meaning_of(q, q, options)
+            found = read_masks(Call(q, q, q, options))
             assert not found.options.causal
             assert found.keys is None
             assert found.options is options
@@ -347,17 +348,17 @@ def test_one_cell_is_enough_for_a_mask_to_be_another_one(heads: int) -> None:
 
 def test_a_mask_that_was_written_to_is_read_again() -> None:
     q, mask = torch.randn(B, H, N, D), torch.ones(N, N).tril().bool()[None, None]
-    assert meaning_of(q, q, Options(mask=mask)).options.causal
+    assert read_masks(Call(q, q, q, Options(mask=mask))).options.causal
     mask[..., 5, 2] = False
-    assert not meaning_of(q, q, Options(mask=mask)).options.causal
+    assert not read_masks(Call(q, q, q, Options(mask=mask))).options.causal
 
 
 def test_a_bias_in_which_everything_is_open_stays_as_it_is() -> None:
     q, bias = torch.randn(B, H, N, D), torch.randn(1, H, N, N)
     options = Options(bias=bias)
-    assert meaning_of(q, q, options).options is options
+    assert read_masks(Call(q, q, q, options)).options is options
     bias[..., 5:] = LEAST  # padding
-    found = meaning_of(q, q, options)
+    found = read_masks(Call(q, q, q, options))
     assert found.keys is not None
     assert found.keys[0].tolist() == [True] * 5 + [False] * 2
     assert found.options.bias is bias

@@ -11,8 +11,8 @@ from torch import Tensor
 from regard._attention import Options
 from regard._attention.checks import check, check_dropout, check_see, position_of
 from regard._attention.eager import PLAIN, is_causal_bias
-from regard._watch.call import Call, as_autocast
-from regard._watch.masks import meaning_of
+from regard._watch.call import Call
+from regard._watch.masks import read_masks
 from regard.observation import See
 
 _SDPA = "scaled_dot_product_attention()"
@@ -77,7 +77,28 @@ def sdpa_call(
         scale=scale,
         position=position if is_causal else None,
     )
-    return _call(q, k, v, options, dropout, padding=padding, cross=cross)
+    call = Call(q, k, v, options, dropout, bool(cross), cross is not None)
+    call = read_masks(call)
+    if padding is None:
+        return call
+    options, padding = call.options, padding[:, None, None, :]
+    if padding.dtype == torch.bool:
+        mask = ~padding if options.mask is None else options.mask & ~padding
+        options = replace(options, mask=mask)
+    else:
+        bias = padding if options.bias is None else options.bias + padding
+        options = replace(options, bias=bias)
+    return read_masks(replace(call, options=options))
+
+
+def as_autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What autocast makes of the arguments of attention."""
+    kind = q.device.type
+    if not torch.is_autocast_enabled(kind):
+        return q, k, v
+    dtype = torch.get_autocast_dtype(kind)
+    q, k, v = (x if x.dtype == torch.float64 else x.to(dtype) for x in (q, k, v))
+    return q, k, v
 
 
 def leading(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> torch.Size | None:
@@ -107,50 +128,6 @@ def _are_grouped(heads: int, kv_heads: int, enable_gqa: bool) -> bool:
     return enable_gqa and kv_heads > 0 and heads % kv_heads == 0
 
 
-def _call(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    options: Options,
-    dropout: float,
-    *,
-    backend: str | None = None,
-    padding: Tensor | None = None,
-    cross: bool | None = None,
-) -> Call:
-    """A call with what its masks mean."""
-    found = meaning_of(q, k, options)
-    grows = found.grows
-    if padding is not None:
-        found = meaning_of(q, k, _with_padding(found.options, padding[:, None, None, :]))
-        grows = grows or found.grows
-    is_said = cross is not None
-    if cross is None:
-        # Queries that are not as many as the keys, and may look anywhere, are taken for those of
-        # another sequence.
-        cross = q.shape[2] != k.shape[2] and not found.looks_back
-    return Call(
-        q,
-        k,
-        v,
-        found.options,
-        dropout,
-        cross,
-        found.queries,
-        found.keys,
-        said=is_said,
-        grows=grows,
-        backend=backend,
-    )
-
-
-def _with_padding(options: Options, padding: Tensor) -> Options:
-    if padding.dtype == torch.bool:
-        mask = ~padding if options.mask is None else options.mask & ~padding
-        return replace(options, mask=mask)
-    return replace(options, bias=padding if options.bias is None else options.bias + padding)
-
-
 def own_call(
     q: Tensor,
     k: Tensor,
@@ -166,7 +143,8 @@ def own_call(
     problem = check(name, {"q": q, "k": k, "v": v}, Options(**options))
     if see is not None:
         check_see(name, see, q)
-    return _call(q, k, v, problem.options, check_dropout(name, dropout), backend=backend)
+    dropout = check_dropout(name, dropout)
+    return read_masks(Call(q, k, v, problem.options, dropout, backend=backend))
 
 
 def _four_axes(x: Tensor) -> Tensor:

@@ -144,7 +144,8 @@ class Functions(TorchFunctionMode):
         if see is None:
             return out
         with torch.no_grad():  # the caller's look is his own: other queries, other sizes
-            return out, at_work(call.look, see)
+            call = replace(call, dropout=0.0, queries=None, cross=False)
+            return out, at_work(call.compute, see)[1]
 
     def _multi_head_attention(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
         """What `nn.MultiheadAttention` computes, with our attention between its projections."""

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from regard._watch.arguments import takes_mask
-from regard._watch.call import Call, as_autocast
+from regard._watch.arguments import as_autocast, takes_mask
+from regard._watch.call import Call
 from regard._watch.hugging_face_masks import MaskFunction, Pattern
-from regard._watch.masks import Meaning, meaning_of
+from regard._watch.masks import read_masks
 from regard._watch.modules import Modules, Running
 from regard._watch.unseen import Unseen
 from regard.run import Options
@@ -223,14 +223,9 @@ class _AttentionFunction:
                 start = mask.start
             else:
                 mask = mask.whole
-        found = self._meaning(module, q, k, mask, given)
-        if found is None:
+        options = self._options(module, q, k, mask, given)
+        if options is None:
             return None
-        options, bias = found.options, given.get("position_bias")
-        if bias is not None:
-            bias = bias[..., : k.shape[2]]
-            bias = bias if options.bias is None else bias + options.bias
-            options = replace(options, bias=bias)
         is_eager, names = self._kind == "eager", self._before.__code__.co_names
         sinks = None if self._kind == "sdpa" else given.get("s_aux")
         if is_eager:
@@ -242,9 +237,16 @@ class _AttentionFunction:
             sinks=None if sinks is None else sinks.to(q.dtype),
         )
         dropout = 0.0 if is_eager and not module.training else given.get("dropout", 0.0)
-        return Call(
-            q, k, v, options, dropout, False, found.queries, found.keys, start, grows=found.grows
-        )
+        call = read_masks(Call(q, k, v, options, dropout, is_cross_known=True, start=start))
+        if isinstance(mask, Pattern) and call.queries is None:
+            call = replace(call, queries=mask.queries)
+        bias = given.get("position_bias")
+        if bias is None:
+            return call
+        bias = bias[..., : k.shape[2]]
+        if call.options.bias is not None:
+            bias = bias + call.options.bias
+        return replace(call, options=replace(call.options, bias=bias))
 
     def _is_known(self, module: nn.Module, q: Tensor, given: dict[str, Any]) -> bool:
         """Is what is computed softmax(scale · q kᵀ + mask) v, arguments and module being these?"""
@@ -260,29 +262,26 @@ class _AttentionFunction:
             return all(x is None or x is False for name, x in given.items() if name not in known)
         return True
 
-    def _meaning(
+    def _options(
         self, module: nn.Module, q: Tensor, k: Tensor, mask: Any, given: dict[str, Any]
-    ) -> Meaning | None:
-        """What the mask means; None where the model knows alone."""
+    ) -> Options | None:
+        """What the mask says; None where the model knows alone."""
         if isinstance(mask, Pattern):
-            found = meaning_of(q, k, mask.options)
-            return found if found.queries is not None else replace(found, queries=mask.queries)
+            return mask.options
         if mask is not None:
-            shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
-            options = self._options_of(mask, q, shape)
-            return None if options is None else meaning_of(q, k, options)
+            return self._options_of(mask, q, (q.shape[0], q.shape[1], q.shape[2], k.shape[2]))
         # Without a mask the module says what it is, as for PyTorch's SDPA, aligned to the first
         # key. Eager attention knows masks only, and so does flex_attention.
         causal, window = given.get("is_causal"), None
         if causal is None:
             causal = getattr(module, "is_causal", True)
         if self._kind in ("eager", "flex") or not causal:
-            return Meaning(Options(position=0))
+            return Options(position=0)
         if q.shape[2] == 1:  # the last one, which may look at everything
-            return Meaning(Options(causal=True))
+            return Options(causal=True)
         if self._kind == "flash" and given.get("sliding_window") is not None:
             window = (given["sliding_window"] - 1, None)
-        return Meaning(Options(causal=True, window=window, position=0))
+        return Options(causal=True, window=window, position=0)
 
     def _options_of(self, mask: Any, q: Tensor, shape: tuple[int, int, int, int]) -> Options | None:
         """What a mask that the caller made says to each kind of attention. None: an error, or what

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from regard._arguments import shown
-from regard._watch.call import Call
+from regard._watch.call import Blocked, Call
 
 LayerName = str | int
 Link = tuple[LayerName, int | None, int | None, int]  # layer, head, query, key
@@ -80,8 +80,8 @@ class Interventions:
                 self._used.add(layer)
                 heads += numbers
         last, n_keys = first + call.q.shape[2], call.start + call.k.shape[2]
-        everywhere: list[tuple[int | None, int | None, int]] = []
-        rows: dict[int, list[tuple[int, int]]] = {}
+        everywhere: list[Blocked] = []
+        rows: dict[int, list[Blocked]] = {}
         for link in self._links:
             layer, head, query, key = link
             if not is_meant(layer, name, index):
@@ -91,14 +91,15 @@ class Interventions:
             if not call.start <= key < n_keys or not (query is None or first <= query < last):
                 continue
             self._used.add(link)
+            heads_ = slice(None) if head is None else head
             if query is None:
-                everywhere.append((head, None, key - call.start))
+                everywhere.append((heads_, slice(None), key - call.start))
             else:
-                chosen = range(n_heads) if head is None else (head,)
-                rows.setdefault(query - first, []).extend((h, key - call.start) for h in chosen)
+                row = query - first
+                rows.setdefault(row, []).append((heads_, row, key - call.start))
         _check_heads(name, heads, n_heads)
         if everywhere:
-            call = call.mask_keys(everywhere)
+            call = call.without(everywhere)
         return (replace(call, links=rows) if rows else call), heads
 
     def unused(self) -> list[str]:

@@ -84,7 +84,7 @@ class Recording:
             # One query is at the end of its own sequence, and has the other before it as a whole.
             causal = call.options.causal and call.q.shape[2] > 1
             options = replace(call.options, causal=causal)
-            call = replace(call, cross=True, said=True, options=options)
+            call = replace(call, cross=True, is_cross_known=True, options=options)
         nth = self._pass.calls.get(name, 0)
         self._pass.calls[name] = nth + 1
         call, record = self._continued(name, nth, call)
@@ -117,7 +117,7 @@ class Recording:
         latest = self._latest.get(name, {})
         records = [latest[nth]] if nth in latest else []
         records += [record for n, record in reversed(latest.items()) if n != nth]
-        if call.cross and not call.said and call.q.shape[2] == 1:
+        if call.cross and not call.is_cross_known and call.q.shape[2] == 1:
             # One query on more keys than before: a step of a generation, if the keys are the old.
             options = replace(call.options, causal=True, position=call.k.shape[2] - 1)
             step = replace(call, cross=False, options=options)

@@ -2,39 +2,100 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from regard._watch.call import Call, weights_at
+from regard._attention.options import four_axes
+from regard._watch.call import Call
+
+_PIECE = 2**18  # numbers, so that products stay in the processor's cache
 
 
+@torch.no_grad()
 def shares_of(
     call: Call, lse: Tensor, first_real: Tensor, tokens: Tensor | None, forgets: bool
 ) -> dict[str, Tensor]:
-    """(B, H, Nq) each, NaN where there is no such key.
+    """(B, H, Nq) each, NaN where there is no such key. Costs N · D.
 
     `first_real` (B or 1, 1) is where the first real token stands, and `tokens` (B, N) are the ids
     of all tokens up to the last key; without them there is no induction. `forgets` says that the
     first keys of the text are not there any more.
     """
-    n_queries, end = call.q.shape[2], call.start + call.k.shape[2]
-    p = (torch.arange(n_queries, device=call.q.device) + call.position)[None]
-    first = (first_real - call.start).expand(-1, n_queries)
-    indices = {"first": first, "self": p, "previous": _real(p - 1, call.keys)}
-    if tokens is not None and tokens.shape == (call.q.shape[0], end):
-        after = _after_last_time(tokens, call.keys, call.position + call.start, n_queries)
-        indices["induction"] = torch.where(after < 0, end, after - call.start)
-    near = {"self": call.position, "previous": call.position - 1}
-    shares = {name: weights_at(call, lse, index, near.get(name)) for name, index in indices.items()}
+    q, k, start, position = call.q.detach(), call.k.detach(), call.start, call.position
+    batch, _, n_queries, _ = q.shape
+    n_keys = k.shape[2]
+    p = (torch.arange(n_queries, device=q.device) + position)[None]
+    indices = {
+        "first": (first_real - start).expand(batch, n_queries),
+        "self": p,
+        "previous": _real(p - 1, call.keys),
+    }
+    if tokens is not None and tokens.shape == (batch, call.end):
+        after = _after_last_time(tokens, call.keys, position + start, n_queries)
+        indices["induction"] = torch.where(after < 0, call.end, after - start)
+    # In the type of the result before the product: float16 would overflow.
+    q, k = q.to(lse.dtype), k.to(lse.dtype)
+    shares: dict[str, Tensor] = {}
+    for name, index in indices.items():
+        at = index.clamp(0, n_keys - 1).expand(batch, -1)
+        if name == "first":
+            dots = _dots(q, k[torch.arange(batch, device=k.device), :, at[:, 0]][:, :, None])
+        elif name == "induction":
+            every = at[:, None, :, None].expand(-1, k.shape[1], -1, k.shape[3])
+            dots = _dots(q, k.gather(2, every))
+        else:  # neighbours lie beside each other: nothing is copied
+            offset = position if name == "self" else position - 1
+            low, high = max(0, -offset), min(n_queries, n_keys - offset)
+            dots = q.new_zeros(q.shape[:3])
+            if low < high:
+                near = k[:, :, low + offset : high + offset]
+                dots[:, :, low:high] = _dots(q[:, :, low:high], near)
+        shares[name] = _weights(call, lse, dots, at, (index >= 0) & (index < n_keys))
     for query, links in call.links.items():
-        for head, key in links:
+        for head, _, key in links:
             for name, index in indices.items():
                 share = shares[name][:, head, query]
-                share[(index[:, query] == key).expand_as(share)] = 0.0
+                blocked = index[:, query] == key
+                share[blocked.view(-1, *(1,) * (share.dim() - 1)).expand_as(share)] = 0.0
     for name in shares.keys() & {"first", "induction"} if forgets else ():  # they get nothing
         shares[name] = torch.where((indices[name] < 0)[:, None, :], 0.0, shares[name])
     return shares
+
+
+def _weights(call: Call, lse: Tensor, dots: Tensor, at: Tensor, exists: Tensor) -> Tensor:
+    """The weight of each query on one key of its own, `at` (B, Nq), `dots` (B, H, Nq) being q · k:
+    0 where it may not attend to that key, NaN where there is none."""
+    options = call.options
+    batch, n_queries = at.shape
+
+    def cells(x: Tensor) -> Tensor:
+        x = four_axes(x.detach()).expand(batch, -1, n_queries, call.k.shape[2])
+        return x.gather(3, at[:, None, :, None].expand(-1, x.shape[1], -1, -1))
+
+    scores = dots * options.factor(call.q.shape[3])
+    if options.softcap is not None:
+        scores = options.softcap * (scores / options.softcap).tanh()
+    if options.bias is not None:
+        scores = scores + cells(options.bias)[..., 0].to(lse.dtype)
+    weights = (scores - lse).exp().clamp(max=1.0)
+    position = torch.arange(n_queries, device=at.device)[:, None] + call.position
+    mask = None if options.mask is None else cells(options.mask)
+    allowed = lse > -math.inf
+    for forbidden in options.forbidden(position, at[:, None, :, None], mask):
+        allowed = allowed & ~forbidden[..., 0]
+    return torch.where(exists[:, None, :], torch.where(allowed, weights, 0.0), math.nan)
+
+
+def _dots(q: Tensor, k: Tensor) -> Tensor:
+    """q · k row by row, (B, H, N): k may have fewer heads, and one row for all."""
+    groups = q.unflatten(1, (k.shape[1], -1))
+    keys = k[:, :, None].expand(-1, -1, -1, q.shape[2], -1)
+    rows = -(-q.shape[2] // (q.numel() // _PIECE + 1)) or 1
+    pieces = zip(groups.split(rows, 3), keys.split(rows, 3), strict=True)
+    return torch.cat([(a * b).sum(-1) for a, b in pieces], 3).flatten(1, 2)
 
 
 def _real(index: Tensor, keys: Tensor | None) -> Tensor:
