@@ -32,7 +32,7 @@ from regard.nn._places import Positions, positions_of, slopes
 
 
 def module(position: Position, width: int = 12, n_heads: int = 3, head_width: int = 8) -> Positions:
-    return positions_of(position, width=width, heads=n_heads, head_width=head_width)
+    return positions_of(position, StackConfig(width=width, heads=n_heads, head_width=head_width))
 
 
 def upto(n: int) -> Tensor:
@@ -264,5 +264,5 @@ def test_relative_bias_is_added_to_the_scores_of_its_head_and_learns() -> None:
 
 def test_something_that_is_no_position_is_refused() -> None:
     given: Any = "rotary"
-    with pytest.raises(TypeError, match=r"position must be a regard.nn.Position.*got str"):
+    with pytest.raises(ValueError, match=r"position must be a Position .*got 'rotary'"):
         MultiHeadAttention(12, 3, position=given)

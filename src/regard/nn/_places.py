@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.nn.config import HeadsConfig
 from regard.nn.position import (
     ALiBi,
     Learned,
@@ -58,6 +60,10 @@ class Positions(nn.Module):
 
     counts_keys = False
 
+    def __init__(self, position: Any, config: HeadsConfig) -> None:
+        super().__init__()
+        self.position, self.width = position, config.width
+
     def embed(self, positions: Tensor, dtype: torch.dtype) -> Tensor | None:
         """What is added to the embeddings at `positions` (1 or B, N): (1 or B, N, width)."""
         return None
@@ -68,10 +74,6 @@ class Positions(nn.Module):
 
 
 class _Sinusoidal(Positions):
-    def __init__(self, position: Sinusoidal, width: int) -> None:
-        super().__init__()
-        self.position, self.width = position, width
-
     def embed(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         half = (self.width + 1) // 2
         angles = _angles(positions, self.width, half, self.position.base)
@@ -84,31 +86,32 @@ class _Sinusoidal(Positions):
 
 
 class _Learned(Positions):
-    def __init__(self, position: Learned, width: int) -> None:
-        super().__init__()
-        self.length = position.length
-        self.weight = nn.Parameter(torch.empty(position.length, width))
-        nn.init.normal_(self.weight, std=width**-0.5)
+    def __init__(self, position: Learned, config: HeadsConfig) -> None:
+        super().__init__(position, config)
+        self.weight = nn.Parameter(torch.empty(position.length, config.width))
+        nn.init.normal_(self.weight, std=config.width**-0.5)
 
     def embed(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         if positions.numel() and not torch.compiler.is_compiling():
-            self.check(int(positions.max()) + 1)
+            length, n_tokens = self.position.length, int(positions.max()) + 1
+            if n_tokens > length:
+                raise ValueError(
+                    f"Learned(length={length}): there must be at most {length} tokens, one for "
+                    f"each row of the table; got {n_tokens}. Shorten the text, or make a model of "
+                    "greater length."
+                )
         return nn.functional.embedding(positions, self.weight)
-
-    def check(self, n_tokens: int) -> None:
-        if n_tokens > self.length:
-            raise ValueError(
-                f"Learned(length={self.length}): there must be at most {self.length} tokens, one "
-                f"for each row of the table; got {n_tokens}. Shorten the text, or make a model of "
-                "greater length."
-            )
 
 
 class Rotations(Positions):
-    def __init__(self, position: Rotary, width: int) -> None:
-        super().__init__()
-        self.position = position
-        self.width = width if position.width is None else position.width
+    def __init__(self, position: Rotary, config: HeadsConfig) -> None:
+        super().__init__(position, config)
+        self.width = config.head_width if position.width is None else position.width
+        if self.width % 2 or self.width > config.head_width:
+            raise ValueError(
+                "Rotary(): width must be even and at most the head's width of "
+                f"{config.head_width}; got {self.width}. Numbers are turned in pairs."
+            )
 
     def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
         angles = _angles(positions, self.width, self.width // 2, self.position.base)[:, None]
@@ -123,9 +126,9 @@ class Rotations(Positions):
 class AlibiBiases(Positions):
     counts_keys = True
 
-    def __init__(self, heads: int) -> None:
-        super().__init__()
-        self.slopes = slopes(heads)
+    def __init__(self, position: ALiBi, config: HeadsConfig) -> None:
+        super().__init__(position, config)
+        self.slopes = slopes(config.heads)
 
     def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
         wide = torch.float64 if dtype == torch.float64 else torch.float32
@@ -137,10 +140,9 @@ class AlibiBiases(Positions):
 class RelativeBiases(Positions):
     counts_keys = True
 
-    def __init__(self, position: RelativeBias, heads: int) -> None:
-        super().__init__()
-        self.position = position
-        self.weight = nn.Parameter(torch.zeros(position.buckets, heads))
+    def __init__(self, position: RelativeBias, config: HeadsConfig) -> None:
+        super().__init__(position, config)
+        self.weight = nn.Parameter(torch.zeros(position.buckets, config.heads))
 
     def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
         distance = _distances(positions, n_keys)
@@ -160,35 +162,26 @@ class RelativeBiases(Positions):
         return later + torch.where(near < exact, near, far)
 
 
-def positions_of(position: Position, *, width: int, heads: int, head_width: int) -> Positions:
-    """The module of a position, in a model of this `width` and with heads of this number and width.
+_MODULES: dict[type[Position], type[Positions]] = {
+    NoPosition: Positions,
+    Sinusoidal: _Sinusoidal,
+    Learned: _Learned,
+    ALiBi: AlibiBiases,
+    RelativeBias: RelativeBiases,
+    Rotary: Rotations,
+}
 
-    Raises ValueError where they do not fit together.
+
+def positions_of(position: Position, config: HeadsConfig) -> Positions:
+    """The module of a position in a model, or an attention, of this configuration.
+
+    Raises ValueError where the two do not fit together.
     """
-    match position:
-        case NoPosition():
-            return Positions()
-        case Sinusoidal():
-            return _Sinusoidal(position, width)
-        case Learned():
-            return _Learned(position, width)
-        case ALiBi():
-            return AlibiBiases(heads)
-        case RelativeBias():
-            return RelativeBiases(position, heads)
-        case Rotary():
-            turned = head_width if position.width is None else position.width
-            if turned % 2 or turned > head_width:
-                raise ValueError(
-                    "Rotary(): width must be even and at most the head's width of "
-                    f"{head_width}; got {turned}. Numbers are turned in pairs."
-                )
-            return Rotations(position, head_width)
-        case _:
-            raise TypeError(
-                "position must be a regard.nn.Position, such as Rotary(); got "
-                f"{type(position).__name__}."
-            )
+    for kind, module in _MODULES.items():
+        if isinstance(position, kind):
+            return module(position, config)
+    names = ", ".join(kind.__name__ for kind in _MODULES)
+    raise TypeError(f"position must be one of {names}; got {type(position).__name__}.")
 
 
 def check_positions(name: str, positions: object, batch: int, n: int, *, used: bool = True) -> None:
@@ -196,10 +189,6 @@ def check_positions(name: str, positions: object, batch: int, n: int, *, used: b
 
     What nobody uses may have any numbers. The greatest is 2³¹ − 1: angles are products in float64,
     and beyond it these are less exact than numbers of float32.
-
-    >>> check_positions("Decoder", torch.tensor([[0, -1]]), 1, 2)
-    Traceback (most recent call last):
-    ValueError: Decoder: positions must be from 0 to 2147483647; got -1. Count tokens from 0.
     """
     if not isinstance(positions, Tensor):
         raise TypeError(f"{name}: positions must be a tensor; got {type(positions).__name__}.")
@@ -223,13 +212,7 @@ def check_positions(name: str, positions: object, batch: int, n: int, *, used: b
 
 
 def slopes(heads: int) -> list[float]:
-    """The slopes of ALiBi, one a head.
-
-    >>> slopes(4)
-    [0.25, 0.0625, 0.015625, 0.00390625]
-    >>> slopes(3)
-    [0.0625, 0.00390625, 0.25]
-    """
+    """The slopes of ALiBi, one a head."""
     below = 1 << (heads.bit_length() - 1)
     found = [2.0 ** (-8.0 * (h + 1) / below) for h in range(below)]
     return found + [2.0 ** (-4.0 * (2 * h + 1) / below) for h in range(heads - below)]

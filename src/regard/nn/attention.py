@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, overload
 
 import torch
@@ -12,9 +13,9 @@ from regard._attention.options import Window
 from regard.nn._places import Place, positions_of
 from regard.nn._tell import is_heard, tell
 from regard.nn.cache import Context, KeyValues
-from regard.nn.config import Split
+from regard.nn.config import Chance, HeadsConfig, Split
 from regard.nn.linear import HeadLinear, Linear
-from regard.nn.position import Learned, NoPosition, Position, Sinusoidal
+from regard.nn.position import NoPosition, Position
 from regard.observation import Observation, See
 
 
@@ -63,69 +64,33 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        for name, value in (("width", width), ("heads", heads)):
-            if type(value) is not int or value < 1:
-                raise ValueError(
-                    f"MultiHeadAttention(): {name} must be a whole number of at least 1; "
-                    f"got {value!r}."
-                )
-        if head_width is None:
-            if width % heads:
-                raise ValueError(
-                    f"MultiHeadAttention(): width must be a multiple of the heads; got {width} and "
-                    f"{heads}. Or give head_width."
-                )
-            head_width = width // heads
-        kv_heads = heads if kv_heads is None else kv_heads
-        value_width = head_width if value_width is None else value_width
-        context_width = width if context_width is None else context_width
-        for name, value in (
-            ("kv_heads", kv_heads),
-            ("head_width", head_width),
-            ("value_width", value_width),
-            ("context_width", context_width),
-            ("value_rank", 1 if value_rank is None else value_rank),
-        ):
-            if type(value) is not int or value < 1:
-                raise ValueError(
-                    f"MultiHeadAttention(): {name} must be a whole number of at least 1; "
-                    f"got {value!r}."
-                )
-        if heads % kv_heads:
-            raise ValueError(
-                f"MultiHeadAttention(): kv_heads must divide the {heads} heads; got {kv_heads}."
-            )
-        if split not in ("whole", "slices"):
-            raise ValueError(
-                f"MultiHeadAttention(): split must be 'whole' or 'slices'; got {split!r}."
-            )
-        position = NoPosition() if position is None else position
-        if isinstance(position, Sinusoidal | Learned):
-            raise ValueError(
-                "MultiHeadAttention(): position must be one that acts inside attention; got "
-                f"{type(position).__name__}, which is added to embeddings. Encoder and Decoder do "
-                "that."
-            )
-        if not 0 <= dropout < 1:
-            raise ValueError(
-                "MultiHeadAttention(): dropout must be a number of at least 0 and below 1; got "
-                f"{dropout!r}."
-            )
-        self.width, self.heads, self.kv_heads = width, heads, kv_heads
-        self.head_width, self.value_width = head_width, value_width
-        self.context_width, self.split = context_width, split
-        self.scale, self.dropout = scale, dropout
-        self.w_q = _projection(width, heads, head_width, split, bias)
-        self.w_k = _projection(context_width, kv_heads, head_width, split, bias)
+        own = _Checked(
+            width=width,
+            heads=heads,
+            kv_heads=kv_heads or 0,
+            head_width=head_width or 0,
+            value_width=value_width or 0,
+            context_width=context_width or 0,
+            split=split,
+            value_rank=value_rank,
+            position=NoPosition() if position is None else position,
+            dropout=dropout,
+        )
+        self.width, self.heads, self.kv_heads = own.width, own.heads, own.kv_heads
+        self.head_width, self.value_width = own.head_width, own.value_width
+        self.context_width, self.value_rank, self.split = own.context_width, value_rank, split
+        self.position, self.scale, self.dropout = own.position, scale, own.dropout
+        self.w_q = own.projection(width, heads, own.head_width, bias)
+        self.w_k = own.projection(own.context_width, own.kv_heads, own.head_width, bias)
         if value_rank is None:
-            self.w_v = _projection(context_width, kv_heads, value_width, split, bias)
+            self.w_v = own.projection(own.context_width, own.kv_heads, own.value_width, bias)
         else:
-            down = _projection(context_width, kv_heads, value_rank, split, False)
-            up = HeadLinear(kv_heads, value_rank, value_width, bias)
+            down = own.projection(own.context_width, own.kv_heads, value_rank, False)
+            up = HeadLinear(own.kv_heads, value_rank, own.value_width, bias)
             self.w_v = LowRankValue(down, up)
-        self.w_o = Linear(heads * value_width, width, bias) if output else None
-        self.stands = not isinstance(position, NoPosition)
-        self.positions = positions_of(position, width=width, heads=heads, head_width=head_width)
+        self.w_o = Linear(heads * own.value_width, width, bias) if output else None
+        self.stands = own.position != NoPosition()
+        self.positions = positions_of(own.position, own)
 
     @overload
     def forward(
@@ -343,15 +308,35 @@ class LowRankValue(nn.Module):
         return self.up(narrow)
 
 
-def _projection(
-    width: int, heads: int, head_width: int, split: Split, bias: bool
-) -> Linear | HeadLinear:
-    """The matrix of all heads: of the whole of X, or each head's of its part."""
-    if split == "whole":
-        return Linear(width, heads * head_width, bias)
-    if width % heads:
-        raise ValueError(
-            f"MultiHeadAttention(): split='slices' needs heads that divide the width; got {heads} "
-            f"and {width}."
-        )
-    return HeadLinear(heads, width // heads, head_width, bias)
+@dataclass(frozen=True, kw_only=True)
+class _Checked(HeadsConfig):
+    """What `MultiHeadAttention` was given, in order."""
+
+    context_width: int = 0
+    position: Position
+    dropout: Chance
+
+    @property
+    def _call(self) -> str:
+        return "MultiHeadAttention()"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._follow(context_width=self.width)
+        if self.position.is_added:
+            raise self._refuse(
+                "position",
+                "one that acts inside attention",
+                "It is added to embeddings: Encoder and Decoder do that.",
+            )
+
+    def projection(
+        self, width: int, heads: int, head_width: int, bias: bool
+    ) -> Linear | HeadLinear:
+        """The matrix of all heads: of the whole of X, or each head's of its part."""
+        if self.split == "whole":
+            return Linear(width, heads * head_width, bias)
+        if width % heads:
+            expected = f"'whole' where {heads} heads do not divide the width of {width}"
+            raise self._refuse("split", expected)
+        return HeadLinear(heads, width // heads, head_width, bias)

@@ -2,21 +2,53 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from regard.nn.feed_forward import ACTIVATIONS, Activation
+from regard.nn.feed_forward import Activation
 from regard.nn.norm import NormName
 from regard.nn.position import NoPosition, Position
 from regard.nn.residual import PreNorm, Residual
-from regard.nn.serialization import Described
+from regard.nn.serialization import Bounds, Described
 
 Split = Literal["whole", "slices"]
+Chance = Annotated[float, Bounds(0.0, 1.0)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StackConfig(Described):
+class HeadsConfig(Described):
+    """The widths of attention's heads, which `StackConfig` explains; 0 and None follow."""
+
+    width: int
+    heads: int
+    kv_heads: int = 0
+    head_width: int = 0
+    value_width: int = 0
+    value_rank: int | None = None
+    split: Split = "whole"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.head_width and self.width % self.heads:
+            raise self._refuse(
+                "width", f"a multiple of the {self.heads} heads", "Or give head_width."
+            )
+        self._follow(kv_heads=self.heads, head_width=self.width // self.heads)
+        self._follow(value_width=self.head_width)
+        if self.heads % self.kv_heads:
+            raise self._refuse("kv_heads", f"a divisor of the {self.heads} heads")
+
+    def _follow(self, **usual: object) -> None:
+        """Give fields that were not given what follows from others; `but` lets them follow anew."""
+        for name, value in usual.items():
+            found = getattr(self, name)
+            if found is None or (type(found) is int and not found):
+                object.__setattr__(self, name, value)
+                self.__dict__["followed"] = self.__dict__.get("followed", frozenset()) | {name}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackConfig(HeadsConfig):
     """What an `Encoder` or a `Decoder` is made of: `layers` layers, all alike.
 
     - `width` is d_model, `heads` the number of heads; `kv_heads` how many key heads they share, as
@@ -39,27 +71,20 @@ class StackConfig(Described):
     ValueError: StackConfig(): width must be a multiple of the 3 heads; got 8. Or give head_width.
     """
 
-    width: int
-    heads: int
     layers: int = 1
-    kv_heads: int = 0
-    head_width: int = 0
-    value_width: int = 0
-    value_rank: int | None = None
-    split: Split = "whole"
     hidden: int = 0
     activation: Activation = "gelu"
     norm: NormName = "layer"
-    norm_eps: float = 1e-5
+    norm_eps: Annotated[float, Bounds(0.0)] = 1e-5
     residual: Residual = field(default_factory=PreNorm)
     position: Position = field(default_factory=NoPosition)
     bias: bool = True
     attention_bias: bool | None = None
     window: int | None = None
     final_norm: bool | None = None
-    dropout: float = 0.0
-    attention_dropout: float | None = None
-    hidden_dropout: float | None = None
+    dropout: Chance = 0.0
+    attention_dropout: Chance | None = None
+    hidden_dropout: Chance | None = None
 
     def but(self, **changes: Any) -> Self:
         """The same with some fields changed; what was not given follows from them anew.
@@ -69,60 +94,17 @@ class StackConfig(Described):
         >>> StackConfig(width=6, heads=3).but(width=12).head_width
         4
         """
-        given = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name not in self._derived
-        }
-        return type(self)(**given | changes)
-
-    @property
-    def _derived(self) -> frozenset[str]:
-        """The fields that were not given, and follow from others."""
-        return self.__dict__["derived"]
-
-    def _note_derived(self, *names: str) -> None:
-        values = {name: getattr(self, name) for name in names}
-        found = {name for name, x in values.items() if x is None or (type(x) is int and not x)}
-        self.__dict__["derived"] = self.__dict__.get("derived", frozenset()) | found
+        followed = self.__dict__.get("followed", ())
+        names = (field.name for field in fields(self) if field.name not in followed)
+        return type(self)(**{name: getattr(self, name) for name in names} | changes)
 
     def __post_init__(self) -> None:
-        names = ("kv_heads", "head_width", "value_width", "hidden", "attention_bias", "final_norm")
-        self._note_derived(*names)
-        self._check_count("width", "heads", "layers")
-        self._check_count("kv_heads", "head_width", "value_width", "hidden", least=0)
-        if not self.head_width:
-            if self.width % self.heads:
-                raise self._refuse(
-                    "width", f"a multiple of the {self.heads} heads", "Or give head_width."
-                )
-            object.__setattr__(self, "head_width", self.width // self.heads)
-        for name, usual in (
-            ("kv_heads", self.heads),
-            ("value_width", self.head_width),
-            ("hidden", 4 * self.width),
-        ):
-            if not getattr(self, name):
-                object.__setattr__(self, name, usual)
-        if self.attention_bias is None:
-            object.__setattr__(self, "attention_bias", self.bias)
-        if self.heads % self.kv_heads:
-            raise self._refuse("kv_heads", f"a divisor of the {self.heads} heads")
-        self._check_maybe_count("value_rank", "window")
-        self._check_choice("split", ("whole", "slices"))
-        self._check_choice("activation", tuple(ACTIVATIONS))
-        self._check_choice("norm", ("layer", "rms"))
-        self._check_number("norm_eps", 0.0, math.inf)
-        self._check_number("dropout", 0.0, 1.0)
-        for name in ("attention_dropout", "hidden_dropout"):
-            if getattr(self, name) is not None:
-                self._check_number(name, 0.0, 1.0)
-        self._check_is("residual", Residual, "PreNorm()")
-        self._check_is("position", Position, "Rotary()")
-        self._check_flag("bias", "attention_bias")
-        if self.final_norm is None:
-            object.__setattr__(self, "final_norm", self.residual.norms_at_end)
-        self._check_flag("final_norm")
+        super().__post_init__()
+        self._follow(
+            hidden=4 * self.width,
+            attention_bias=self.bias,
+            final_norm=self.residual.norms_at_end,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,11 +119,6 @@ class _TokenConfig(StackConfig):
     vocabulary: int
     embedding_norm: bool = False
     embedding_scale: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_count("vocabulary")
-        self._check_flag("embedding_norm", "embedding_scale")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,10 +136,6 @@ class LanguageModelConfig(_TokenConfig):
     head_bias: bool = False
     causal: bool = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_flag("tied", "head_bias", "causal")
-
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderModelConfig(_TokenConfig):
@@ -174,10 +147,6 @@ class EncoderModelConfig(_TokenConfig):
 
     segments: int = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_count("segments", least=0)
-
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLanguageModelConfig(EncoderModelConfig):
@@ -188,10 +157,6 @@ class MaskedLanguageModelConfig(EncoderModelConfig):
     """
 
     tied: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_flag("tied")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,12 +173,6 @@ class SequenceClassifierConfig(EncoderModelConfig):
     classes: int
     pooling: Literal["mean", "first"] = "mean"
     pooler: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_count("classes")
-        self._check_choice("pooling", ("mean", "first"))
-        self._check_flag("pooler")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,9 +192,5 @@ class TransformerConfig(_TokenConfig):
     head_bias: bool = False
 
     def __post_init__(self) -> None:
-        self._note_derived("decoder_layers")
         super().__post_init__()
-        self._check_count("target_vocabulary", "decoder_layers", least=0)
-        if not self.decoder_layers:
-            object.__setattr__(self, "decoder_layers", self.layers)
-        self._check_flag("tied", "head_bias")
+        self._follow(decoder_layers=self.layers)

@@ -41,12 +41,8 @@ class Embedding(nn.Module):
         self.scale = math.sqrt(config.width) if scale else 1.0
         self.tokens = nn.Embedding(vocabulary, config.width)
         self.segments = nn.Embedding(segments, config.width) if segments else None
-        self.positions = positions_of(
-            config.position if config.position.is_added else NoPosition(),
-            width=config.width,
-            heads=config.heads,
-            head_width=config.head_width,
-        )
+        added = config.position if config.position.is_added else NoPosition()
+        self.positions = positions_of(added, config)
         self.norm = norm_of(config.norm, config.width, config.norm_eps) if norm else None
         self.dropout = nn.Dropout(config.dropout)
         for table in (self.tokens, self.segments):

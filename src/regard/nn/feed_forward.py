@@ -7,6 +7,8 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard._arguments import whole
+from regard._attention.checks import check_dropout
 from regard.nn._tell import tell
 from regard.nn.linear import Linear
 
@@ -43,22 +45,14 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        for name, value in (("width", width), ("hidden", 1 if hidden is None else hidden)):
-            if type(value) is not int or value < 1:
-                raise ValueError(
-                    f"FeedForward(): {name} must be a whole number of at least 1; got {value!r}."
-                )
+        call = "FeedForward()"
+        width = whole(call, "width", width, 1)
+        hidden = 4 * width if hidden is None else whole(call, "hidden", hidden, 1)
+        dropout = check_dropout(call, dropout)
         if activation not in tuple(ACTIVATIONS):
             raise ValueError(
-                f"FeedForward(): activation must be one of {', '.join(ACTIVATIONS)}; "
-                f"got {activation!r}."
+                f"{call}: activation must be one of {', '.join(ACTIVATIONS)}; got {activation!r}."
             )
-        if type(dropout) not in (int, float) or not 0.0 <= dropout < 1.0:
-            raise ValueError(
-                "FeedForward(): dropout must be a number of at least 0 and below 1; got "
-                f"{dropout!r}."
-            )
-        hidden = 4 * width if hidden is None else hidden
         self.activation = activation
         self.w_in = Linear(width, hidden, bias)
         self.w_gate = Linear(width, hidden, bias) if activation == "swiglu" else None

@@ -14,7 +14,7 @@ from regard.nn.config import StackConfig
 from regard.nn.feed_forward import FeedForward
 from regard.nn.initial import shrink
 from regard.nn.norm import norm_of
-from regard.nn.position import NoPosition
+from regard.nn.position import Learned, NoPosition, Sinusoidal
 from regard.nn.residual import Sublayer
 
 
@@ -149,7 +149,7 @@ class DecoderLayer(nn.Module):
 
 def _check_place(config: StackConfig, place: Place | None) -> None:
     """Raise ValueError if a layer alone cannot do what its position says."""
-    if place is None and not config.position.is_added and config.position != NoPosition():
+    if place is None and not isinstance(config.position, NoPosition | Sinusoidal | Learned):
         raise ValueError(
             f"a layer with {type(config.position).__name__} must be told where its tokens stand; "
             "got no place. Encoder and Decoder do that: put it into one, of one layer if need be."

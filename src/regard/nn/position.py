@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from regard.nn.serialization import Described
+from regard.nn.serialization import Bounds, Described
+
+Base = Annotated[float, Bounds(1.0)]
 
 
 class Position(Described):
@@ -42,12 +43,8 @@ class Sinusoidal(Position):
     """
 
     is_added = True
-    base: float = 10_000.0
+    base: Base = 10_000.0
     layout: Literal["interleaved", "halves"] = "interleaved"
-
-    def __post_init__(self) -> None:
-        self._check_number("base", 1.0, math.inf)
-        self._check_choice("layout", ("interleaved", "halves"))
 
 
 @dataclass(frozen=True)
@@ -60,9 +57,6 @@ class Learned(Position):
 
     is_added = True
     length: int
-
-    def __post_init__(self) -> None:
-        self._check_count("length")
 
 
 @dataclass(frozen=True)
@@ -80,14 +74,12 @@ class Rotary(Position):
     'halves'
     """
 
-    base: float = 10_000.0
+    base: Base = 10_000.0
     pairing: Literal["halves", "neighbours"] = "halves"
     width: int | None = None
 
     def __post_init__(self) -> None:
-        self._check_number("base", 1.0, math.inf)
-        self._check_choice("pairing", ("halves", "neighbours"))
-        self._check_maybe_count("width")
+        super().__post_init__()
         if self.width is not None and self.width % 2:
             raise self._refuse("width", "even", "Numbers are turned in pairs.")
 
@@ -120,8 +112,7 @@ class RelativeBias(Position):
     distance: int = 128
 
     def __post_init__(self) -> None:
-        self._check_count("buckets", least=4)
-        self._check_count("distance", least=2)
+        super().__post_init__()
         if self.buckets % 4:
             raise self._refuse("buckets", "a multiple of 4", "Each side has near and far ones.")
         if self.distance > 2**1000:  # more than a float can be divided by

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import reprlib
-import sys
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+
+from regard._arguments import flag, number, shown, whole
 
 
 class Described:
@@ -51,10 +54,9 @@ class Described:
                 f"{_short(content)}. to_dict() writes one."
             )
         kind = Described._known.get(content["type"])
-        if kind is None or not _may_be(kind, cls):
-            names = [name for name, known in Described._known.items() if _may_be(known, cls)]
+        if kind is None or content["type"] not in _kinds(cls):
             raise ValueError(
-                f"{cls.__name__}.from_dict(): type must be one of {', '.join(sorted(names))}; got "
+                f"{cls.__name__}.from_dict(): type must be one of {', '.join(_kinds(cls))}; got "
                 f"{_short(content['type'])}."
             )
         own = {field.name: field for field in fields(kind)}  # pyright: ignore[reportArgumentType]
@@ -91,54 +93,75 @@ class Described:
             raise ValueError(f"{cls.__name__}.from_json(): not JSON: {error}.") from None
         return cls.from_dict(content)
 
-    # ── what a field may be, said alike everywhere ──────────────────────────────────────────
+    # ── what a field may be ─────────────────────────────────────────────────────────────────
+
+    def __post_init__(self) -> None:
+        """Check every field by its type; numbers of NumPy and of PyTorch become Python's.
+
+        A whole number is at least 1, or at least 0 where that is the default. A float is within
+        its `Bounds`.
+        """
+        types = _types(type(self))
+        for field in fields(self):  # pyright: ignore[reportArgumentType]
+            self._check(field.name, types[field.name], 0 if field.default == 0 else 1)
+
+    def _check(self, name: str, kind: Any, least: int) -> None:
+        call, value = self._call, getattr(self, name)
+        if type(None) in get_args(kind):
+            if value is None:
+                return
+            kind = get_args(kind)[0]
+        if get_origin(kind) is Literal:
+            if value not in get_args(kind):
+                raise self._refuse(name, f"one of {', '.join(get_args(kind))}")
+        elif get_origin(kind) is Annotated:
+            bounds = get_args(kind)[1]
+            found = number(call, name, value, bounds.least, remedy=f"It is {bounds}.")
+            if found >= bounds.below:
+                raise self._refuse(name, str(bounds))
+            object.__setattr__(self, name, found)
+        elif kind is int:
+            remedy = f"It is a whole number of at least {least}."
+            object.__setattr__(self, name, whole(call, name, value, least, remedy=remedy))
+        elif kind is bool:
+            flag(call, name, value)
+        elif isinstance(kind, type) and not isinstance(value, kind):
+            raise self._refuse(name, f"a {kind.__name__} ({', '.join(_kinds(kind))})")
+
+    @property
+    def _call(self) -> str:
+        return f"{type(self).__name__}()"
 
     def _refuse(self, name: str, expected: str, remedy: str = "") -> ValueError:
-        found = _short(getattr(self, name))
         end = f" {remedy}" if remedy else ""
-        return ValueError(f"{type(self).__name__}(): {name} must be {expected}; got {found}.{end}")
-
-    def _check_count(self, *names: str, least: int = 1) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if type(value) is not int or value < least:
-                raise self._refuse(name, f"a whole number of at least {least}")
-
-    def _check_maybe_count(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise self._refuse(name, "None, or a whole number of at least 1")
-
-    def _check_number(self, name: str, low: float, high: float) -> None:
-        """Low is allowed, high is not."""
-        value = getattr(self, name)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not low <= value < high
-            or value > sys.float_info.max  # a whole number can be
-        ):
-            end = "" if high == float("inf") else f" and below {high:g}"
-            raise self._refuse(name, f"a number of at least {low:g}{end}")
-
-    def _check_choice(self, name: str, choices: tuple[str, ...]) -> None:
-        if getattr(self, name) not in choices:
-            raise self._refuse(name, f"one of {', '.join(choices)}")
-
-    def _check_flag(self, *names: str) -> None:
-        for name in names:
-            if type(getattr(self, name)) is not bool:
-                raise self._refuse(name, "True or False")
-
-    def _check_is(self, name: str, kind: type, example: str) -> None:
-        if not isinstance(getattr(self, name), kind):
-            raise self._refuse(name, f"a {kind.__name__}, such as {example}")
+        found = shown(getattr(self, name))
+        return ValueError(f"{self._call}: {name} must be {expected}; got {found}.{end}")
 
 
-def _may_be(kind: type, base: type) -> bool:
-    """Is it a kind of this base that can be made, and no base itself?"""
-    return issubclass(kind, base) and is_dataclass(kind) and not kind.__name__.startswith("_")
+@dataclass(frozen=True)
+class Bounds:
+    """What a number may be: from `least` on, and below the other."""
+
+    least: float
+    below: float = math.inf
+
+    def __str__(self) -> str:
+        end = "" if self.below == math.inf else f" and below {self.below:g}"
+        return f"a number of at least {self.least:g}{end}"
+
+
+@cache
+def _types(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _kinds(base: type) -> list[str]:
+    """The names of the descriptions of this base that can be made, and are no base themselves."""
+    return sorted(
+        name
+        for name, kind in Described._known.items()
+        if issubclass(kind, base) and is_dataclass(kind) and not name.startswith("_")
+    )
 
 
 def _short(value: object) -> str:

@@ -21,12 +21,7 @@ class _Stack(nn.Module):
         super().__init__()
         self.config = config
         leaves_it = config.position.is_added and not adds_position
-        self.positions = positions_of(
-            NoPosition() if leaves_it else config.position,
-            width=config.width,
-            heads=config.heads,
-            head_width=config.head_width,
-        )
+        self.positions = positions_of(NoPosition() if leaves_it else config.position, config)
         self.layers = layers
         ends = norm_of(config.norm, config.width, config.norm_eps) if config.final_norm else None
         self.norm = ends
