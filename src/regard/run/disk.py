@@ -19,6 +19,7 @@ from regard._checkpoint import (
 from regard._extras import need
 from regard._files import left_over, replacing
 from regard.run.errors import AGAIN, RunError, refusing
+from regard.run.old_names import current
 from regard.run.on_disk import DTYPES, OnDisk
 from regard.run.pack import FORMAT, pack, unpack
 from regard.run.run import Run
@@ -45,7 +46,25 @@ def save(run: Run, folder: str | Path) -> None:
     ['edges.parquet', 'run.json', 'tensors.safetensors']
     """
     with replacing(check_target(folder)) as new:
-        _write(run, new)
+        document, tensors = pack(run)
+        number = secrets.token_hex(16)  # in each of the files, which belong together
+        library = need("save()", "safetensors.torch", "runs")
+        write_tensors(library, tensors, new / _TENSORS, {ID: number})
+        edges = stored_edges(run, LEAST, call="save()")
+        need("save()", "pyarrow.parquet", "runs").write_table(
+            edges.replace_schema_metadata({**(edges.schema.metadata or {}), ID.encode(): number}),
+            new / _EDGES,
+            compression="zstd",
+            write_page_checksum=True,
+        )
+        sizes = {name: (new / name).stat().st_size for name in (_TENSORS, _EDGES)}
+        text = json.dumps({**document, "id": number, "files": sizes}, allow_nan=False, indent=1)
+        if len(text) > _LONGEST:
+            raise RunError(
+                f"save(): {_DOCUMENT} must have at most {_LONGEST:,} bytes; it would have "
+                f"{len(text):,}. Save fewer sequences at a time, or without tokens."
+            )
+        (new / _DOCUMENT).write_text(text, encoding="utf-8")
 
 
 def check_target(folder: str | Path) -> Path:
@@ -70,29 +89,6 @@ def check_target(folder: str | Path) -> Path:
     for library in ("pyarrow.parquet", "safetensors.torch"):
         need("save()", library, "runs")
     return target
-
-
-def _write(run: Run, new: Path) -> None:
-    """All files of a run, each with the number that says whose they are."""
-    document, tensors = pack(run)
-    number = secrets.token_hex(16)
-    library = need("save()", "safetensors.torch", "runs")
-    write_tensors(library, tensors, new / _TENSORS, {ID: number})
-    edges = stored_edges(run, LEAST, call="save()")
-    need("save()", "pyarrow.parquet", "runs").write_table(
-        edges.replace_schema_metadata({**(edges.schema.metadata or {}), ID.encode(): number}),
-        new / _EDGES,
-        compression="zstd",
-        write_page_checksum=True,
-    )
-    sizes = {name: (new / name).stat().st_size for name in (_TENSORS, _EDGES)}
-    text = json.dumps({**document, "id": number, "files": sizes}, allow_nan=False, indent=1)
-    if len(text) > _LONGEST:
-        raise RunError(
-            f"save(): {_DOCUMENT} must have at most {_LONGEST:,} bytes; it would have "
-            f"{len(text):,}. Save fewer sequences at a time, or without tokens."
-        )
-    (new / _DOCUMENT).write_text(text, encoding="utf-8")
 
 
 # ── load ──────────────────────────────────────────────────────────────────────────────────────
@@ -133,10 +129,12 @@ def load(folder: str | Path) -> Run:
         )
     has_edges = _check_sizes(target, document)
     opened = _open(target / _TENSORS, number)
+    entries, document = current(opened.entries), current(document)
+    document["tensors"] = current(document.get("tensors"))
     run = unpack(
         document,
-        set(opened.entries),
-        lambda name: OnDisk.of(opened, opened.entries[name]),
+        set(entries),
+        lambda name: OnDisk.of(opened, entries[name]),
         str(target / _DOCUMENT),
     )
     run.notes += notes

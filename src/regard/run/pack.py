@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from operator import attrgetter, itemgetter
+from typing import Any, TypeVar
 
-import torch
 from torch import Tensor
 
 from regard._arguments import shown
@@ -18,25 +16,20 @@ from regard.observation import Observation, See
 from regard.run.atlas import Levels
 from regard.run.errors import AGAIN, RunError
 from regard.run.layer import Layer, Options
-from regard.run.validation import misfit
+from regard.run.run import Run
+from regard.run.validation import TENSORS, WHOLE, misfit
 from regard.text import Token
-
-if TYPE_CHECKING:
-    from regard.run.run import Run
 
 FORMAT = 1
 
-_SEEN = ("lse", "entropy", "top_keys", "top_weights", "map", "received", "distance", "sinks")
-_OPTIONS = ("mask", "bias", "lengths", "sinks")
-_LAYER = ("queries", "keys", "q", "k", "v", "output")
-_PICTURES = ("mean", "max")
 _FLAGS = ("entropy", "top", "map", "received", "distance")
-_IDS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_OPTIONS = {each.name for each in fields(Options)} - {
+    path.removeprefix("options.") for path in TENSORS
+}
 # How large a tensor may be of which only a part is in the file, or nothing: numbers in all, numbers
 # for each that is in the file, and the axes multiplied if one is 0. Masks and biases may be larger,
 # as their shapes have to be those of the weights.
 _EXPANDED, _TIMES, _EMPTY = 2**24, 2**10, 2**20
-_OLD_STATES = "vectors"
 _LAST = 2**62  # place in a text
 _MOST_FAULTS = 20  # that are listed
 
@@ -50,7 +43,6 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The document, and its tensors, on the CPU and contiguous.
 
     >>> import torch
-    >>> from regard.run import Run
     >>> document, tensors = pack(Run(model="tiny", token_ids=torch.tensor([[1, 2]])))
     >>> document["model"], document["tensors"]
     ('tiny', {'token_ids': {'dtype': 'int64', 'shape': [1, 2]}})
@@ -58,6 +50,7 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
     given: dict[str, Tensor | None] = {"token_ids": run.token_ids, "output": run.output}
     given |= {f"hidden_states.{n}": x for n, x in enumerate(run.hidden_states.values())}
     given |= {f"between.{n}": x for n, x in enumerate(run.between.values())}
+    given["see.queries"] = run.see and run.see.queries
     layers: list[dict[str, Any]] = []
     for n, (key, layer) in enumerate(run.layers.items()):
         if wrong := misfit(layer):
@@ -70,13 +63,10 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
                 f"save(): q and k of {shown(key)} must be as they were seen; they have been "
                 "written over since. Save the run before the model goes on."
             )
-        given |= {f"layers.{n}.seen.{name}": getattr(layer.seen, name) for name in _SEEN}
-        given |= {f"layers.{n}.options.{name}": getattr(layer.options, name) for name in _OPTIONS}
-        given |= {f"layers.{n}.{name}": getattr(layer, name) for name in _LAYER}
+        pictures = {} if layer.levels is None else layer.levels.pictures
+        given |= {f"layers.{n}.{path}": attrgetter(path)(layer) for path in TENSORS}
         given |= {f"layers.{n}.shares.{name}": x for name, x in layer.shares.items()}
-        if layer.levels is not None:
-            given |= {f"layers.{n}.levels.{name}": x for name, x in layer.levels.pictures.items()}
-        rest = {each.name for each in fields(Options)} - set(_OPTIONS)
+        given |= {f"layers.{n}.levels.{name}": x for name, x in pictures.items()}
         layers.append(
             {
                 "key": key,
@@ -85,15 +75,13 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
                 "kv_heads": layer.kv_heads,
                 "n_keys": layer.seen.n_keys,
                 "position": layer.seen.position,
-                "options": {name: getattr(layer.options, name) for name in sorted(rest)},
+                "options": {name: getattr(layer.options, name) for name in sorted(_OPTIONS)},
                 "shares": list(layer.shares),
                 "notes": list(layer.notes),
                 **({} if layer.tokens is None else {"tokens": _listed(layer.tokens)}),
                 **({} if layer.levels is None else {"level": layer.levels.level}),
             }
         )
-    if run.see is not None:
-        given["see.queries"] = run.see.queries
     tensors: dict[str, Tensor] = {}
     entries: dict[str, dict[str, Any]] = {}
     memory: set[int] = set()
@@ -131,8 +119,7 @@ def _entry(name: str, x: Tensor, memory: set[int]) -> tuple[Tensor, dict[str, An
     narrow = narrow.cpu().contiguous()
     if narrow.shape != x.shape:
         entry["stored"] = [*narrow.shape]
-    address = narrow.untyped_storage().data_ptr()
-    if address in memory:
+    if narrow.untyped_storage().data_ptr() in memory:
         narrow = narrow.clone()
     memory.add(narrow.untyped_storage().data_ptr())
     return narrow, entry
@@ -156,18 +143,16 @@ def unpack(document: Any, names: set[str], read: Callable[[str], Tensor], file: 
 
     Everything is checked against the document; RunError says what is wrong in `file`.
 
-    >>> from regard.run import Run
     >>> document, tensors = pack(Run(model="tiny"))
     >>> unpack(document, set(tensors), tensors.__getitem__, "run.json")
     Run('tiny': 0 layers, 0 heads, 0 tokens)
     """
-    from regard.run.run import Run
-
     tensors = _tensors(document, names, read, file)
-    if _OLD_STATES in document:  # as 0.1.0 called them
-        document = {**document, "hidden_states": document[_OLD_STATES]}
-        old = re.compile(rf"^{_OLD_STATES}\.")
-        tensors = {old.sub("hidden_states.", name): x for name, x in tensors.items()}
+
+    def named(what: str, names: Any) -> dict[str, Tensor]:
+        listed = enumerate(_different(_texts(names)))
+        return {name: tensors.pop(f"{what}.{n}") for n, name in listed}
+
     try:
         see = document["see"]
         if see is not None:
@@ -175,10 +160,9 @@ def unpack(document: Any, names: set[str], read: Callable[[str], Tensor], file: 
             flags["map"] = flags["map"] and tuple(flags["map"])
             see = See(**flags, queries=tensors.pop("see.queries", None))
         text, tokens, ids = document["text"], document["tokens"], tensors.pop("token_ids", None)
-        if ids is not None and ids.dtype not in _IDS:
+        if ids is not None and ids.dtype not in WHOLE:
             raise _damaged(file, f"says that token_ids are {ids.dtype}, and not whole numbers")
         run = Run(
-            {},
             model=_is(document["model"], str),
             text=text if text is None or isinstance(text, str) else _texts(text),
             tokens=None if tokens is None else _tokens(tokens),
@@ -186,14 +170,8 @@ def unpack(document: Any, names: set[str], read: Callable[[str], Tensor], file: 
             see=see,
             notes=_texts(document["notes"]),
             unseen=_texts(document["unseen"]),
-            hidden_states={
-                name: tensors.pop(f"hidden_states.{n}")
-                for n, name in enumerate(_different(_texts(document["hidden_states"])))
-            },
-            between={
-                name: tensors.pop(f"between.{n}")
-                for n, name in enumerate(_different(_texts(document.get("between", []))))
-            },
+            hidden_states=named("hidden_states", document["hidden_states"]),
+            between=named("between", document.get("between", [])),
             output=tensors.pop("output", None),
         )
         entries = _is(document["layers"], list)
@@ -245,35 +223,30 @@ def _tensors(
 
 def _layer(entry: Any, place: str, tensors: dict[str, Tensor]) -> Layer:
     """The layer of an entry. Whether its numbers are any, `misfit` finds out."""
-
-    def take(names: tuple[str, ...], under: str) -> dict[str, Any]:
-        return {name: tensors.pop(f"{under}.{name}", None) for name in names}
-
-    seen = take(_SEEN, f"{place}.seen")
-    options: dict[str, Any] = dict(entry["options"])
-    window = options.get("window")
-    options["window"] = None if window is None else tuple(window)
+    parts: dict[str, dict[str, Any]] = {"seen": {}, "options": {}, "": {}}
+    for path in TENSORS:
+        part, _, name = path.rpartition(".")
+        parts[part][name] = tensors.pop(f"{place}.{path}", None)
+    options = dict(entry["options"])
+    options["window"] = None if options.get("window") is None else tuple(options["window"])
     levels = None
     if entry.get("level") is not None:
-        pictures = take(_PICTURES, f"{place}.levels")
-        pictures = {name: x for name, x in pictures.items() if x is not None}
-        levels = Levels(entry["level"], (seen["lse"].shape[2], entry["n_keys"]), pictures)
+        names = [name for name in ("mean", "max") if f"{place}.levels.{name}" in tensors]
+        pictures = {name: tensors.pop(f"{place}.levels.{name}") for name in names}
+        shape = parts["seen"]["lse"].shape[2], entry["n_keys"]
+        levels = Levels(entry["level"], shape, pictures)
     return Layer(
         name=_is(entry["name"], str),
-        seen=Observation(**seen, n_keys=entry["n_keys"], position=entry["position"]),
-        options=Options(**options, **take(_OPTIONS, f"{place}.options")),
+        seen=Observation(**parts["seen"], n_keys=entry["n_keys"], position=entry["position"]),
+        options=Options(**options, **parts["options"]),
         cross=entry["cross"],
         kv_heads=entry["kv_heads"],
         shares={name: tensors.pop(f"{place}.shares.{name}") for name in _texts(entry["shares"])},
         notes=tuple(_texts(entry["notes"])),
         tokens=None if entry.get("tokens") is None else _tokens(entry["tokens"]),
         levels=levels,
-        **take(_LAYER, place),
+        **parts[""],
     )
-
-
-def _texts(value: Any) -> list[str]:
-    return [_is(text, str) for text in _is(value, list)]
 
 
 def _different(names: list[str]) -> list[str]:
@@ -283,13 +256,16 @@ def _different(names: list[str]) -> list[str]:
     return names
 
 
+def _texts(value: Any) -> list[str]:
+    return [_is(text, str) for text in _is(value, list)]
+
+
 def _tokens(entries: Any) -> list[list[Token]]:
-    return [[_token(*each) for each in _is(one, list)] for one in _is(entries, list)]
+    def token(text: Any, start: Any, end: Any) -> Token:
+        place = "place in a text"
+        return Token(_is(text, str), _whole(start, -_LAST, place), _whole(end, -_LAST, place))
 
-
-def _token(text: Any, start: Any, end: Any) -> Token:
-    place = "place in a text"
-    return Token(_is(text, str), _whole(start, -_LAST, place), _whole(end, -_LAST, place))
+    return [[token(*each) for each in _is(one, list)] for one in _is(entries, list)]
 
 
 def _whole(value: Any, least: int, what: str) -> int:

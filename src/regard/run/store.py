@@ -12,6 +12,7 @@ from regard._checkpoint import own_file
 from regard._extras import need
 from regard.run.edges import MIN_WEIGHT, NOT_FINITE, TRUNCATED, edges, schema
 from regard.run.errors import RunError, refusing
+from regard.run.old_names import current
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 LEAST = 0.05  # the weight from which on an edge is in the tables of `sql` and in edges.parquet
 ID = "regard.run"  # in the metadata of a file: the folder that it was written for
-_OLD_TRUNCATED = b"regard.cut"  # as 0.1.0 called it
 _ROOM, _ROW = 2**26, 64  # bytes of edges.parquet unpacked: in all, and for each edge
 
 
@@ -70,9 +70,7 @@ def _read(kept: Edges, file: Path, most: int, call: str) -> pa.Table | None:
     arrow, parquet = need(call, "pyarrow", "runs"), need(call, "pyarrow.parquet", "runs")
     try:
         with parquet.ParquetFile(file, page_checksum_verification=True) as opened:
-            told = dict(opened.schema_arrow.metadata or {})
-            if _OLD_TRUNCATED in told:
-                told[TRUNCATED] = told.pop(_OLD_TRUNCATED)
+            told = current(dict(opened.schema_arrow.metadata or {}))
             wrong = _wrong_schema(arrow, opened.schema_arrow, told, kept.least)
             if wrong is None:
                 if told.get(ID.encode()) != (kept.id and kept.id.encode()):
