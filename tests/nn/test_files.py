@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from regard.nn import (
     LanguageModel,
     LanguageModelConfig,
     Model,
+    NoPosition,
     RelativeBias,
     SequenceClassifier,
     load,
@@ -84,6 +86,19 @@ def test_windows_and_distances_of_any_length_come_back(
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")
     assert again.config == model.config
+    assert torch.equal(output(again), output(model))
+
+
+def test_a_folder_that_says_no_position_has_none(tmp_path: Path) -> None:
+    config = LanguageModelConfig(vocabulary=11, width=6, heads=3, position=NoPosition())
+    model = LanguageModel(config).eval()
+    model.save(tmp_path / "model")
+    file = tmp_path / "model" / "config.json"
+    said = json.loads(file.read_text())
+    del said["config"]["position"]
+    file.write_text(json.dumps(said))
+    again = load(tmp_path / "model")
+    assert again.config == config
     assert torch.equal(output(again), output(model))
 
 

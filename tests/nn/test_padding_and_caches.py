@@ -151,7 +151,7 @@ def test_a_decoder_without_its_memory_leaves_the_cache_as_it_was() -> None:
 
 @pytest.mark.parametrize("position", [Sinusoidal(), Learned(7)], ids=str)
 def test_attention_alone_refuses_positions_that_are_added_to_embeddings(position: Position) -> None:
-    with pytest.raises(ValueError, match="which is added to embeddings"):
+    with pytest.raises(ValueError, match="It is added to embeddings"):
         MultiHeadAttention(6, heads=3, position=position)
 
 

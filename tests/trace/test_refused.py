@@ -98,7 +98,7 @@ def test_options_of_models_are_refused_without_one(option: str) -> None:
 def test_more_weights_than_can_be_kept_are_refused_before_the_model_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    config = LanguageModelConfig(vocabulary=3, width=8, heads=8, layers=5)
+    config = LanguageModelConfig(vocabulary=3, width=16, heads=8, layers=5)
     model = LanguageModel(config)
 
     def run(*_: Any, **__: Any) -> None:

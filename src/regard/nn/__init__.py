@@ -5,8 +5,8 @@ as a `residual` arrangement says, `stacks` puts layers one after the other, `mod
 `transformer` put token ids in front and a head behind. Configurations are frozen dataclasses.
 
 >>> import torch
->>> from regard.nn import LanguageModel, LanguageModelConfig, Rotary
->>> config = LanguageModelConfig(vocabulary=97, width=32, heads=4, layers=2, position=Rotary())
+>>> from regard.nn import LanguageModel, LanguageModelConfig
+>>> config = LanguageModelConfig(vocabulary=97, width=32, heads=4, layers=2)
 >>> LanguageModel(config)(torch.tensor([[5, 7, 11]])).shape
 torch.Size([1, 3, 97])
 """

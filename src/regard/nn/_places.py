@@ -110,7 +110,8 @@ class Rotations(Positions):
         if self.width % 2 or self.width > config.head_width:
             raise ValueError(
                 "Rotary(): width must be even and at most the head's width of "
-                f"{config.head_width}; got {self.width}. Numbers are turned in pairs."
+                f"{config.head_width}; got {self.width}. Numbers are turned in pairs. "
+                "Give another width, or another position."
             )
 
     def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from regard.nn.feed_forward import Activation
 from regard.nn.norm import NormName
-from regard.nn.position import NoPosition, Position
+from regard.nn.position import NoPosition, Position, Rotary
 from regard.nn.residual import PreNorm, Residual
 from regard.nn.serialization import Bounds, Described
 
@@ -123,15 +123,16 @@ class _TokenConfig(StackConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelConfig(_TokenConfig):
-    """A `LanguageModel`: a decoder over `vocabulary` tokens, and a head.
+    """A `LanguageModel`: a decoder over `vocabulary` tokens, and a head; `Rotary` unless said.
 
     `tied`: the head's matrix is the embeddings' table. `head_bias`: has the head a bias. `causal`:
     a token sees none that comes later; without, it sees all of them, and nothing can be generated.
 
-    >>> LanguageModelConfig(vocabulary=11, width=6, heads=3).tied
-    True
+    >>> LanguageModelConfig(vocabulary=11, width=6, heads=3).position
+    Rotary(base=10000.0, pairing='halves', width=None)
     """
 
+    position: Position = field(default_factory=Rotary)
     tied: bool = True
     head_bias: bool = False
     causal: bool = True

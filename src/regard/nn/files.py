@@ -27,6 +27,7 @@ from regard._extras import need
 from regard._files import left_over, replacing
 from regard.nn._parameters import fill
 from regard.nn.config import StackConfig
+from regard.nn.position import NoPosition
 
 _FORMAT, _VERSION = "regard.nn", 1
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
@@ -274,6 +275,10 @@ def _read_config(target: Path) -> tuple[StackConfig, os.stat_result]:
         )
     described = content.get("config")
     _refuse_absurd(described, path)
+    if isinstance(
+        described, dict
+    ):  # one that does not say so was written when none was the default
+        described = {"position": NoPosition().to_dict()} | described
     try:
         return StackConfig.from_dict(described), before
     except (ValueError, TypeError) as error:

@@ -32,9 +32,7 @@ class LanguageModel(Model, config=LanguageModelConfig):
 
     ids (B, N) give (B, N, vocabulary). With `causal=False` in its config each token sees all.
 
-    >>> from regard.nn import Rotary
-    >>> config = LanguageModelConfig(vocabulary=11, width=6, heads=3, layers=2, position=Rotary())
-    >>> model = LanguageModel(config)
+    >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=6, heads=3, layers=2))
     >>> model(torch.tensor([[1, 2, 3, 4, 5]])).shape
     torch.Size([1, 5, 11])
     """
