@@ -11,6 +11,7 @@ The rooms, in the order data walks through them:
 - `regard.text`: text to tokens, each with its span
 - `regard.models`: a name or a folder to a model and its tokenizer
 - `regard.watch`: any PyTorch model, and where every head of it looked
+- `regard.ask`: what can be asked of a model: `see` a text, the steps of one head
 - `regard.Run`, `regard.load`: what was seen of a model, kept on disk; edges, SQL, exact tiles
 - `regard.trace`, `regard.Trace`, `regard.ModelTrace`: every step of one pass, named, and how each
   cell came about
@@ -27,7 +28,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard import models, nn, reference, run, text, view, worked
+    from regard import ask, models, nn, reference, run, text, view, worked
     from regard._arithmetic import Explanation
     from regard._attention import (
         Backend,
@@ -57,6 +58,7 @@ __all__ = [
     "See",
     "Trace",
     "__version__",
+    "ask",
     "attention",
     "backends",
     "load",

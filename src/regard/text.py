@@ -7,6 +7,7 @@ a reader would, and never inside a character that is written with several code p
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _JOINERS = {"\u200c", "\u200d"}  # zero-width non-joiner and joiner: part of the word they stand in
@@ -45,6 +46,25 @@ def tokenize(text: str) -> list[Token]:
         if any(map(_is_visible, text[start:end])):
             tokens.append(Token(text[start:end], start, end))
         start = end
+    return tokens
+
+
+def place_tokens(text: str, names: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[Token]:
+    """The tokens that a tokenizer has made of a text, by what stands at their spans.
+
+    One with an empty span, as [SEP] has, is called by its name, and stands behind those before it.
+
+    >>> place_tokens("Hi you", ["hi", "you", "[SEP]"], [(0, 2), (3, 6), (0, 0)])[1:]
+    [Token(text='you', start=3, end=6), Token(text='[SEP]', start=6, end=6)]
+    """
+    tokens: list[Token] = []
+    reached = 0
+    for name, (start, end) in zip(names, spans, strict=True):
+        if start < end:
+            tokens.append(Token(text[start:end], start, end))
+            reached = max(reached, end)
+        else:
+            tokens.append(Token(name, reached, reached))
     return tokens
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.nn import Cache, Transformer
-from regard.text import Token
+from regard.text import Token, place_tokens
 
 
 class Text:
@@ -183,10 +183,7 @@ def _with_spans(tokenizer: Any, text: str) -> tuple[list[int], list[Token]]:
     encoded = tokenizer(text, return_offsets_mapping=True, truncation=False)
     ids, spans = encoded["input_ids"], encoded["offset_mapping"]
     names = tokenizer.convert_ids_to_tokens(ids)
-    return ids, [
-        Token(text[start:end] if end > start else name, start, end)
-        for name, (start, end) in zip(names, spans, strict=True)
-    ]
+    return ids, place_tokens(text, names, spans)
 
 
 def _place(own: list[int], row: list[int]) -> int | None:

@@ -7,7 +7,8 @@ transformers are imported when they are needed, not before.
 """
 
 from regard._checkpoint import CheckpointError
-from regard.models._load import load
+from regard.models._load import load, load_reader
 from regard.models.loaded import Loaded
+from regard.models.reader import Reader, Reading
 
-__all__ = ["CheckpointError", "Loaded", "load"]
+__all__ = ["CheckpointError", "Loaded", "Reader", "Reading", "load", "load_reader"]

@@ -14,7 +14,8 @@ from regard.models.config import read_config
 from regard.models.fetch import BUILT_IN, fetch, from_hub
 from regard.models.loaded import Loaded
 from regard.models.progress import working
-from regard.models.tokenizer import read_tokenizer
+from regard.models.reader import Reader, positions_of
+from regard.models.tokenizer import read_exact, read_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -48,14 +49,7 @@ def load(
     regard._checkpoint.errors.CheckpointError: load(): ... must hold config.json; got none. Is it a
     model folder? model.save_pretrained(folder) writes one.
     """
-    try:
-        name = os.fsdecode(name_or_path)
-    except TypeError:
-        kind = type(name_or_path).__name__
-        raise TypeError(
-            f'load(): name_or_path must be a str or a path; got {kind}. Try load("minilm") first.'
-        ) from None
-    folder = _find(name_or_path, name, progress)
+    folder, name = _find(name_or_path, progress)
     try:
         return _read(folder, name, allow_not_finite, progress)
     except CheckpointError as error:
@@ -67,16 +61,46 @@ def load(
         ) from error
 
 
-def _find(name_or_path: object, name: str, progress: bool | None) -> Path:
-    """The folder that is meant; fetched, if it is a name."""
+def load_reader(
+    name_or_path: str | os.PathLike[str], *, progress: bool | None = None
+) -> Reader | None:
+    """What reads texts for a model, from its tokenizer and its config alone: a text that is too
+    long is known to be before the weights are read. None if the model has no tokenizer.
+
+    A text may still be too long by a few tokens, where not all positions of a model are for them.
+
+    >>> load_reader("./no/such/folder")
+    Traceback (most recent call last):
+    regard._checkpoint.errors.CheckpointError: load(): ./no/such/folder must be a folder, minilm,
+    smollm2, or the id of a model on the Hub; got none of these. See that the folder exists.
+    """
+    folder, name = _find(name_or_path, progress)
+    config, _ = read_config(folder)
+    need("load()", "tokenizers", "models")
+    found = read_exact(folder)
+    if found is None:
+        return None
+    tokenizer, special = found
+    return Reader(name, tokenizer, unknown=special.get("unk_token"), positions=positions_of(config))
+
+
+def _find(name_or_path: str | os.PathLike[str], progress: bool | None) -> tuple[Path, str]:
+    """The folder that is meant, fetched if it is a name; and its name."""
+    try:
+        name = os.fsdecode(name_or_path)
+    except TypeError:
+        kind = type(name_or_path).__name__
+        raise TypeError(
+            f'load(): name_or_path must be a str or a path; got {kind}. Try load("minilm") first.'
+        ) from None
     if not name or "\0" in name:
         raise CheckpointError(name, "be a name or a path", "neither", 'Try load("minilm") first.')
     if isinstance(name_or_path, str) and name in BUILT_IN:
         _need_packages()
-        return fetch(name, progress)
+        return fetch(name, progress), name
     folder = Path(name)
     if folder.is_dir():
-        return folder
+        return folder, name
     if folder.exists():
         raise CheckpointError(
             folder,
@@ -87,7 +111,7 @@ def _find(name_or_path: object, name: str, progress: bool | None) -> Path:
     if not isinstance(name_or_path, str):
         raise CheckpointError(folder, "be a folder", "nothing there", "See that the folder exists.")
     _need_packages()
-    return from_hub(name, progress)
+    return from_hub(name, progress), name
 
 
 def _read(folder: Path, name: str, allow_not_finite: bool, progress: bool | None) -> Loaded:

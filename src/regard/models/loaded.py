@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._checkpoint import is_from_rust, plain
-from regard.models.tokenizer_limits import Bounded, TooMuch
+from regard.models.reader import Reader, Reading, positions_of
 from regard.text import Token
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from regard.run import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +42,12 @@ class Loaded:
     [[1, 1], [1, 0]]
     >>> loaded.tokens("I love")
     [Token(text='I', start=0, end=1), Token(text='love', start=2, end=6)]
+    >>> loaded.see("I love")
+    Run('BertModel': 1 layer, 2 heads, 2 tokens)
     >>> loaded.inputs("I I I I I I")
     Traceback (most recent call last):
     ValueError: inputs(): text must have at most the 5 tokens that small has positions for; got 6.
-    Shorten it, or cut it into parts: nothing is cut off here unasked.
+    Cut it into parts, or say first=5 to read the first of them: nothing is cut off here unasked.
     """
 
     name: str
@@ -59,30 +61,34 @@ class Loaded:
         yield self.model
         yield self.tokenizer
 
-    def inputs(self, text: str | Sequence[str]) -> dict[str, Tensor]:
+    def inputs(self, text: str | Sequence[str], first: int | None = None) -> dict[str, Tensor]:
         """The tensors that the model is called with, (B, N) each: `model(**loaded.inputs(text))`.
 
-        The special tokens of the model are added, nothing is ever cut off. Texts of a batch are
-        padded to the longest, on the right, so that every token keeps its position. Raises
-        ValueError if a text has no token, or more of them than the model has positions.
+        The special tokens of the model are added; nothing is cut off, unless only the `first` so
+        many tokens of each text are asked for. Texts of a batch are padded to the longest, on the
+        right, so that every token keeps its position. Raises ValueError if a text has no token, or
+        more of them than the model has positions.
         """
-        import torch
-
         texts = list(text) if isinstance(text, (list, tuple)) else [text]
         if not texts:
             raise ValueError("inputs(): text must be a text or several; got an empty list.")
-        encodings = [self._encode(one, "inputs") for one in texts]
-        self._check(encodings)
-        longest = max(len(encoding.ids) for encoding in encodings)
+        return self.batch([self.reader("inputs").read(one, "inputs", first) for one in texts])
+
+    def batch(self, readings: Sequence[Reading], operation: str = "inputs") -> dict[str, Tensor]:
+        """The tensors of texts that were read already, as `inputs` has them."""
+        import torch
+
+        self.reader(operation).check(readings, operation)
+        longest = max(len(reading.ids) for reading in readings)
         padding = self._padding()
 
         def padded(rows: list[list[int]], filler: int) -> Tensor:
             return torch.tensor([row + [filler] * (longest - len(row)) for row in rows])
 
         found = {
-            "input_ids": padded([encoding.ids for encoding in encodings], padding),
-            "attention_mask": padded([[1] * len(encoding.ids) for encoding in encodings], 0),
-            "token_type_ids": padded([encoding.type_ids for encoding in encodings], 0),
+            "input_ids": padded([reading.ids for reading in readings], padding),
+            "attention_mask": padded([[1] * len(reading.ids) for reading in readings], 0),
+            "token_type_ids": padded([reading.type_ids for reading in readings], 0),
         }
         taken = inspect.signature(self.model.forward).parameters
         return {name: tensor for name, tensor in found.items() if name in taken}
@@ -93,98 +99,45 @@ class Loaded:
         A special token that the tokenizer adds has its own name as text and an empty span, where it
         stands. A token that is a part of a character has the span of the whole character.
         """
-        encoding = self._encode(text, "tokens")
-        found: list[Token] = []
-        reached = 0
-        for name, (start, end), special in zip(
-            encoding.tokens, encoding.offsets, encoding.special_tokens_mask, strict=True
-        ):
-            if special:
-                found.append(Token(name, reached, reached))
-            else:
-                found.append(Token(text[start:end], start, end))
-                reached = max(reached, end)
-        return found
+        reading = self.reader("tokens").read(text, "tokens")
+        pieces = zip(reading.pieces, reading.tokens, strict=True)
+        return [replace(token, text=piece) for piece, token in pieces]
 
-    def _encode(self, text: object, door: str) -> Encoding:
+    def reader(self, operation: str = "reader") -> Reader:
+        """What reads texts for the model. Raises ValueError if it has no tokenizer."""
         if self.tokenizer is None:
             raise ValueError(
-                f"{door}(): {self.name} must have a tokenizer; got a folder without "
+                f"{operation}(): {self.name} must have a tokenizer; got a folder without "
                 "tokenizer.json. Put one there with tokenizer.save_pretrained(folder)."
             )
-        if not isinstance(text, str):
-            raise TypeError(
-                f"{door}(): text must be a str, or a list of them; got {type(text).__name__}. "
-                "Decode bytes first, and join words with spaces."
-            )
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"{door}(): text must be Unicode; got half of a surrogate pair at "
-                f"{error.start}. Read the text with the encoding that it was written in."
-            ) from None
-        try:
-            return self._bounded.encode(text)
-        except TooMuch as error:
-            raise ValueError(
-                f"{door}(): text must stay of about its length when the tokenizer of {self.name} "
-                f"normalizes it; got {error}. Its tokenizer.json is broken, or made to do harm."
-            ) from None
-        except TimeoutError:
-            raise ValueError(
-                f"{door}(): text must be one that the tokenizer of {self.name} cuts in seconds; "
-                "got no end. Its tokenizer.json is broken, or made to do harm."
-            ) from None
-        except BaseException as error:
-            if not is_from_rust(error):
-                raise
-            raise ValueError(
-                f"{door}(): text must be one that the tokenizer of {self.name} can take; got an "
-                f"error from it ({plain(error)}). Its tokenizer.json may be broken."
-            ) from error
+        return self._reader
 
     @cached_property
-    def _bounded(self) -> Bounded:
+    def _reader(self) -> Reader:
         assert self.tokenizer is not None
-        return Bounded(self.tokenizer.backend_tokenizer)
-
-    def _check(self, encodings: list[Encoding]) -> None:
-        """Raise ValueError for a text that the model cannot take."""
-        positions = self._positions()
-        embeddings: Any = self.model.get_input_embeddings()
-        rows = embeddings.weight.shape[0]
-        for encoding in encodings:
-            count = len(encoding.ids)
-            if count == 0:
-                raise ValueError(
-                    "inputs(): text must have at least one token; got none. Give it a word."
-                )
-            if positions is not None and count > positions:
-                raise ValueError(
-                    f"inputs(): text must have at most the {positions:,} tokens that {self.name} "
-                    f"has positions for; got {count:,}. Shorten it, or cut it into parts: nothing "
-                    "is cut off here unasked."
-                )
-            if max(encoding.ids) >= rows:
-                unknown = encoding.tokens[encoding.ids.index(max(encoding.ids))]
-                raise ValueError(
-                    f"inputs(): text must have tokens that {self.name} knows, {rows:,} in number; "
-                    f"got {unknown!r}, whose number is {max(encoding.ids):,}. The tokenizer does "
-                    "not belong to the model."
-                )
-
-    def _positions(self) -> int | None:
-        """How many tokens the model can number; None if it has no such limit."""
-        positions = getattr(self.model.config, "max_position_embeddings", None)
-        if not isinstance(positions, int) or positions <= 0:
-            return None
+        positions = positions_of(self.model.config)
         for name, module in self.model.named_modules():
             # RoBERTa and its kin start to count after the number of the padding token.
-            if name.endswith("position_embeddings"):
+            if name.endswith("position_embeddings") and positions is not None:
                 skipped = getattr(module, "padding_idx", None)
-                return positions if skipped is None else positions - skipped - 1
-        return positions
+                positions -= 0 if skipped is None else skipped + 1
+                break
+        embeddings: Any = self.model.get_input_embeddings()
+        return Reader(
+            self.name,
+            self.tokenizer.backend_tokenizer,
+            unknown=getattr(self.tokenizer, "unk_token", None),
+            positions=positions,
+            rows=embeddings.weight.shape[0],
+        )
+
+    def see(self, text: str | Reading, **options: Any) -> Run:
+        """The run of a text: where every head of the model looked. `regard.ask.see` has the
+        options, such as `first`, `keep` and `ablate`.
+        """
+        from regard.ask import see
+
+        return see(self, text, **options)
 
     def _padding(self) -> int:
         """A token that fills up; which one does not matter, as it is masked."""

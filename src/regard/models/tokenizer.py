@@ -18,6 +18,7 @@ from regard.models.config import refuse_code
 from regard.models.tokenizer_limits import check_added, check_tokenizer
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
 # Large vocabularies take 60 million bytes, and an object for each of a million tokens.
@@ -26,18 +27,33 @@ _SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
 def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
-    """The tokenizer that `tokenizer.json` describes, to the letter; None if there is no such file.
-
-    `tokenizer_config.json` says only which tokens are the special ones. Chat templates are not
-    read.
+    """The tokenizer that `tokenizer.json` describes, as transformers has it; None if there is no
+    such file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     read_tokenizer(Path(folder)) is None
     True
     """
-    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
+
+    found = read_exact(folder)
+    if found is None:
+        return None
+    exact, special = found
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=exact, **special)
+    # The wrapper may change its copy (it marks tokens as special, and sets templates). What is
+    # looked at here must be what the file says.
+    tokenizer._tokenizer = exact
+    return tokenizer
+
+
+def read_exact(folder: Path) -> tuple[Tokenizer, dict[str, str]] | None:
+    """What `tokenizer.json` describes, to the letter, and which tokens are the special ones.
+
+    `tokenizer_config.json` says only the latter. Chat templates are not read.
+    """
+    from tokenizers import Tokenizer
 
     file = own_file(folder, "tokenizer.json")
     about = _about(folder)
@@ -71,11 +87,7 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
         for kind in _SPECIAL
         if (name := _name(about.get(f"{kind}_token"))) and exact.token_to_id(name) is not None
     }
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=exact, **special)
-    # The wrapper may change its copy (it marks tokens as special, and sets templates). What is
-    # looked at here must be what the file says.
-    tokenizer._tokenizer = exact
-    return tokenizer
+    return exact, special
 
 
 def _about(folder: Path) -> dict[str, Any]:

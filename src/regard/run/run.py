@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +18,8 @@ from regard.text import Token
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from regard._trace import Trace
+    from regard.models import Loaded
     from regard.run.effect import Effect
     from regard.run.store import Edges
 
@@ -34,6 +37,7 @@ class Run:
     - `hidden_states`: by the name of a block, (B, N, width), each token after it; `between`: after
       its attention, where that could be told, and before the first block, as `embedding`
     - `output`: the model's, (B, N, …) or (B, …)
+    - `again`: of a run that was made by `see` here and now: the same once more, with other options
 
     >>> import torch, regard
     >>> q = torch.eye(3)[None, None]
@@ -68,6 +72,7 @@ class Run:
         self.hidden_states: dict[str, Tensor] = {} if hidden_states is None else hidden_states
         self.between: dict[str, Tensor] = {} if between is None else between
         self.output = output
+        self.again: partial[Run] | None = None
         self._edges: Edges | None = None  # what `sql` asks, once it was made
 
     def __repr__(self) -> str:
@@ -362,6 +367,23 @@ class Run:
         from regard.run.rollout import rollout
 
         return rollout(self, token, sequence, residual, layers)
+
+    def trace(self, layer: Which = 0, head: int = 0, *, model: Loaded | None = None) -> Trace:
+        """The steps of attention in one head, on the first text, from the model's own Q, K and V.
+
+        The model reads the text once more where they were not kept: a run of `loaded.see` knows
+        its model, any other needs `model`. Raises as `regard.ask.trace_of` does.
+
+        >>> import torch, regard
+        >>> q = torch.eye(2)[None, None]
+        >>> out, seen = regard.attention(q, q, q, see=regard.See())
+        >>> run = Run({"a": Layer("a", seen, q=q, k=q, v=q, output=out)})
+        >>> run.trace("a", 0).steps["weights"].array.round(2).tolist()
+        [[[0.67, 0.33], [0.33, 0.67]]]
+        """
+        from regard.ask import trace_of
+
+        return trace_of(self, layer, head, model=model)
 
     def effect(self, other: Run, *, logits: bool | None = None) -> Effect:
         """What changed from this run to another of the same model on the same text: of each token

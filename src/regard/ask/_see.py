@@ -1,0 +1,97 @@
+"""`see`: a text through a model, once, and where every head of it looked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from regard._watch import watch
+from regard._watch.modules import each_block
+from regard.models import Reading
+from regard.observation import See
+
+if TYPE_CHECKING:
+    from regard.models import Loaded
+    from regard.run import Run
+
+_LONG = 2048  # tokens; of a longer text q and k are kept only where they are asked for
+
+
+def see(
+    loaded: Loaded,
+    text: str | Reading,
+    *,
+    first: int | None = None,
+    keep: Iterable[str] | None = None,
+    layers: str | int | None = None,
+    ablate: Mapping[str | int, Iterable[int]] | None = None,
+    logits: int | None = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Run:
+    """The run of a text through a model: what each head of it looked at.
+
+    - `text`: or a `Reading`, what `loaded.reader().read(text)` has made of it; the tokenizer runs
+      only once for a text
+    - `first`: read no more than so many tokens, special ones included
+    - `keep`, `layers`, `ablate`: as of `regard.watch`. Unless `keep` is given, q and k are kept of
+      a text of up to 2,048 tokens: with them every weight can be had later, exactly
+    - `logits`: of how many of the last tokens a language model predicts the next one. None is all,
+      for `run.effect` on each: of a long text these are gigabytes
+    - `progress`: gets the number of each block that is done, and of how many. It may raise, which
+      ends the pass
+
+    The run knows its model: `run.trace(layer, head)` works out one head of it. Raises ValueError if
+    the model cannot take the text.
+
+    >>> from pathlib import Path
+    >>> from tokenizers import Tokenizer, models, pre_tokenizers
+    >>> from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    >>> from regard.models import Loaded
+    >>> words = Tokenizer(models.WordLevel({"?": 0, "I": 1, "love": 2}, unk_token="?"))
+    >>> words.pre_tokenizer = pre_tokenizers.Whitespace()
+    >>> small = BertConfig(vocab_size=3, hidden_size=4, num_hidden_layers=1, intermediate_size=4,
+    ...                    num_attention_heads=2, max_position_embeddings=5)
+    >>> tokenizer = PreTrainedTokenizerFast(tokenizer_object=words)
+    >>> loaded = Loaded("small", BertModel(small).eval(), tokenizer, Path("small"), decoder=False)
+    >>> see(loaded, "I love you")
+    Run('BertModel': 1 layer, 2 heads, 3 tokens)
+    >>> see(loaded, "I love you", first=2).text
+    'I love'
+    """
+    taken = inspect.signature(loaded.model.forward).parameters
+    if "decoder_input_ids" in taken:
+        raise ValueError(
+            f"see(): {loaded.name} must be a model that reads one text; it reads one text and "
+            f"writes another ({type(loaded.model).__name__}). In Python, regard.watch sees such a "
+            "model."
+        )
+    if isinstance(text, Reading):
+        reading = text
+    else:
+        reading = loaded.reader("see").read(text, "see", first)
+    settings = {"use_cache": False, "logits_to_keep": 0 if logits is None else logits}
+    inputs = {
+        **loaded.batch([reading], "see"),
+        **{name: value for name, value in settings.items() if name in taken},
+    }
+    kept = {"q", "k"} if len(reading.ids) <= _LONG else set[str]()
+    kept = kept if keep is None else set(keep)
+    side = 64 if kept >= {"q", "k"} else 24  # without q and k, a map must fit as it is
+    watching = watch(
+        loaded.model,
+        See(entropy=True, top=8, map=(side, side), distance=True),
+        keep=sorted(kept),
+        layers=layers,
+        ablate=ablate,
+    )
+    telling = nullcontext() if progress is None else each_block(loaded.model, progress)
+    with watching as run, torch.no_grad(), telling:
+        loaded.model(**inputs)
+    run.text, run.tokens = reading.text, [reading.tokens]
+    run.again = partial(see, loaded, reading, ablate=ablate)
+    return run

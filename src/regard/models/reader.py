@@ -1,0 +1,175 @@
+"""A text as a model reads it: what its tokenizer makes of it, before any weight is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from regard._checkpoint import is_from_rust, plain
+from regard.models.tokenizer_limits import Bounded, TooMuch
+from regard.text import Token, place_tokens
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The tokens of a text, of which the model gets `ids` and `type_ids`, one a token.
+
+    A token that the model does not know has the text that is read for it, such as [UNK].
+    """
+
+    text: str
+    tokens: list[Token]
+    ids: list[int]
+    type_ids: list[int]
+
+    @property
+    def pieces(self) -> list[str]:
+        """What each token stands for in the text; a special token, which is not in it, its name."""
+        return [self.text[each.start : each.end] or each.text for each in self.tokens]
+
+    @property
+    def unknown(self) -> list[str]:
+        """The pieces of the text that the model does not know."""
+        each = zip(self.pieces, self.tokens, strict=True)
+        return [piece for piece, token in each if piece != token.text]
+
+
+class Reader:
+    """Reads texts with the tokenizer of a model that takes at most `positions` tokens, whose ids
+    are below `rows`; None is no limit.
+
+    >>> from tokenizers import Tokenizer
+    >>> from tokenizers.models import WordLevel
+    >>> from tokenizers.pre_tokenizers import Whitespace
+    >>> words = Tokenizer(WordLevel({"?": 0, "I": 1, "love": 2}, unk_token="?"))
+    >>> words.pre_tokenizer = Whitespace()
+    >>> reading = Reader("small", words).read("I love you")
+    >>> [token.text for token in reading.tokens], reading.unknown
+    (['I', 'love', '?'], ['you'])
+    >>> Reader("small", words).read("I love you", first=2).text
+    'I love'
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tokenizer: Tokenizer,
+        *,
+        unknown: str | None = None,
+        positions: int | None = None,
+        rows: int | None = None,
+    ) -> None:
+        self.name = name
+        self._bounded = Bounded(tokenizer)
+        self._sign = getattr(tokenizer.model, "unk_token", None) or unknown or ""
+        self._unknown_id = tokenizer.token_to_id(self._sign)
+        self._positions = positions
+        self._rows = rows
+
+    def read(self, text: object, operation: str = "read", first: int | None = None) -> Reading:
+        """A text, or as much of it as its `first` tokens are, special tokens included.
+
+        Raises ValueError, in the name of an operation, if the tokenizer cannot take it.
+        """
+        encoding = self._encode(text, operation)
+        assert isinstance(text, str)
+        tokens = [
+            Token(self._sign, token.start, token.end)
+            if number == self._unknown_id and token.start < token.end
+            else token
+            for token, number in zip(
+                place_tokens(text, encoding.tokens, encoding.offsets), encoding.ids, strict=True
+            )
+        ]
+        if first is None or first >= len(tokens):
+            return Reading(text, tokens, encoding.ids, encoding.type_ids)
+        # The special tokens behind the text, such as [SEP], stay behind what is left of it.
+        own = [n for n, token in enumerate(tokens) if token.start < token.end]
+        behind = [*range(own[-1] + 1, len(tokens))] if own else []
+        kept = first - len(behind)
+        if not own or kept <= own[0]:
+            raise ValueError(
+                f"{operation}(): first must leave room for a token of the text beside the "
+                f"{len(tokens) - len(own)} that {self.name} adds; got {first}. Take more."
+            )
+        end = tokens[kept - 1].end
+        places = [*range(kept), *behind]
+        tokens = [Token(each.text, min(each.start, end), min(each.end, end)) for each in tokens]
+        return Reading(
+            text[:end],
+            [tokens[n] for n in places],
+            [encoding.ids[n] for n in places],
+            [encoding.type_ids[n] for n in places],
+        )
+
+    def check(self, readings: Sequence[Reading], operation: str = "read") -> None:
+        """Raise ValueError for a text that the model cannot take."""
+        for reading in readings:
+            count = len(reading.ids)
+            if count == 0:
+                raise ValueError(
+                    f"{operation}(): text must have at least one token; got none. Give it a word."
+                )
+            if self._positions is not None and count > self._positions:
+                raise ValueError(
+                    f"{operation}(): text must have at most the {self._positions:,} tokens that "
+                    f"{self.name} has positions for; got {count:,}. Cut it into parts, or say "
+                    f"first={self._positions} to read the first of them: nothing is cut off "
+                    "here unasked."
+                )
+            if self._rows is not None and max(reading.ids) >= self._rows:
+                place = reading.ids.index(max(reading.ids))
+                raise ValueError(
+                    f"{operation}(): text must have tokens that {self.name} knows, "
+                    f"{self._rows:,} in number; got {reading.tokens[place].text!r}, whose number "
+                    f"is {max(reading.ids):,}. The tokenizer does not belong to the model."
+                )
+
+    def _encode(self, text: object, operation: str) -> Encoding:
+        if not isinstance(text, str):
+            raise TypeError(
+                f"{operation}(): text must be a str, or a list of them; got {type(text).__name__}. "
+                "Decode bytes first, and join words with spaces."
+            )
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{operation}(): text must be Unicode; got half of a surrogate pair at "
+                f"{error.start}. Read the text with the encoding that it was written in."
+            ) from None
+        try:
+            return self._bounded.encode(text)
+        except TooMuch as error:
+            raise ValueError(
+                f"{operation}(): text must stay of about its length when the tokenizer of "
+                f"{self.name} normalizes it; got {error}. Its tokenizer.json is broken, or made to "
+                "do harm."
+            ) from None
+        except TimeoutError:
+            raise ValueError(
+                f"{operation}(): text must be one that the tokenizer of {self.name} cuts in "
+                "seconds; got no end. Its tokenizer.json is broken, or made to do harm."
+            ) from None
+        except BaseException as error:
+            if not is_from_rust(error):
+                raise
+            raise ValueError(
+                f"{operation}(): text must be one that the tokenizer of {self.name} can take; got "
+                f"an error from it ({plain(error)}). Its tokenizer.json may be broken."
+            ) from error
+
+
+def positions_of(config: Any) -> int | None:
+    """How many tokens a config has positions for; None if it does not say.
+
+    >>> positions_of({"max_position_embeddings": 512})
+    512
+    """
+    get = config.get if isinstance(config, dict) else lambda name: getattr(config, name, None)
+    found = get("max_position_embeddings")
+    return found if isinstance(found, int) and found > 0 else None
