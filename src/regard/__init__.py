@@ -13,8 +13,7 @@ The rooms, in the order data walks through them:
 - `regard.watch`: any PyTorch model, and where every head of it looked
 - `regard.ask`: what can be asked of a model: `see` a text, the steps of one head
 - `regard.Run`, `regard.load`: what was seen of a model, kept on disk; edges, SQL, exact tiles
-- `regard.trace`, `regard.Trace`, `regard.ModelTrace`: every step of one pass, named, and how each
-  cell came about
+- `regard.trace`, `regard.Trace`: every step of one pass, named, and how each cell came about
 - `regard.worked`: worked examples as data, and `check`, which finds the wrong cells of one
 - `regard.view`: a trace in the terminal
 - `regard.cli`: the commands

@@ -1,26 +1,54 @@
-"""The ten steps of attention by name: formula, meaning, array, and a label for every place."""
+"""The ten steps of attention by name: formula, meaning, rule; and labels along their axes."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
+from regard._rules.attention import Joined, Mixed, Scaled, Scored, Softmaxed
+from regard._rules.general import Product, Summed
+from regard._rules.rule import Axis, Rule, Step
 from regard.reference import Array
-
-AxisName = Literal["head", "token", "key token", "dimension"]
 
 
 @dataclass(frozen=True)
 class StepKind:
-    """What is the same for a step in every trace: its names, its formula and its meaning."""
+    """What is the same for a step in every trace: its names, formula, meaning and rule.
+
+    `dimension` is the letter of its columns' labels; without one they are keys. The rows are
+    tokens, or keys.
+    """
 
     title: str
     symbol: str
     formula: str
     meaning: str
-    dimension: str = ""  # the letter of its columns' labels, where they are dimensions
+    rule: Rule
+    dimension: str = ""
+    of_keys: bool = False
+
+    def step(
+        self,
+        name: str,
+        axes: tuple[Axis, ...],
+        array: Array,
+        *,
+        rule: Rule | None = None,
+        formula: str = "",
+        meaning: str = "",
+    ) -> Step:
+        """A step of this kind; what is not given is as it is usually."""
+        return Step(
+            name,
+            self.title,
+            self.symbol,
+            formula or self.formula,
+            meaning or self.meaning,
+            axes,
+            array,
+            rule or self.rule,
+        )
 
 
 STEPS: Mapping[str, StepKind] = {
@@ -29,38 +57,62 @@ STEPS: Mapping[str, StepKind] = {
         "X",
         "X = embeddings + positions",
         "Each token is a row of numbers: what the word means, plus where it stands.",
+        Summed(("embeddings", "positions"), "embedding + position"),
         "x",
     ),
     "query": StepKind(
-        "Query", "Q", "Q = X W_Q", "What each token is looking for in the others.", "q"
+        "Query",
+        "Q",
+        "Q = X W_Q",
+        "What each token is looking for in the others.",
+        Product("input", "W_Q"),
+        "q",
     ),
-    "key": StepKind("Key", "K", "K = X W_K", "What each token offers to be found by.", "k"),
+    "key": StepKind(
+        "Key",
+        "K",
+        "K = X W_K",
+        "What each token offers to be found by.",
+        Product("input", "W_K"),
+        "k",
+        of_keys=True,
+    ),
     "value": StepKind(
-        "Value", "V", "V = X W_V", "What each token hands over when it is found.", "v"
+        "Value",
+        "V",
+        "V = X W_V",
+        "What each token hands over when it is found.",
+        Product("input", "W_V"),
+        "v",
+        of_keys=True,
     ),
     "scores": StepKind(
         "Scores",
         "S",
         "S = Q Kᵀ",
         "How well the query of a row's token fits the key of a column's token.",
+        Scored("query", "key"),
     ),
     "scaled": StepKind(
         "Scaled scores",
         "S′",
         "S′ = S / √d_k",
         "Long vectors make large scores; √d_k keeps the softmax from saturating.",
+        Scaled("scores", 1.0),
     ),
     "weights": StepKind(
         "Weights",
         "A",
         "A = softmax(S′), row by row",
         "How much attention a row's token gives each column's token; a row sums to 1.",
+        Softmaxed("scaled"),
     ),
     "head_output": StepKind(
         "Head output",
         "Z",
         "Z = A V",
         "Each token's new vector: the values of all tokens, mixed by its weights.",
+        Mixed("weights", "value"),
         "z",
     ),
     "concatenated": StepKind(
@@ -68,6 +120,7 @@ STEPS: Mapping[str, StepKind] = {
         "C",
         "C = [Z₁ … Z_h]",
         "The outputs of all heads side by side, one row a token.",
+        Joined("head_output"),
         "c",
     ),
     "output": StepKind(
@@ -75,69 +128,15 @@ STEPS: Mapping[str, StepKind] = {
         "O",
         "O = C W_O",
         "The heads mixed into one vector a token: the word in its context.",
+        Product("concatenated", "W_O"),
         "o",
     ),
 }
 
 
-NO_W_O = "O = C (no W_O: handed on as it is)"
-# The parts of a query or a key that was turned by its position: x·cosine + partner·sine.
-TURNED = ("straight", "cosine", "partner", "sine")
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One axis of a step's array: what it runs over, and the name of each place on it."""
-
-    name: AxisName
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One named step: its array, with a label for each place on each of its axes.
-
-    `parts` holds what the array is made of, where a reader should see it, in arrays of its shape:
-    the input's embeddings and positions, what is added to the scaled scores ("bias"), and the
-    numbers, cosines and sines of a query or a key that was turned by its position (`TURNED`).
-    """
-
-    name: str
-    axes: tuple[Axis, ...]
-    array: Array
-    formula: str
-    parts: Mapping[str, Array] = field(default_factory=dict)
-
-    @property
-    def title(self) -> str:
-        return STEPS[self.name].title
-
-    @property
-    def symbol(self) -> str:
-        return STEPS[self.name].symbol
-
-    @property
-    def meaning(self) -> str:
-        if self.name == "input" and is_other_step(self.formula):
-            return "Each token is a row of numbers, as it comes into attention."
-        if self.name == "input" and "positions" not in self.parts:
-            return "Each token is a row of numbers: what the word means."
-        if self.name == "output" and self.formula == NO_W_O:
-            return "Each token's vector as it leaves attention: the word in its context."
-        return STEPS[self.name].meaning
-
-    @property
-    def has_heads(self) -> bool:
-        return self.axes[0].name == "head"
-
-
-def is_other_step(formula: str) -> bool:
-    """Does this formula of an input say that it is another step of a model, not embeddings?
-
-    >>> is_other_step("X = layers.0.norms.0.output"), is_other_step("X = embeddings + positions")
-    (True, False)
-    """
-    return formula.startswith("X = ") and not formula.startswith("X = embeddings")
+def dimensions(letter: str, width: int) -> Axis:
+    """Columns that are the numbers of a vector."""
+    return Axis("dimension", tuple(f"{letter}{i + 1}" for i in range(width)))
 
 
 def find_label(label: str | int, axis: Axis) -> int:

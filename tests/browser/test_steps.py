@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.browser_page import Opened
 from helpers.made_runs import SENTENCES, long_text
+from helpers.traced_models import traced
 
 from regard import Projections, Trace, trace
 from regard._steps import STEPS
@@ -57,6 +58,14 @@ def worked_traces() -> Iterator[Trace]:
     yield trace(MAT, positions="sinusoidal")
 
 
+def model_traces() -> Iterator[Trace]:
+    """Attentions of models: turned, biased, grouped, of slices, of another sequence."""
+    for name in ("rotary neighbours, some", "rotary halves", "ALiBi", "low-rank value", "cross"):
+        yield traced(name).attention()
+    yield traced("slices").attention()
+    yield traced("scaled otherwise").attention()
+
+
 def random_traces() -> Iterator[Trace]:
     """Numbers of every size, some 0, some −0, some halfway between two figures."""
     random = np.random.default_rng(0)
@@ -81,7 +90,7 @@ def random_traces() -> Iterator[Trace]:
     yield trace(random.normal(size=(17, 19)), heads=1)
 
 
-@pytest.mark.parametrize("traces", [worked_traces, random_traces])
+@pytest.mark.parametrize("traces", [worked_traces, random_traces, model_traces])
 def test_every_line_is_that_of_python_letter_by_letter(
     open_page: OpenPage, traces: Callable[[], Iterator[Trace]]
 ) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard import trace
-from regard._trace import ModelTrace
+from regard import Trace, trace
 from regard.nn import (
     ALiBi,
     Decoder,
@@ -240,7 +239,7 @@ def made(name: str) -> tuple[nn.Module, Any, dict[str, Any]]:
 
 
 @cache
-def traced(name: str) -> ModelTrace:
+def traced(name: str) -> Trace:
     """The trace of the model of that name; tests only read it."""
     model, given, options = made(name)
     return trace(given, model=model, **options)

@@ -297,9 +297,10 @@ def test_an_edited_number_changes_every_later_step(client: Client) -> None:
     first = client.post("/api/explain", json={"text": "we like it"}).json()
     edited = {"X": first["steps"]["input"]["array"], **first["matrices"]}
     edited["X"][1][2] = 2.5
-    found = client.post("/api/explain", json={"edited": edited, "tokens": first["tokens"]}).json()
+    tokens = first["sequences"]["input"]
+    found = client.post("/api/explain", json={"edited": edited, "tokens": tokens}).json()
     model = regard.Projections(*(np.array(edited[f"W_{x}"]) for x in "QKVO"))
-    expected = regard.trace(edited["X"], model=model, tokens=first["tokens"])
+    expected = regard.trace(edited["X"], model=model, tokens=tokens)
     np.testing.assert_allclose(
         found["steps"]["output"]["array"], expected.steps["output"].array, atol=1e-12
     )

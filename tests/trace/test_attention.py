@@ -129,7 +129,8 @@ def test_every_step_follows_from_the_one_before(made: Trace) -> None:
     step = {name: step.array for name, step in made.steps.items()}
     x, w = step["input"], made.matrices
     n, heads = len(x), len(step["weights"])
-    assert_array_equal(x, sum(made.steps["input"].parts.values()))
+    if "positions" in w:
+        assert_array_equal(x, w["embeddings"] + w["positions"])
     for h in range(heads):
         for name, matrix in (("query", "W_Q"), ("key", "W_K"), ("value", "W_V")):
             assert_allclose(step[name][h], np.einsum("nd,dk->nk", x, w[matrix][h]), atol=1e-9)
@@ -261,12 +262,12 @@ def test_the_root_of_every_width_is_told_from_its_reciprocal() -> None:
 
 def test_positions_are_added_to_the_embeddings_and_both_are_kept() -> None:
     made, bare = trace("I love I", positions="sinusoidal"), trace("I love I")
-    parts = made.steps["input"].parts
+    parts = made.matrices
     assert_array_equal(parts["embeddings"], bare.steps["input"].array)
     assert_array_equal(parts["positions"], reference.sinusoidal(3, 4))
     assert_array_equal(made.steps["input"].array, parts["embeddings"] + parts["positions"])
     assert (made.steps["input"].array[0] != made.steps["input"].array[2]).any()
-    assert list(bare.steps["input"].parts) == ["embeddings"]
+    assert "positions" not in bare.matrices
 
 
 def test_given_heads_stand_beside_the_computed_ones() -> None:
@@ -677,7 +678,7 @@ def test_equals_stands_only_where_the_figures_shown_give_the_result_exactly(made
             line = str(made.explain(step, i, j, h))
             if step in ("query", "key", "value", "scores"):
                 check_sum(line)
-            elif step == "input" and "positions" in made.steps["input"].parts:
+            elif step == "input" and "positions" in made.matrices:
                 check_sum(line)
             elif step == "head_output" and "is given" not in line:
                 check_sum(line)
@@ -839,17 +840,15 @@ def test_an_error_does_not_list_more_than_twelve_names() -> None:
 
 
 def assert_same(found: Trace, expected: Trace) -> None:
-    for name in ("title", "tokens", "divisor", "causal", "note"):
+    for name in ("title", "sequences", "tokens", "divisor", "causal", "note", "model"):
         assert getattr(found, name) == getattr(expected, name)
         assert type(getattr(found, name)) is type(getattr(expected, name))
     assert list(found.steps) == list(expected.steps)
     for name, step in expected.steps.items():
         other = found.steps[name]
-        assert (other.name, other.axes, other.formula) == (step.name, step.axes, step.formula)
+        for part in ("name", "title", "symbol", "formula", "meaning", "axes", "rule"):
+            assert getattr(other, part) == getattr(step, part)
         assert_same_bits(other.array, step.array)
-        assert list(other.parts) == list(step.parts)
-        for part, array in step.parts.items():
-            assert_same_bits(other.parts[part], array)
     assert list(found.matrices) == list(expected.matrices)
     for name, array in expected.matrices.items():
         assert_same_bits(found.matrices[name], array)
@@ -920,10 +919,20 @@ def test_what_is_given_is_not_said_to_be_computed() -> None:
 
 def test_json_says_what_it_is_and_carries_names_and_meanings_for_other_readers() -> None:
     content = json.loads(example("apple").trace().to_json())
-    assert (content["format"], content["version"]) == ("regard.trace", 1)
-    assert content["tokens"] == ["I", "love", "apple", "phones"]
+    assert (content["format"], content["version"]) == ("regard.trace", 2)
+    assert content["sequences"]["input"] == ["I", "love", "apple", "phones"]
     assert content["steps"]["weights"]["symbol"] == "A"
     assert content["steps"]["weights"]["meaning"] == STEPS["weights"].meaning
+
+
+def test_printing_says_what_there_is_and_how_to_get_at_it() -> None:
+    made = example("apple").trace()
+    first, *lines, last = str(made).splitlines()
+    assert first == "attention: 4 tokens, 10 steps"
+    assert [line.split()[0] for line in lines] == TEN_STEPS
+    assert lines[6].endswith("4 × 4  A = softmax(S′), row by row")
+    assert last.endswith('.explain("input", row, column)')
+    assert repr(made) == "<Trace of attention: 4 tokens, 10 steps>"
 
 
 def test_a_saved_trace_is_read_back_in_any_script(tmp_path: Path) -> None:
@@ -946,8 +955,10 @@ def test_a_saved_trace_is_read_back_in_any_script(tmp_path: Path) -> None:
         ("{}", "format 'regard.trace'"),
         ('{"format": "other"}', "format 'regard.trace'"),
         ('{"format": "regard.trace"}', "version None"),
-        ('{"format": "regard.trace", "version": 2}', "version 2.*only version 1"),
-        ('{"format": "regard.trace", "version": 1}', "damaged"),
+        ('{"format": "regard.trace", "version": 3}', "version 3.*only version 2"),
+        ('{"format": "regard.trace", "version": 1}', "version 1.*Make the trace anew"),
+        ('{"format": "regard.model-trace", "version": 1}', "version 1.*Make the trace anew"),
+        ('{"format": "regard.trace", "version": 2}', "damaged"),
     ],
 )
 def test_what_is_no_trace_is_refused_in_words(text: str, message: str) -> None:
@@ -996,23 +1007,30 @@ def damaged(*path: str | int, by: Any) -> str:
         (("steps", "weights", "axes", 1, "labels"), "abcd"),
         (("steps", "weights", "axes", 1, "labels"), [1, 2, 3, 4]),
         (("steps", "weights", "formula"), None),
-        (("steps", "input", "parts", "embeddings"), [[1.0]]),
+        (("steps", "weights", "title"), ...),
+        (("steps", "weights", "rule"), None),
+        (("steps", "weights", "rule", "rule"), "Unheard"),
+        (("steps", "weights", "rule", "scaled"), "nowhere"),
+        (("steps", "weights", "rule", "scaled"), ...),
+        (("steps", "weights", "rule", "more"), 1),
+        (("steps", "query", "rule", "weight"), 3),
         (("steps", "unheard of"), {}),
         (("matrices", "W_Q"), [[1.0]]),
         (("matrices", "W_Q"), [[[1.0, 0.0]]]),
         (("matrices", "W_Q"), [[[[1.0], [0.0]]] * 4]),
         (("matrices", "unheard of"), [1.0]),
         (("matrices",), None),
-        (("divisor",), "2.0"),
-        (("divisor",), [2.0]),
-        (("divisor",), 0.0),
-        (("divisor",), math.inf),
-        (("divisor",), math.nan),
-        (("causal",), "no"),
+        (("steps", "scaled", "rule", "divisor"), "2.0"),
+        (("steps", "scaled", "rule", "divisor"), [2.0]),
+        (("steps", "scaled", "rule", "divisor"), 0.0),
+        (("steps", "scaled", "rule", "divisor"), math.inf),
+        (("steps", "scaled", "rule", "divisor"), math.nan),
+        (("steps", "scaled", "rule", "causal"), "no"),
         (("title",), None),
         (("note",), 3),
-        (("tokens",), "I love"),
-        (("tokens", 0), None),
+        (("sequences", "input"), "I love"),
+        (("sequences",), {}),
+        (("sequences", "input", 0), None),
     ],
 )
 def test_a_damaged_trace_is_refused_and_said_to_be_damaged(

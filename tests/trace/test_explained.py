@@ -12,29 +12,29 @@ import pytest
 import torch
 from helpers.traced_models import MADE, made, traced
 
-from regard import Explanation, trace
-from regard._trace import ModelStep, ModelTrace
-from regard._trace.rules import (
+from regard import Explanation, Trace, trace
+from regard._rules.attention import Bucket, Joined, Scaled, Softmaxed
+from regard._rules.general import (
     Activated,
     Copied,
-    FirstRow,
     Gated,
     Given,
     LayerNormed,
     LookedUp,
     RmsNormed,
+    Wave,
 )
-from regard._trace.rules_attention import Bucket, Joined, Scaled, Softmaxed
+from regard._steps import Step
 
 
-def cells(step: ModelStep, most: int = 10_000) -> list[tuple[int, int, int]]:
+def cells(step: Step, most: int = 10_000) -> list[tuple[int, int, int]]:
     """(row, column, head) of every cell, or of cells all over the step."""
     heads, (rows, columns) = len(step.array) if step.has_heads else 1, step.array.shape[-2:]
     places = itertools.product(range(heads), range(rows), range(columns))
     return [(i, j, h) for h, i, j in places][:: 1 + step.array.size // most]
 
 
-def number(step: ModelStep, i: int, j: int, h: int) -> float:
+def number(step: Step, i: int, j: int, h: int) -> float:
     return float(step.array[h, i, j] if step.has_heads else step.array[i, j])
 
 
@@ -45,11 +45,11 @@ def added_up(terms: tuple[Any, ...]) -> float:
     return math.fsum(math.prod(t) if isinstance(t, tuple) else t for t in terms)
 
 
-def from_terms(made: ModelTrace, step: ModelStep, said: Explanation, place: Any) -> float:
+def from_terms(made: Trace, step: Step, said: Explanation, place: Any) -> float:
     """The number that the terms of an explanation come to."""
     i, j, h = place
     match step.rule:
-        case Given() | Copied() | Joined() | FirstRow() | Bucket():
+        case Given() | Copied() | Joined() | Bucket():
             assert not said.terms
             return said.value
         case LookedUp():
@@ -70,10 +70,10 @@ def from_terms(made: ModelTrace, step: ModelStep, said: Explanation, place: Any)
             return x / math.sqrt(square + eps) * weight
         case Activated() | Gated():
             return math.prod(said.terms)
+        case Wave():
+            (angle,) = said.terms
+            return math.sin(angle) if "sin(" in said else math.cos(angle)
         case _:
-            if step.kind == "positions":
-                (angle,) = said.terms
-                return math.sin(angle) if "sin(" in said else math.cos(angle)
             return added_up(said.terms) if said.terms else said.value
 
 

@@ -12,13 +12,14 @@ import pytest
 from helpers.traced_models import MADE, traced
 from numpy.testing import assert_array_equal
 
-from regard._trace import ModelTrace, model_json
+from regard import Trace
+from regard._trace import codec
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_json_gives_back_every_number_and_every_line(name: str) -> None:
     found = traced(name)
-    again = ModelTrace.from_json(found.to_json())
+    again = Trace.from_json(found.to_json())
     assert str(again) == str(found)
     assert again.to_json() == found.to_json()
     assert again.matrices.keys() == found.matrices.keys()
@@ -37,7 +38,7 @@ def test_a_trace_is_saved_to_a_file(tmp_path: Path) -> None:
     found = traced("heads")
     found.save(tmp_path / "trace.json")
     text = (tmp_path / "trace.json").read_text(encoding="utf-8")
-    assert ModelTrace.from_json(text).to_json() == found.to_json()
+    assert Trace.from_json(text).to_json() == found.to_json()
 
 
 def _step(**changes: Any) -> Callable[[dict[str, Any]], None]:
@@ -45,21 +46,22 @@ def _step(**changes: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def _made(**changes: Any) -> Callable[[dict[str, Any]], None]:
-    return lambda content: content["steps"]["query"]["made"].update(changes)
+    return lambda content: content["steps"]["query"]["rule"].update(changes)
 
 
 DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
-    "another format": (lambda c: c.update(format="regard.trace"), "of format 'regard.model-trace'"),
-    "another version": (lambda c: c.update(version=2), "version 2 of the format"),
+    "another format": (lambda c: c.update(format="regard.run"), "of format 'regard.trace'"),
+    "another version": (lambda c: c.update(version=1), "version 1 of regard.trace"),
     "no steps": (lambda c: c.pop("steps"), "damaged: KeyError"),
-    "an unknown kind": (_step(kind="nonsense"), "unknown kind of step 'nonsense'"),
-    "an unknown rule": (_step(rule="Nonsense"), "damaged: KeyError"),
+    "no title": (_step(title=None), "expected str; got NoneType"),
+    "no rule": (_step(rule="Nonsense"), "damaged: ValueError"),
+    "an unknown rule": (_made(rule="Nonsense"), "damaged: KeyError"),
     "a rule without a field": (
-        lambda c: c["steps"]["query"]["made"].pop("left"),
+        lambda c: c["steps"]["query"]["rule"].pop("left"),
         "damaged: KeyError",
     ),
     "a rule with one too many": (_made(more=1), "damaged: TypeError"),
-    "a rule of another type": (_made(weight=3), "weight of Product is 3"),
+    "a rule of another type": (_made(weight=3), "weight of Linear is 3"),
     "a step that is not there": (_made(left="nowhere"), "damaged: KeyError"),
     "a matrix that is not there": (_made(weight="nowhere"), "damaged: KeyError"),
     "a matrix that does not fit": (
@@ -78,23 +80,23 @@ DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
 @pytest.mark.parametrize(("damage", "message"), DAMAGE.values(), ids=DAMAGE)
 def test_what_is_damaged_is_refused(damage: Callable[[dict[str, Any]], None], message: str) -> None:
     content = json.loads(traced("heads").to_json())
-    ModelTrace.from_json(json.dumps(content))
+    Trace.from_json(json.dumps(content))
     damage(content)
-    with pytest.raises(ValueError, match=rf"^ModelTrace.from_json\(\): .*{message}"):
-        ModelTrace.from_json(json.dumps(content))
+    with pytest.raises(ValueError, match=rf"^Trace.from_json\(\): .*{message}"):
+        Trace.from_json(json.dumps(content))
 
 
 def test_what_is_no_json_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"ModelTrace.from_json\(\): not JSON"):
-        ModelTrace.from_json("{")
+    with pytest.raises(ValueError, match=r"Trace.from_json\(\): not JSON"):
+        Trace.from_json("{")
 
 
 def test_more_numbers_than_a_file_should_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     found = traced("heads")
     arrays = [*found.matrices.values(), *(step.array for step in found.steps.values())]
     count = sum(np.size(array) for array in arrays)
-    monkeypatch.setattr(model_json, "_MOST_NUMBERS", count)
+    monkeypatch.setattr(codec, "_MOST_NUMBERS", count)
     found.to_json()
-    monkeypatch.setattr(model_json, "_MOST_NUMBERS", count - 1)
+    monkeypatch.setattr(codec, "_MOST_NUMBERS", count - 1)
     with pytest.raises(ValueError, match=rf"at most {count - 1:,} numbers .* holds {count:,}"):
         found.to_json()

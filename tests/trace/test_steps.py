@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 import regard
-from regard import reference, trace
-from regard._trace import ModelTrace
+from regard import Trace, reference, trace
+from regard._rules.general import Summed
 from regard.nn import (
     Encoder,
     EncoderLayer,
@@ -112,8 +112,9 @@ def test_a_pre_norm_residual_goes_round_the_norm_and_a_post_norm_one_round_the_s
     for name in ("pre-norm", "post-norm", "decoder layer", "decoder layer alone"):
         found = traced(name)
         for step in found.steps.values():
-            if step.kind == "residual":
-                x, sublayer = (found.steps[each].array for each in step.rule.to_dict()["of"])
+            if step.name.endswith(".residual"):
+                assert isinstance(step.rule, Summed)
+                x, sublayer = (found.steps[each].array for each in step.rule.of)
                 assert_array_equal(x + sublayer, step.array)
     assert traced("pre-norm").steps["attention.residual"].formula == "R = input + attention"
     assert traced("pre-norm").steps["feed_forward.residual"].formula == (
@@ -304,12 +305,13 @@ def test_printing_lists_every_step_with_its_shape_and_formula() -> None:
     found = traced("decoder layer")
     lines = str(found).splitlines()
     assert lines[0] == "DecoderLayer: 5 input tokens, 3 context tokens, 36 steps"
-    assert [line.split()[0] for line in lines[1:]] == list(found.steps)
+    assert [line.split()[0] for line in lines[1:-1]] == list(found.steps)
+    assert lines[-1].startswith('Numbers: .steps["input"].array; how one came about: .explain(')
     query = next(line for line in lines if line.startswith("  cross.query "))
     assert query.split(maxsplit=6)[1:] == ["6", "×", "5", "×", "4", "Q = X W_Q + b"]
     key = next(line for line in lines if line.startswith("  cross.key "))
     assert key.endswith("2 × 3 × 4  K = Y W_K + b")
-    assert repr(found) == f"<ModelTrace of {lines[0]}>"
+    assert repr(found) == f"<Trace of {lines[0]}>"
 
 
 def test_a_step_that_is_not_there_is_refused_with_names_that_are_like_it() -> None:
@@ -325,7 +327,7 @@ def test_a_step_that_is_not_there_is_refused_with_names_that_are_like_it() -> No
 
 
 def test_the_door_is_the_same_for_models() -> None:
-    assert isinstance(regard.trace([1], model=made("language model")[0]), ModelTrace)
+    assert isinstance(regard.trace([1], model=made("language model")[0]), Trace)
 
 
 def test_watching_a_model_gives_the_same_weights_under_the_same_names() -> None:

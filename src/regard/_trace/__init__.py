@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from regard._trace.api import trace
-from regard._trace.attention import Trace
-from regard._trace.model import ModelStep, ModelTrace
 from regard._trace.projections import Positions, Projections
+from regard._trace.trace import Trace
 
-__all__ = ["ModelStep", "ModelTrace", "Positions", "Projections", "Trace", "trace"]
+ModelTrace = Trace  # another name of it
+
+__all__ = ["ModelTrace", "Positions", "Projections", "Trace", "trace"]

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from regard._trace.attention import Trace
 from regard._trace.build import as_matrix
 from regard._trace.projections import Positions, Projections
+from regard._trace.trace import Trace
 from regard.reference import Array
 from regard.text import tokenize
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-    from regard._trace.model import ModelTrace
 
 
 @overload
@@ -46,7 +44,7 @@ def trace(
     tokenizer: Any = None,
     causal: bool = False,
     seed: int = 0,
-) -> ModelTrace: ...
+) -> Trace: ...
 def trace(
     text_or_x: Any,
     *,
@@ -63,7 +61,7 @@ def trace(
     heads: int | None = None,
     width: int | None = None,
     seed: int = 0,
-) -> Trace | ModelTrace:
+) -> Trace:
     """Every step of self-attention, or of a whole model of `regard.nn`, on one sequence.
 
     **Attention alone.** `text_or_x` is a text, or embeddings X (N, d_model); `model` holds the

@@ -1,4 +1,4 @@
-"""One pass of a model of `regard.nn`, listened to: from what it tells to a `ModelTrace`."""
+"""One pass of a model of `regard.nn`, listened to: from what it tells to a `Trace`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from regard._trace.inputs import Read, names_of_ids, read_ids, read_vectors
-from regard._trace.model import ModelTrace
 from regard._trace.told import Book
 from regard._trace.told_attention import AttentionReader
 from regard._trace.told_modules import take
+from regard._trace.trace import Trace
 from regard.nn import (
     Decoder,
     DecoderLayer,
@@ -75,7 +75,7 @@ def trace_model(
     tokenizer: Any,
     causal: bool,
     seed: int,
-) -> ModelTrace:
+) -> Trace:
     """What `regard.trace` gives for a module."""
     kind = type(model).__name__
     if not isinstance(model, (*_OF_IDS, *_OF_VECTORS, Transformer)):
@@ -126,7 +126,7 @@ def trace_model(
             take(book, step)
     title = given if isinstance(given, str) else ""
     note = _note(kind, book, reader.largest, any(read.is_random for read in reads.values()), seed)
-    return ModelTrace(title, kind, sequences, book.steps, book.matrices, note)
+    return Trace(title, sequences, book.steps, book.matrices, note, kind)
 
 
 def _takes_context(model: nn.Module) -> bool | None:

@@ -10,11 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard._steps import Axis, AxisName
+from regard._rules.general import Copied, Given, Linear
+from regard._rules.rule import AxisName, Rule
+from regard._steps import Axis, Step, dimensions
 from regard._trace.kinds import KINDS
-from regard._trace.model import ModelStep
-from regard._trace.rule import Rule
-from regard._trace.rules import Copied, Given, Product
 from regard.reference import Array
 
 
@@ -42,7 +41,7 @@ class Book:
         outcomes: Sequence[str],
     ) -> None:
         self.sequences, self.outcomes = sequences, outcomes
-        self.steps: dict[str, ModelStep] = {}
+        self.steps: dict[str, Step] = {}
         self.matrices: dict[str, Array] = {}
         self.modules = dict(model.named_modules())
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -86,12 +85,12 @@ class Book:
             self.matrices[name] = _own(parameter).copy()
         return name
 
-    def product(self, left: str, linear: nn.Module) -> Product:
+    def product(self, left: str, linear: nn.Module) -> Linear:
         """The rule of a step that a linear map made of the step `left`."""
         weight = self.parameter(linear.get_parameter("weight"))
         assert weight is not None
         bias = getattr(linear, "bias", None)
-        return Product(left, weight, self.parameter(bias))
+        return Linear(left, weight, self.parameter(bias))
 
     # ── steps ────────────────────────────────────────────────────────────────────────────────
 
@@ -117,7 +116,6 @@ class Book:
         columns: Axis | None = None,
         *,
         formula: str = "",
-        parts: Mapping[str, Array] | None = None,
         heads: tuple[str, ...] = (),
     ) -> None:
         """One step more. Its columns are dimensions unless they are given."""
@@ -132,20 +130,8 @@ class Book:
         if array.ndim == 3:
             labels = heads or tuple(f"head {h + 1}" for h in range(len(array)))
             axes = (Axis("head", labels), *axes)
-        self.steps[name] = ModelStep(
-            name,
-            axes,
-            array,
-            formula or _formula(kind, rule),
-            {} if parts is None else parts,
-            kind=kind,
-            rule=rule,
-        )
-
-
-def dimensions(letter: str, width: int) -> Axis:
-    """Columns that are the numbers of a vector."""
-    return Axis("dimension", tuple(f"{letter}{i + 1}" for i in range(width)))
+        usual = formula or _formula(kind, rule)
+        self.steps[name] = KINDS[kind].step(name, axes, array, rule=rule, formula=usual)
 
 
 def tokens_axis(labels: Sequence[str], name: AxisName = "token") -> Axis:
@@ -159,6 +145,6 @@ def _formula(kind: str, rule: Rule) -> str:
         return f"{usual.symbol} = {rule.of}"
     if isinstance(rule, Given):
         return f"{usual.symbol}, given"
-    if isinstance(rule, Product) and rule.bias is not None:
+    if isinstance(rule, Linear) and rule.bias is not None:
         return f"{usual.formula} + b"
     return usual.formula

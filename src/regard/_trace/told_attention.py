@@ -10,11 +10,7 @@ from torch import Tensor
 
 from regard import reference
 from regard._arithmetic import figure
-from regard._steps import Axis
-from regard._trace.check import rounding
-from regard._trace.rule import Rule
-from regard._trace.rules import Given
-from regard._trace.rules_attention import (
+from regard._rules.attention import (
     Bucket,
     Joined,
     Mixed,
@@ -24,6 +20,10 @@ from regard._trace.rules_attention import (
     Softmaxed,
     Turned,
 )
+from regard._rules.general import Given
+from regard._rules.rule import Rule
+from regard._steps import Axis
+from regard._trace.check import rounding
 from regard._trace.told import Book, numbers, tokens_axis
 from regard.nn._places import AlibiBiases, RelativeBiases
 from regard.nn._tell import Told

@@ -8,13 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard._steps import Axis
-from regard._trace.kinds import KINDS
-from regard._trace.rule import Rule
-from regard._trace.rules import (
+from regard._rules.general import (
     Activated,
     Copied,
-    FirstRow,
     Gated,
     Given,
     LayerNormed,
@@ -24,6 +20,9 @@ from regard._trace.rules import (
     Summed,
     Wave,
 )
+from regard._rules.rule import Rule
+from regard._steps import Axis
+from regard._trace.kinds import KINDS
 from regard._trace.told import Book, numbers, tokens_axis
 from regard.nn import (
     DecoderLayer,
@@ -40,7 +39,6 @@ from regard.nn import (
 from regard.nn._tell import Told
 from regard.nn.embedding import Embedding
 from regard.nn.stacks import Decoder, Encoder
-from regard.reference import Array
 
 
 def take(book: Book, told: Told) -> None:
@@ -78,16 +76,16 @@ def _embedding(book: Book, told: Told, begin: str) -> None:
             rule = Given("the number of the token")
             book.add(begin + "ids", array[:, None], "ids", rule, rows, column)
         case "tokens":
-            parts: dict[str, Array] = {}
-            formula = "E = table[I]"
+            formula, rows_name = "E = table[I]", None
             if module.scale != 1.0:
                 ids = torch.from_numpy(book.steps[begin + "ids"].array[:, 0]).long()
-                parts["table"] = numbers(module.tokens.weight.detach().cpu()[ids])
+                rows_name = begin + "rows"
+                book.matrices[rows_name] = numbers(module.tokens.weight.detach().cpu()[ids])
                 formula = f"E = table[I]·√{array.shape[-1]}"
-            rule = LookedUp(book.called(module.tokens.weight), begin + "ids")
-            book.add(begin + "tokens", array, "tokens", rule, rows, formula=formula, parts=parts)
+            rule = LookedUp(book.called(module.tokens.weight), begin + "ids", rows=rows_name)
+            book.add(begin + "tokens", array, "tokens", rule, rows, formula=formula)
         case "segments":
-            rule = FirstRow(book.called(module.segments.weight))
+            rule = LookedUp(book.called(module.segments.weight), row=0)
             book.add(begin + "segments", array, "segments", rule, rows)
         case "positions":
             _positions(book, told, begin)
@@ -110,7 +108,7 @@ def _positions(book: Book, told: Told, begin: str) -> None:
         rule: Rule = Wave(position.base, position.layout == "halves")
         formula = "P = sin, cos of p / base^(2i/width)"
     else:
-        rule, formula = LookedUp(book.called(module.positions.weight), None), "P = table[p]"
+        rule, formula = LookedUp(book.called(module.positions.weight)), "P = table[p]"
     book.add(begin + "positions", array, "positions", rule, _rows(book, told), formula=formula)
 
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from regard._steps import Step
+from regard._rules.general import Product, Summed
+from regard._steps import Step, dimensions
 from regard._trace import Trace
 from regard.reference import Array
 from regard.view.matrix import LONGEST_AXIS, Block, Matrix, beside, table
 
 _MOST_HEADS = 4  # that are shown unless every one is asked for
 _TALLEST = 8  # rows of a given matrix that stands beside the result
-_GIVEN = {"query": "W_Q", "key": "W_K", "value": "W_V", "output": "W_O"}
 
 
 def step_block(
@@ -48,10 +48,10 @@ def step_block(
         for h in heads:
             mark = marked if h == heads[0] else None
             matrices.append(Matrix(step.axes[0].labels[h], columns, step.array[h], limit, mark))
-    elif "positions" in step.parts:
+    elif isinstance(step.rule, Summed):
         corner = ""
-        for title, array in zip(("embeddings", "+ positions"), step.parts.values(), strict=True):
-            matrices.append(Matrix(title, columns, array, limit))
+        for sign, name in zip(("", "+ "), step.rule.of, strict=True):
+            matrices.append(Matrix(sign + name, columns, trace.matrices[name], limit))
         matrices.append(Matrix("= X", columns, step.array, limit, marked))
     elif step.name == "concatenated" and len(columns) <= LONGEST_AXIS:
         matrices = _by_head(step, len(all_heads(trace)), limit)
@@ -113,24 +113,26 @@ def _by_head(step: Step, n_heads: int, limit: float) -> list[Matrix]:
 
 def _given(trace: Trace, step: Step, room: int, head: int | None) -> Block | None:
     """The matrix that the step was multiplied by, if it is small and there is room for it."""
-    name = _GIVEN.get(step.name, "")
-    if name not in trace.matrices:
+    rule = step.rule
+    if not isinstance(rule, Product):
         return None
-    array = trace.matrices[name]
+    array = trace.matrices[rule.weight]
+    if rule.left in trace.steps:
+        rows = trace.steps[rule.left].axes[-1].labels
+    else:
+        rows = dimensions("y" if rule.left == "Y" else "d", array.shape[-2]).labels
     if step.has_heads:
         heads = range(len(array)) if head is None else range(head, head + 1)
         arrays = [array[h] for h in heads]
         titles = [step.axes[0].labels[h] for h in heads] if len(heads) > 1 else [""]
-        rows = trace.steps["input"].axes[-1].labels
     else:
         arrays, titles = [array], [""]
-        rows = trace.steps["concatenated"].axes[-1].labels
     if len(rows) > _TALLEST or arrays[0].shape[1] > LONGEST_AXIS:
         return None
     columns = step.axes[-1].labels
     limit = _largest(array)
     matrices = [Matrix(t, columns, a, limit) for t, a in zip(titles, arrays, strict=True)]
-    block = table(rows, matrices, max(room, 1), corner=name)
+    block = table(rows, matrices, max(room, 1), corner=rule.weight)
     one_panel = len(block.lines) <= len(rows) + 2
     return block if one_panel and block.width <= room else None
 

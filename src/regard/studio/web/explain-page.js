@@ -63,7 +63,7 @@ export async function showExplain(main, state, until) {
     const target = matrix === "X" ? edited.X : matrix === "W_O" ? edited.W_O : edited[matrix][head];
     target[row][column] = value;
     const now = read(location.hash, start());
-    show({ edited, tokens: trace.tokens, title: trace.title, causal: now.causal === "yes", scale: now.scale !== "no", positions: now.positions ?? "none" });
+    show({ edited, tokens: trace.sequences.input, title: trace.title, causal: now.causal === "yes", scale: now.scale !== "no", positions: now.positions ?? "none" });
   });
   addEventListener("popstate", draw, { signal: until });
   addEventListener("hashchange", draw, { signal: until });
@@ -73,8 +73,8 @@ export async function showExplain(main, state, until) {
 
 /** What a trace starts from, to be edited. @param {any} trace */
 function numbersOf(trace) {
-  const input = trace.steps.input;
-  return structuredClone({ X: input.parts.embeddings ?? input.array, ...trace.matrices });
+  const { embeddings, positions, ...matrices } = trace.matrices;
+  return structuredClone({ X: embeddings ?? trace.steps.input.array, ...matrices });
 }
 
 /** The choices above the steps. @param {HTMLElement} form @param {State} now @param {any[]} examples

@@ -1,4 +1,4 @@
-// How a cell of a trace came about, as a line of text: what `Trace.explain` says, letter by letter.
+// Figures as they are shown, whether they add up, and lines of them: as Python writes them, letter by letter.
 
 /**
  * A trace as `Trace.to_json` writes it; a number that is not finite stands there as a word.
@@ -6,18 +6,18 @@
  * @typedef {Cell[][]} Rows
  * @typedef {{ name: string, labels: string[] }} Axis
  * @typedef {object} StepJson
+ * @property {number} number among the ten
+ * @property {string} title
  * @property {string} symbol
  * @property {string} formula
  * @property {string} meaning
  * @property {Axis[]} axes
  * @property {Rows | Rows[]} array
- * @property {Record<string, Rows | Rows[]>} parts
+ * @property {import("./rules.js").RuleJson} rule how its cells came about
  * @typedef {object} TraceJson
  * @property {string} title
  * @property {string} note
- * @property {string[]} tokens
- * @property {boolean} causal
- * @property {number | null} divisor
+ * @property {Record<string, string[]>} sequences
  * @property {Record<string, Rows | Rows[]>} matrices
  * @property {Record<string, StepJson>} steps
  *
@@ -26,7 +26,7 @@
  * @typedef {{ text: string, of: "" | "result" | "left" | "right" }} Piece
  */
 
-const MINUS = "−";
+export const MINUS = "−";
 /** @type {Record<string, number>} */
 const WORDS = { nan: NaN, inf: Infinity, "-inf": -Infinity };
 
@@ -193,25 +193,25 @@ export function equals(value, products) {
 }
 
 /** @param {number} value */
-function factor(value) {
+export function factor(value) {
   return value < 0 && figure(value) !== "0.0" ? `(${figure(value)})` : figure(value);
 }
 
 // ── lines ────────────────────────────────────────────────────────────────────────────────────────
 
 /** @param {Piece["of"]} of @param {string} text @returns {Piece} */
-function piece(of, text) {
+export function piece(of, text) {
   return { of, text };
 }
 
 /** @param {number} value @param {string} words @returns {Piece[]} */
-function plainly(value, words) {
+export function plainly(value, words) {
   return [piece("result", figure(value)), piece("", words)];
 }
 
 /** Terms with a plus between them; of more than 16, the first eight and the last two.
  * @param {Piece[][]} terms @returns {Piece[]} */
-function summed(terms) {
+export function summed(terms) {
   const more = [piece("", `… (${terms.length - 10} more) …`)];
   const kept = terms.length > 16 ? [...terms.slice(0, 8), more, ...terms.slice(-2)] : terms;
   if (kept.length === 0) return [piece("", "0.0")];
@@ -219,143 +219,10 @@ function summed(terms) {
 }
 
 /** @param {number} value @param {Cell[]} left @param {Cell[]} right @param {Cell} [bias] @returns {Piece[]} */
-function dot(value, left, right, bias) {
+export function dot(value, left, right, bias) {
   const terms = left.map((cell, n) => [number(cell), number(right[n])]);
   const products = terms.map(([a, b]) => [piece("left", factor(a)), piece("", "·"), piece("right", factor(b))]);
   const all = bias === undefined ? terms : [...terms, [number(bias)]];
   const line = [...plainly(value, ` ${equals(value, all)} `), ...summed(products)];
   return bias === undefined ? line : [...line, piece("", ` + ${factor(number(bias))} (bias)`)];
-}
-
-/** @param {Rows} rows @param {number} column @returns {Cell[]} */
-function columnOf(rows, column) {
-  return rows.map((row) => row[column]);
-}
-
-/**
- * The calculation behind one cell, in pieces; together they are what `Trace.explain` says.
- * @param {TraceJson} trace @param {string} name of the step
- * @param {number} row @param {number} column @param {number} head
- * @returns {Piece[]}
- */
-export function explain(trace, name, row, column, head) {
-  const step = trace.steps[name];
-  const of = (/** @type {string} */ other) => ofHead(trace.steps[other].array, head);
-  const value = number(ofHead(step.array, head)[row][column]);
-  switch (name) {
-    case "input":
-      return explainInput(step, value, row, column);
-    case "query":
-    case "key":
-    case "value": {
-      if (step.parts.cosine !== undefined) return explainTurned(step, value, row, column, head);
-      const made = projection(trace, name);
-      if (made === null) return plainly(value, " is given");
-      const bias = trace.matrices[`b_${step.symbol}`];
-      const added = bias === undefined ? undefined : ofHead(bias, head)[0][column];
-      return dot(value, ofHead(made.left, head)[row], columnOf(ofHead(made.matrix, head), column), added);
-    }
-    case "scores":
-      return dot(value, of("query")[row], of("key")[column]);
-    case "scaled":
-      return explainScaled(trace, value, number(of("scores")[row][column]), row, column, head);
-    case "weights":
-      if (trace.steps.scaled === undefined) return plainly(value, " is given");
-      return explainWeight(value, of("scaled")[row].map(number), column);
-    case "head_output":
-      if (head >= headCount(trace.steps.weights)) return plainly(value, " is given: this head is known by its result");
-      return dot(value, of("weights")[row], columnOf(of("value"), column));
-    case "concatenated":
-      return plainly(value, ` is carried over: ${step.axes[1].labels[column]}`);
-    default:
-      if (trace.matrices.W_O === undefined) return plainly(value, " is carried over: there is no W_O here");
-      return dot(value, of("concatenated")[row], columnOf(ofHead(trace.matrices.W_O, 0), column),
-        trace.matrices.b_O && ofHead(trace.matrices.b_O, 0)[0][column]);
-  }
-}
-
-/**
- * What a query, a key or a value is the product of: rows on the left, and a matrix; null if it is given.
- * In cross-attention keys and values are made from the other sequence, Y.
- * @param {TraceJson} trace @param {string} name
- * @returns {{ left: Rows | Rows[], of: string, matrix: Rows | Rows[], by: string } | null}
- */
-export function projection({ matrices, steps }, name) {
-  if (name === "value" && matrices.V_up !== undefined) {
-    return { left: matrices["X V_down"], of: "X V_down", matrix: matrices.V_up, by: "V_up" };
-  }
-  const by = `W_${steps[name].symbol}`;
-  if (matrices[by] === undefined || steps.input === undefined) return null;
-  if (name !== "query" && matrices.Y !== undefined) return { left: matrices.Y, of: "Y", matrix: matrices[by], by };
-  return { left: steps.input.array, of: "X", matrix: matrices[by], by };
-}
-
-/** @param {StepJson} step @param {number} value @param {number} row @param {number} column @param {number} head
- * @returns {Piece[]} */
-function explainTurned(step, value, row, column, head) {
-  const [x, cosine, partner, sine] = ["straight", "cosine", "partner", "sine"].map((name) =>
-    number(ofHead(step.parts[name], head)[row][column]));
-  return [
-    ...plainly(value, ` ${equals(value, [[x, cosine], [partner, sine]])} `), piece("left", factor(x)),
-    piece("", `·${factor(cosine)} ${sine < 0 ? MINUS : "+"} `), piece("left", factor(partner)),
-    piece("", `·${figure(Math.abs(sine))} (turned by its position)`),
-  ];
-}
-
-/** @param {StepJson} step @param {number} value @param {number} row @param {number} column @returns {Piece[]} */
-function explainInput(step, value, row, column) {
-  if (step.parts.positions === undefined) {
-    const isOther = step.formula.startsWith("X = ") && !step.formula.startsWith("X = embeddings");
-    return plainly(value, ` is given: ${isOther ? step.formula.slice(4) : "the embedding, with no position"}`);
-  }
-  const [a, b] = [step.parts.embeddings, step.parts.positions].map((rows) => number(ofHead(rows, 0)[row][column]));
-  return [
-    ...plainly(value, ` ${equals(value, [[a], [b]])} `), piece("left", figure(a)), piece("", " + "),
-    piece("right", factor(b)), piece("", " (embedding + position)"),
-  ];
-}
-
-/** @param {TraceJson} trace @param {number} value @param {number} score
- * @param {number} row @param {number} column @param {number} head @returns {Piece[]} */
-function explainScaled(trace, value, score, row, column, head) {
-  const step = trace.steps.scaled;
-  if (value === -Infinity) {
-    const [rows, columns] = step.axes.slice(-2).map((axis) => axis.labels);
-    const later = trace.causal && column > row + columns.length - rows.length;
-    const why = later ? `comes after “${rows[row]}” and may not be seen` : `may not be seen by “${rows[row]}”`;
-    return plainly(value, `: masked, as “${columns[column]}” ${why}`);
-  }
-  const own = piece("left", figure(score));
-  const bias = step.parts.bias && number(ofHead(step.parts.bias, head)[row][column]);
-  const more = bias === undefined ? [] : [piece("", " + "), piece("right", factor(bias)), piece("", " (bias)")];
-  if (step.formula.startsWith("S′ = S,")) {
-    const sign = bias === undefined ? "=" : equals(value, [[score], [bias]]);
-    return [...plainly(value, ` ${sign} `), own, ...more, piece("", ", not scaled")];
-  }
-  const divisor = trace.divisor || 1;
-  // Only a root that is a whole number gives a score other than 0 an exact quotient.
-  const products = [[value, divisor], ...(bias === undefined ? [] : [[-bias, divisor]])];
-  const sign = Number.isInteger(divisor) || score === 0 ? equals(score, products) : "≈";
-  const root = figure(divisor * divisor).replace(/\.0$/, "");
-  return [...plainly(value, ` ${sign} `), own, piece("", ` / √${root}`), ...more];
-}
-
-/** @param {number} value @param {number[]} scaled the scores of its row @param {number} column @returns {Piece[]} */
-function explainWeight(value, scaled, column) {
-  let own = scaled[column];
-  let allowed = scaled.filter((score) => score !== -Infinity);
-  if (own === -Infinity) return [piece("result", "0.0"), piece("", ` = e^${MINUS}∞ / …: masked, no attention at all`)];
-  const largest = allowed.reduce((a, b) => Math.max(a, b));
-  let remark = "";
-  // e^±100 is past what a reader, and e^±710 what a float, can hold.
-  if (Math.abs(largest) > 100) {
-    [own, allowed] = [own - largest, allowed.map((score) => score - largest)];
-    remark = " (largest score taken off first)";
-  }
-  const total = allowed.reduce((sum, score) => sum + Math.exp(score), 0);
-  return [
-    ...plainly(value, " ≈ "), piece("left", `e^${figure(own)}`), piece("", " / ("),
-    ...summed(allowed.map((score) => [piece("left", `e^${figure(score)}`)])), piece("", ") ≈ "),
-    piece("", `${figure(Math.exp(own))} / ${figure(total)}${remark}`),
-  ];
 }

@@ -1,10 +1,12 @@
 // <regard-steps>: the steps of a trace as matrices; point at a number to see how it came about.
 
-import { explain, facts, figure, headCount } from "./arithmetic.js";
+import { headCount } from "./arithmetic.js";
 import { RegardElement } from "./base.js";
 import { el, visible } from "./dom.js";
-import { css, heat, signed } from "./scale.js";
-import { TITLES, chosenCell, madeFrom, stepSheet } from "./steps_made.js";
+import { explain } from "./rules.js";
+import { css, signed } from "./scale.js";
+import { look } from "./steps_look.js";
+import { chosenCell, madeFrom, stepSheet } from "./steps_made.js";
 import { MATRIX_CSS, Matrix } from "./steps_matrix.js";
 import { SMALL, largePlan, plan, total } from "./steps_sizes.js";
 
@@ -13,8 +15,6 @@ import { SMALL, largePlan, plan, total } from "./steps_sizes.js";
  * @typedef {import("./steps_made.js").Sheet} Sheet
  * @typedef {import("./steps_matrix.js").Place} Place
  * @typedef {import("./steps_matrix.js").Ears} Ears
- * @typedef {import("./steps_matrix.js").Look} Look
- * @typedef {import("./steps_sizes.js").Plan} Plan
  * @typedef {import("./steps_sizes.js").Room} Room
  * @typedef {Place & { head: number }} Cell
  */
@@ -23,7 +23,6 @@ const GAP = 18; // pixels between two matrices
 const MOST_BESIDE = 4; // heads; more are in one line that scrolls
 const TALLEST = 16; // rows of a matrix that are shown at once
 const SHORTEST = 6; // the same, if the window is low
-const SHADES = 64; // on each side of zero
 const AROUND = 230; // pixels for what stands between the matrices and below them
 
 const CSS = `
@@ -186,7 +185,7 @@ export class RegardSteps extends RegardElement {
       this.#tabs.replaceChildren(...names.map((each) => {
         const onclick = () => this.say({ step: each });
         return el("button", { role: "tab", id: `tab-${each}`, "aria-controls": "step", onclick },
-          el("span", {}, stepNumber(each)), ` ${TITLES[each]}`);
+          el("span", {}, trace.steps[each].number), ` ${trace.steps[each].title}`);
       }));
     }
     for (const tab of this.#tabs.children) {
@@ -204,7 +203,7 @@ export class RegardSteps extends RegardElement {
     const step = trace.steps[name];
     const count = headCount(step);
     const shape = step.axes.slice(-2).map((axis) => axis.labels.length).join(" × ");
-    this.#heading.replaceChildren(`${stepNumber(name)}  ${TITLES[name]}`, el("code", {}, step.formula),
+    this.#heading.replaceChildren(`${step.number}  ${step.title}`, el("code", {}, step.formula),
       el("small", { class: "faint" }, count > 1 ? `${count} heads, ${shape} each` : shape));
     this.#meaning.textContent = step.meaning;
     const focused = this.#results.contains(this.root.activeElement);
@@ -343,7 +342,7 @@ export class RegardSteps extends RegardElement {
     const between = columns.name === "dimension" ? ", " : " → ";
     const several = this.#resultMatrices.length > 1 ? `, ${step.axes[0].labels[head]}` : "";
     this.#where.textContent =
-      `${TITLES[name]}${several}: ${visible(rows.labels[row])}${between}${visible(columns.labels[column])}`;
+      `${step.title}${several}: ${visible(rows.labels[row])}${between}${visible(columns.labels[column])}`;
     this.#line.replaceChildren(...explain(trace, name, row, column, head).map(({ text, of }) =>
       of === "" ? visible(` ${text} `).slice(1, -1) : el("span", { class: of }, text)));
   }
@@ -394,42 +393,4 @@ customElements.define("regard-steps", RegardSteps);
 /** What a range holds if it is one only. @param {[number, number]} range */
 function alone([from, to]) {
   return to - from === 1 ? from : null;
-}
-
-/** The number of a step among all ten, also where a trace starts later. @param {string} name */
-function stepNumber(name) {
-  return Object.keys(TITLES).indexOf(name) + 1;
-}
-
-/** @param {Sheet} sheet @param {Plan} sizes @returns {Look} */
-function look(sheet, sizes) {
-  const most = facts(sheet.all).size;
-  const shade = sheet.shares ? heat : signed;
-  /** @type {Map<number, import("./scale.js").Colour>} */
-  const colours = new Map();
-  return {
-    name: `${sheet.symbol}, ${sheet.name}`,
-    rows: sheet.all[sheet.head],
-    rowLabels: sheet.rowLabels,
-    columnLabels: sheet.columnLabels,
-    write: sizes.write,
-    colour: (value) => {
-      if (!Number.isFinite(value)) return null;
-      const step = most === 0 ? 0 : Math.round((value / most) * SHADES);
-      const known = colours.get(step) ?? shade(step / SHADES);
-      colours.set(step, known);
-      return known;
-    },
-    caption: [el("b", {}, sheet.symbol), el("span", {}, sheet.name), shades(most, sheet.shares)],
-    sizes,
-  };
-}
-
-/** The colours of a matrix with the numbers at their ends. @param {number} most @param {boolean} shares */
-function shades(most, shares) {
-  const [shade, from] = shares ? [heat, 0] : [signed, -1];
-  const stops = Array.from({ length: 9 }, (_, n) => css(shade(from + ((1 - from) * n) / 8)));
-  const [least, end] = [figure(Number((from * most).toPrecision(3))), figure(Number(most.toPrecision(3)))];
-  return el("span", { class: "bar-legend", role: "img", "aria-label": `Colours from ${least} to ${end}` },
-    least, el("i", { style: `background:linear-gradient(to right, ${stops.join(",")})` }), end);
 }

@@ -1,6 +1,7 @@
 // What a step of a trace is made from: its matrices, those it came from, and which cells made a cell.
 
-import { headCount, ofHead, projection } from "./arithmetic.js";
+import { headCount } from "./arithmetic.js";
+import { numbersOf, operands } from "./rules.js";
 import { cellBand } from "./steps_matrix.js";
 
 /**
@@ -24,11 +25,6 @@ import { cellBand } from "./steps_matrix.js";
  * @property {(place: Place) => Band[]} lit the cells of it that made a cell
  */
 
-/** The titles of the steps, in their order. @type {Record<string, string>} */
-export const TITLES = {
-  input: "Input", query: "Query", key: "Key", value: "Value", scores: "Scores", scaled: "Scaled scores",
-  weights: "Weights", head_output: "Head output", concatenated: "Concatenated", output: "Output",
-};
 const MOST_HEADS = 4; // whose outputs are shown beside what they are put together to
 
 /** @param {Band["of"]} of @param {number} row @param {Rows} rows @returns {Band} */
@@ -47,17 +43,16 @@ export function stepSheet(trace, name, head) {
   const step = trace.steps[name];
   const [rows, columns] = step.axes.slice(-2);
   const several = step.axes[0].name === "head" && headsOf(trace) > 1;
-  const given = name === "input" && step.parts.positions === undefined;
   return {
     symbol: step.symbol,
-    name: several ? step.axes[0].labels[head] : TITLES[name].toLowerCase(),
+    name: several ? step.axes[0].labels[head] : step.title.toLowerCase(),
     all: heads(step.array),
     head: step.axes[0].name === "head" ? head : 0,
     rowLabels: rows.labels,
     columnLabels: columns.labels,
     shares: name === "weights",
     step: name,
-    edits: given ? "X" : null,
+    edits: name === "input" && step.rule.rule === "Given" ? "X" : null,
     sign: "",
     lit: (place) => [cellBand("result", place)],
   };
@@ -75,133 +70,68 @@ function headsOf(trace) {
  * @returns {Sheet[]}
  */
 export function madeFrom(trace, name, head, column) {
-  const { steps } = trace;
-  const of = (/** @type {string} */ other, /** @type {Sheet["lit"]} */ lit, sign = "", which = head) =>
-    ({ ...stepSheet(trace, other, which), sign, lit, edits: null });
-  const rows = (/** @type {string} */ other) => ofHead(steps[other].array, head);
-  switch (name) {
-    case "input":
-      return inputParts(trace);
-    case "query":
-    case "key":
-    case "value":
-      return projected(trace, name, head);
-    case "scores":
-      return [
-        of("query", ({ row }) => [rowBand("left", row, rows("query"))]),
-        of("key", (place) => [rowBand("right", place.column, rows("key"))], "·"),
-      ];
-    case "scaled":
-      return [of("scores", (place) => [cellBand("left", place)]), ...biases(trace, head)];
-    case "weights":
-      if (steps.scaled === undefined) return [];
-      return [of("scaled", (place) => [rowBand("left", place.row, rows("scaled")), cellBand("left", place)])];
-    case "head_output": {
-      const known = headCount(steps.weights);
-      // A head that is known by its result was made from nothing that is here.
-      const [which, lights] = head < known ? [head, true] : [0, false];
-      const [a, v] = ["weights", "value"].map((other) => ofHead(steps[other].array, which));
-      return [
-        of("weights", ({ row }) => (lights ? [rowBand("left", row, a)] : []), "", which),
-        of("value", (place) => (lights ? [columnBand("right", place.column, v)] : []), "·", which),
-      ];
-    }
-    case "concatenated": {
-      const width = ofHead(steps.head_output.array, 0)[0].length;
-      const own = Math.floor(column / width);
-      const count = headCount(steps.head_output);
-      const all = count > MOST_HEADS ? [own] : Array.from({ length: count }, (_, h) => h);
-      const lit = (/** @type {Place} */ place, /** @type {number} */ h) =>
-        Math.floor(place.column / width) === h ? [cellBand("left", { ...place, column: place.column % width })] : [];
-      return all.map((h) => of("head_output", (place) => lit(place, h), "", h));
-    }
-    default:
-      if (trace.matrices.W_O === undefined) return [of("concatenated", (place) => [cellBand("left", place)])];
-      return [
-        of("concatenated", ({ row }) => [rowBand("left", row, rows("concatenated"))]),
-        given(trace, "W_O", columnLabels(trace, "concatenated"), name, 0),
-        ...bias(trace, "b_O", name, 0),
-      ];
-  }
-}
-
-/** The names of a step's columns. @param {TraceJson} trace @param {string} name */
-function columnLabels(trace, name) {
-  return /** @type {string[]} */ (trace.steps[name].axes.at(-1)?.labels);
-}
-
-/** What a query, a key or a value is made from. @param {TraceJson} trace @param {string} name
- * @param {number} head @returns {Sheet[]} */
-function projected(trace, name, head) {
-  const { parts, symbol } = trace.steps[name];
   const own = stepSheet(trace, name, head);
-  if (parts.straight !== undefined) {
-    const sheet = { ...own, symbol: `${symbol} before it is turned`, all: heads(parts.straight), step: null };
-    return [{ ...sheet, lit: (/** @type {Place} */ place) => [cellBand("left", place)] }];
-  }
-  const made = projection(trace, name);
-  if (made === null) return [];
-  const left = ofHead(made.left, head);
-  const lit = (/** @type {Place} */ { row }) => [rowBand("left", row, left)];
-  let between = columnLabels(trace, "input");
-  let sheet = { ...stepSheet(trace, "input", head), edits: null };
-  if (made.of !== "X") {
-    const all = heads(made.left);
-    between = left[0].map((_, n) => `${made.of === "Y" ? "y" : "d"}${n + 1}`);
-    sheet = {
-      ...own, symbol: made.of, name: "given", all, head: all.length > 1 ? head : 0, columnLabels: between, step: null,
-      edits: null,
-    };
-  }
-  return [{ ...sheet, lit }, given(trace, made.by, between, name, head), ...bias(trace, `b_${symbol}`, name, head)];
+  let all = operands(trace, name, head);
+  const several = all.length > 1 && all.every((each) => each.name === all[0].name);
+  if (several && all.length > MOST_HEADS) all = [all[Math.floor(column / widthOf(trace, all[0]))]];
+  return all.map((operand, n) => {
+    const sheet = Object.hasOwn(trace.steps, operand.name)
+      ? { ...stepSheet(trace, operand.name, operand.head ?? head), edits: null }
+      : given(trace, own, operand, n === 0 ? null : all[0]);
+    return { ...sheet, sign: operand.sign ?? "", lit: lights(sheet, operand, several ? widthOf(trace, operand) : 0) };
+  });
 }
 
-/** What is added to a product. @param {TraceJson} trace @param {string} matrix @param {string} after
- * @param {number} head @returns {Sheet[]} */
-function bias(trace, matrix, after, head) {
-  if (trace.matrices[matrix] === undefined) return [];
-  const lit = (/** @type {Place} */ { column }) => [cellBand("right", { row: 0, column })];
-  return [{ ...given(trace, matrix, ["bias"], after, head), edits: null, sign: "+", lit }];
+/** @param {TraceJson} trace @param {import("./rules.js").Operand} operand */
+function widthOf(trace, { name }) {
+  return heads(numbersOf(trace, name))[0][0].length;
 }
 
-/** What is added to the scaled scores. @param {TraceJson} trace @param {number} head @returns {Sheet[]} */
-function biases(trace, head) {
-  const { parts } = trace.steps.scaled;
-  if (parts.bias === undefined) return [];
-  const sheet = { ...stepSheet(trace, "scaled", head), symbol: "B", all: heads(parts.bias), step: null, sign: "+" };
-  return [{ ...sheet, lit: (/** @type {Place} */ place) => [cellBand("right", place)] }];
-}
-
-/** A matrix that a step was multiplied by. @param {TraceJson} trace @param {string} matrix
- * @param {string[]} rowLabels @param {string} after the step
- * @param {number} head @returns {Sheet} */
-function given(trace, matrix, rowLabels, after, head) {
-  const all = heads(trace.matrices[matrix]);
-  const own = all[head];
-  return {
-    ...stepSheet(trace, after, head),
-    symbol: matrix,
-    name: all.length > 1 ? trace.steps[after].axes[0].labels[head] : "given",
-    all,
-    rowLabels,
-    shares: false,
-    step: null,
-    edits: matrix,
-    sign: "·",
-    lit: ({ column }) => [columnBand("right", column, own)],
+/** Which cells of an operand made a cell; `width` is that of each head where heads stand side by side.
+ * @param {Sheet} sheet @param {import("./rules.js").Operand} operand @param {number} width @returns {Sheet["lit"]} */
+function lights({ all, head }, { lit, of }, width) {
+  const rows = all[head];
+  return ({ row, column }) => {
+    if (width > 0) {
+      const mine = Math.floor(column / width) === head;
+      return mine ? [cellBand(of, { row, column: column % width })] : [];
+    }
+    switch (lit) {
+      case "row": return [rowBand(of, row, rows)];
+      case "crossed": return [rowBand(of, column, rows)];
+      case "column": return [columnBand(of, column, rows)];
+      case "row and cell": return [rowBand(of, row, rows), cellBand(of, { row, column })];
+      case "cell": return [cellBand(of, { row, column })];
+      case "bias": return [cellBand(of, { row: 0, column })];
+      default: return [];
+    }
   };
 }
 
-/** What the input is the sum of. @param {TraceJson} trace @returns {Sheet[]} */
-function inputParts(trace) {
-  const { parts } = trace.steps.input;
-  if (parts.positions === undefined) return [];
-  const part = { ...stepSheet(trace, "input", 0), step: null };
-  const lit = (/** @type {Band["of"]} */ of) => (/** @type {Place} */ place) => [cellBand(of, place)];
-  return [
-    { ...part, symbol: "E", name: "embeddings", all: heads(parts.embeddings), edits: "X", lit: lit("left") },
-    { ...part, symbol: "P", name: "positions", all: heads(parts.positions), sign: "+", lit: lit("right") },
-  ];
+/**
+ * A matrix that is no step of its own: what was added up or multiplied, or what a matrix was multiplied with.
+ * @param {TraceJson} trace @param {Sheet} own of the step @param {import("./rules.js").Operand} operand
+ * @param {import("./rules.js").Operand | null} left what it was multiplied with
+ * @returns {Sheet}
+ */
+function given(trace, own, { name, lit }, left) {
+  const all = heads(trace.matrices[name]);
+  const sheet = { ...own, symbol: name, all, head: all.length > 1 ? own.head : 0, shares: false, step: null, edits: null };
+  const which = all.length > 1 ? own.name : "given";
+  if (lit === "bias") return { ...sheet, name: which, rowLabels: ["bias"] };
+  if (lit === "column" && left !== null) return { ...sheet, name: which, rowLabels: columnLabels(trace, left.name), edits: name };
+  if (lit === "row") return { ...sheet, name: "given", columnLabels: columnLabels(trace, name) };
+  // What is added up has a letter; what was turned stands in a line with what became of it.
+  const part = own.step === "input";
+  return part ? { ...sheet, symbol: name[0].toUpperCase(), name, edits: name === "embeddings" ? "X" : null } : sheet;
+}
+
+/** The names of the columns of a step, or of a matrix that stands in place of one.
+ * @param {TraceJson} trace @param {string} name */
+function columnLabels(trace, name) {
+  const step = trace.steps[name];
+  if (step !== undefined) return step.axes[step.axes.length - 1].labels;
+  return heads(trace.matrices[name])[0][0].map((_, n) => `${name === "Y" ? "y" : "d"}${n + 1}`);
 }
 
 /** The cell that stands for the others while none has been chosen. @param {TraceJson} trace @param {string} name
@@ -209,7 +139,8 @@ function inputParts(trace) {
 export function chosenCell(trace, name) {
   const [rows, columns] = trace.steps[name].axes.slice(-2);
   const [lastRow, lastColumn] = [rows.labels.length - 1, columns.labels.length - 1];
-  const row = trace.causal ? lastRow : Math.min(1, lastRow); // the last row sees every column
+  const causal = Object.values(trace.steps).some(({ rule }) => rule.causal === true);
+  const row = causal ? lastRow : Math.min(1, lastRow); // the last row sees every column
   if (columns.name === "dimension") return { row, column: 0 };
-  return { row, column: trace.causal ? Math.min(1, lastColumn) : lastColumn };
+  return { row, column: causal ? Math.min(1, lastColumn) : lastColumn };
 }

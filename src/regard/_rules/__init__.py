@@ -1,0 +1,1 @@
+"""How each cell of a step came about: rules that are plain data, and need NumPy alone."""

@@ -1,0 +1,116 @@
+"""A step, and the rule that says how it was made, by the names of what it was made from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple, Protocol
+
+from regard._arithmetic import Explanation
+from regard.reference import Array
+
+AxisName = Literal["head", "token", "key token", "dimension"]
+# What a field of a rule names: a step (where there is none of that name, a matrix), or a matrix.
+StepName = str
+MatrixName = str
+
+_KNOWN: dict[str, type[Rule]] = {}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a step's array: what it runs over, and the name of each place on it."""
+
+    name: AxisName
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One named step: its array, with a label for each place on each of its axes, and its rule."""
+
+    name: str
+    title: str
+    symbol: str
+    formula: str
+    meaning: str
+    axes: tuple[Axis, ...]
+    array: Array
+    rule: Rule
+
+    @property
+    def has_heads(self) -> bool:
+        return self.axes[0].name == "head"
+
+
+class Cell(NamedTuple):
+    """A number of a step, and where it stands: head, row, column."""
+
+    value: float
+    h: int
+    i: int
+    j: int
+
+
+class Traced(Protocol):
+    """The steps and the matrices that rules name."""
+
+    @property
+    def steps(self) -> Mapping[str, Step]: ...
+    @property
+    def matrices(self) -> Mapping[str, Array]: ...
+
+
+@dataclass(frozen=True)
+class Rule(ABC):
+    """The base. Rules are plain data: names and numbers, which JSON has words for."""
+
+    def __init_subclass__(cls) -> None:
+        _KNOWN[cls.__name__] = cls
+
+    @abstractmethod
+    def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
+        """The calculation behind one cell of the step."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its name, and its fields by theirs."""
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"rule": type(self).__name__, **content}
+
+    @staticmethod
+    def from_dict(content: Any) -> Rule:
+        """The rule that `to_dict` wrote. Raises ValueError, TypeError or LookupError."""
+        values: dict[str, Any] = dict(content)
+        kind = _KNOWN[values.pop("rule")]
+        for field in fields(kind):
+            value, wanted = values[field.name], str(field.type)
+            if value is None:
+                fits = wanted.endswith("| None")
+            elif wanted == "float":
+                fits = type(value) in (int, float)
+                values[field.name] = float(value) if fits else value
+            elif wanted.startswith("tuple"):
+                fits = isinstance(value, list) and all(isinstance(name, str) for name in value)
+                values[field.name] = tuple(value) if fits else value
+            else:
+                fits = type(value) is _TYPES[wanted.removesuffix(" | None")]
+            if not fits:
+                raise ValueError(f"{field.name} of {kind.__name__} is {value!r}")
+        return kind(**values)
+
+
+_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(("str", "StepName", "MatrixName"), str),
+    **{"int": int, "bool": bool},
+}
+
+
+def numbers_of(trace: Traced, name: str) -> Array:
+    """The numbers of a step, or of a matrix where no step has that name."""
+    return trace.steps[name].array if name in trace.steps else trace.matrices[name]
+
+
+def in_head(array: Array, h: int) -> Array:
+    """The matrix of head h; an array without heads is the same for all."""
+    return array[h] if array.ndim == 3 else array

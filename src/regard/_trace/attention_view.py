@@ -1,0 +1,122 @@
+"""One attention of a model as a trace of ten steps, which every view can show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from regard._rules.attention import Scaled, Turned
+from regard._rules.general import Copied, Given, Linear, Product
+from regard._rules.rule import Rule
+from regard._steps import STEPS, Step
+from regard._trace.build import NO_POSITION, unmixed
+from regard._trace.trace import Trace
+from regard.reference import Array
+
+
+def attention_view(trace: Trace, name: str) -> Trace:
+    """What `Trace.attention` gives: heads as in the formulas, each with matrices of its own.
+
+    Key heads stand there once for each query head; a matrix is (heads, in, out), 0 where a head
+    does not see that part of X; what was turned has what it was turned from beside it.
+    """
+    begin = f"{name}." if name else ""
+    found = {
+        each.removeprefix(begin): step
+        for each, step in trace.steps.items()
+        if each.startswith(begin) and "." not in each.removeprefix(begin)
+    }
+    heads = found["weights"].axes[0]
+    matrices: dict[str, Array] = {}
+
+    def repeated(array: Array) -> Array:
+        return np.repeat(array, len(heads.labels) // len(array), axis=0)
+
+    def product(made: Step) -> Rule:
+        """The matrix of each head, its bias, and what it is multiplied by."""
+        rule, symbol = made.rule, made.symbol
+        assert isinstance(rule, Linear)
+        own, width, left = len(made.array), made.array.shape[-1], trace.steps[rule.left]
+        weight = trace.matrices[rule.weight].astype(np.float64)
+        matrix = weight.reshape(own, width, weight.shape[-1]).swapaxes(1, 2)
+        of, by = "input", f"W_{symbol}"
+        if left.has_heads:
+            of, by = "X V_down", "V_up"
+            matrices[of] = repeated(left.array)
+        elif weight.ndim == 3:  # each head sees its part of X: the rest is multiplied by 0
+            part = weight.shape[-1]
+            whole = np.zeros((own, own * part, width))
+            for h in range(own):
+                whole[h, h * part : (h + 1) * part] = matrix[h]
+            matrix = whole
+        if left.name == begin + "context":
+            of = "Y"
+            matrices[of] = left.array
+        matrices[by] = repeated(matrix)
+        if rule.bias is None:
+            return Product(of, by)
+        bias = trace.matrices[rule.bias].astype(np.float64).reshape(own, 1, width)
+        matrices[f"b_{symbol}"] = repeated(bias)
+        return Product(of, by, f"b_{symbol}")
+
+    given = found["input"]
+    options: dict[str, str] = {"formula": "X, given", "meaning": _MEANINGS[0]}
+    rule: Rule = NO_POSITION
+    if isinstance(given.rule, Copied):
+        options = {"formula": f"X = {given.rule.of}", "meaning": _MEANINGS[1]}
+        rule = Given(given.rule.of)
+    steps = {"input": STEPS["input"].step("input", given.axes, given.array, rule=rule, **options)}
+    for each in ("query", "key", "value"):
+        made, turned = found[each], found.get(f"turned_{each}")
+        array, formula = made.array, made.formula
+        if turned is None:
+            rule = product(made)
+        else:
+            turning = turned.rule
+            assert isinstance(turning, Turned)
+            before = f"{made.symbol} before it is turned"
+            matrices[before] = repeated(made.array)
+            matrices |= {name: trace.matrices[begin + name] for name in ("cosine", "sine")}
+            rule = Turned(before, "cosine", "sine", turning.halves)
+            array, formula = turned.array, f"{made.symbol} = x·cos − y·sin, pair by pair"
+        axes = (heads, *made.axes[-2:])
+        steps[each] = STEPS[each].step(each, axes, repeated(array), rule=rule, formula=formula)
+    for each in ("scores", "scaled", "weights", "head_output", "concatenated"):
+        steps[each] = replace(found[each], name=each, rule=STEPS[each].rule)
+    # Query and key have no primes here: they stand there as they are used.
+    steps["scores"] = replace(steps["scores"], formula=STEPS["scores"].formula)
+    scaled = found["scaled"].rule
+    assert isinstance(scaled, Scaled)
+    bias = None
+    if scaled.bias is not None:
+        bias = "B"
+        matrices[bias] = found["bias"].array
+    steps["scaled"] = replace(steps["scaled"], rule=replace(scaled, scores="scores", bias=bias))
+    steps["output"] = unmixed(steps["concatenated"])
+    if "output" in found:
+        made = found["output"]
+        rule = made.rule
+        assert isinstance(rule, Linear)
+        matrices["W_O"] = trace.matrices[rule.weight].astype(np.float64).T
+        mixed = Product("concatenated", "W_O")
+        if rule.bias is not None:
+            matrices["b_O"] = trace.matrices[rule.bias].astype(np.float64)[None]
+            mixed = replace(mixed, bias="b_O")
+        steps["output"] = replace(made, name="output", rule=mixed)
+    sequences = {"input": given.axes[0].labels}
+    if "context" in found:
+        sequences["context"] = found["context"].axes[0].labels
+    return Trace(
+        title=trace.title or name,
+        sequences=sequences,
+        steps=steps,
+        matrices=matrices,
+        note=f"{name or 'Attention'} in a pass of the {trace.model}. {trace.note}",
+    )
+
+
+_MEANINGS = (
+    "Each token is a row of numbers: what the word means.",
+    "Each token is a row of numbers, as it comes into attention.",
+)
