@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,11 +102,7 @@ class Refused(ValueError):
 def option(
     name: str, default: Any = ..., means: Callable[[Any], Any] = lambda value: value
 ) -> Read:
-    """Reads one option; `default` is what it is if it is absent, … if it must be there.
-
-    >>> option("n_inner", 0)({}), option("n_positions", means=float)({"n_positions": 5})
-    (0, 5.0)
-    """
+    """Reads one option; `default` is what it is if it is absent, … if it must be there."""
 
     def read(options: Options) -> Any:
         found = options.get(name)
@@ -118,11 +114,7 @@ def option(
 
 
 def chosen(name: str, choices: Mapping[str, Any], default: Any = ...) -> Read:
-    """Reads one option that is one of several words.
-
-    >>> chosen("hidden_act", ACTIVATIONS)({"hidden_act": "swish"})
-    'silu'
-    """
+    """Reads one option that is one of several words."""
 
     def means(found: Any) -> Any:
         if not isinstance(found, str) or found not in choices:
@@ -149,7 +141,8 @@ def options_of(architecture: Architecture, options: Options) -> dict[str, Any]:
         refused.append("is_causal must be True, False or absent; got None")
     for name, allowed in (NEVER | dict(architecture.must)).items():
         found = asked.get(name)
-        if found is not None and not any(_is(found, each) for each in allowed):
+        allowed_kinds = [(type(each) is bool, each) for each in allowed]  # 1 is not True
+        if found is not None and (type(found) is bool, found) not in allowed_kinds:
             wanted = " or ".join(map(repr, allowed)) or "absent"
             refused.append(f"{name} must be {wanted}; got {found!r}")
     for one, other in architecture.alike:
@@ -175,23 +168,13 @@ def options_of(architecture: Architecture, options: Options) -> dict[str, Any]:
     return values
 
 
-class _Asked(Mapping[str, Any]):
+class _Asked(dict[str, Any]):
     """Options, and the `names` of those that were asked for."""
 
     def __init__(self, options: Options) -> None:
-        self._options = options
+        super().__init__(options)
         self.names: set[str] = set()
 
-    def __getitem__(self, name: str) -> Any:
+    def get(self, name: str, default: Any = None) -> Any:
         self.names.add(name)
-        return self._options[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._options)
-
-    def __len__(self) -> int:
-        return len(self._options)
-
-
-def _is(found: object, allowed: object) -> bool:
-    return found == allowed and isinstance(found, bool) == isinstance(allowed, bool)
+        return super().get(name, default)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard._arguments import WrongType
 from regard.nn._places import Positions
-from regard.nn.attention import LowRankValue, MultiHeadAttention
+from regard.nn.attention import MultiHeadAttention
 from regard.nn.config import StackConfig
 from regard.nn.feed_forward import Activation
 from regard.nn.layers import DecoderLayer, EncoderLayer
@@ -33,17 +34,25 @@ _ACTIVATIONS: dict[Activation, Any] = {
 
 
 def options_of_theirs(module: nn.Module) -> Options:
-    """What a module of PyTorch was made with. Raises ValueError or TypeError for what ours lack."""
-    match module:
-        case nn.MultiheadAttention():
-            return _attention_options(module)
-        case nn.TransformerEncoder():
-            return _stack_config(module, nn.TransformerEncoderLayer)
-        case nn.TransformerDecoder():
-            return _stack_config(module, nn.TransformerDecoderLayer)
-        case _:
-            assert isinstance(module, Layer)
-            return _layer_config(module)
+    """What a module of PyTorch was made with. Raises ValueError for what ours have not.
+
+    They are read from its first parts; whether the others agree is seen by comparing it with a twin
+    of these options.
+    """
+    if isinstance(module, nn.MultiheadAttention):
+        return _attention_options(module)
+    if isinstance(module, Layer):
+        return _layer_config(module)
+    assert isinstance(module, nn.TransformerEncoder | nn.TransformerDecoder)
+    if not module.layers:
+        raise ValueError("from_torch(): layers must be at least one; got none.")
+    first: Any = module.layers[0]
+    kind = nn.TransformerEncoderLayer
+    if isinstance(module, nn.TransformerDecoder):
+        kind = nn.TransformerDecoderLayer
+    _need_type("layers.0", kind, first)
+    config = _layer_config(first, "layers.0.")
+    return replace(config, layers=len(module.layers), final_norm=module.norm is not None)
 
 
 def _attention_options(module: nn.MultiheadAttention, path: str = "") -> dict[str, Any]:
@@ -63,167 +72,48 @@ def _attention_options(module: nn.MultiheadAttention, path: str = "") -> dict[st
 
 def _layer_config(layer: Layer, path: str = "") -> StackConfig:
     """A layer as a stack of one without a norm at its end."""
-    attentions, norms = ["self_attn"], ["norm1", "norm2"]
-    dropouts = ["dropout1", "dropout2"]
-    if isinstance(layer, nn.TransformerDecoderLayer):
-        attentions.append("multihead_attn")
-        norms.append("norm3")
-        dropouts.append("dropout3")
-    for names, kind in (
-        (attentions, nn.MultiheadAttention),
-        (["linear1", "linear2"], nn.Linear),
-        (norms, nn.LayerNorm),
-        (["dropout", *dropouts], nn.Dropout),
+    for name, kind in (
+        ("self_attn", nn.MultiheadAttention),
+        ("linear1", nn.Linear),
+        ("norm1", nn.LayerNorm),
+        ("dropout", nn.Dropout),
+        ("dropout1", nn.Dropout),
     ):
-        for name in names:
-            _need_type(f"{path}{name}", kind, getattr(layer, name))
-    width, eps = layer.self_attn.embed_dim, layer.norm1.eps
+        _need_type(f"{path}{name}", kind, getattr(layer, name))
     options = _attention_options(layer.self_attn, f"{path}self_attn.")
-    for name in attentions:
-        found = _attention_options(getattr(layer, name), f"{path}{name}.")
-        _need_equal(f"{path}{name}.kdim", width, found["context_width"])
-        for option in ("width", "heads", "bias", "dropout"):
-            _need_equal(f"{path}{name}: its {option}", options[option], found[option])
-    for name in norms:
-        _check_norm(f"{path}{name}", getattr(layer, name), width, eps)
-    for name in dropouts:
-        _need_equal(f"{path}{name}.p", layer.dropout1.p, getattr(layer, name).p)
     return StackConfig(
-        width=width,
-        heads=layer.self_attn.num_heads,
+        width=options["width"],
+        heads=options["heads"],
         hidden=layer.linear1.out_features,
         activation=_activation(f"{path}activation", layer.activation),
-        norm_eps=eps,
+        norm_eps=layer.norm1.eps,
         residual=PreNorm() if layer.norm_first else PostNorm(),
         bias="bias" in dict(layer.linear1.named_parameters()),
         attention_bias=options["bias"],
         final_norm=False,
         dropout=layer.dropout1.p,
-        attention_dropout=layer.self_attn.dropout,
+        attention_dropout=options["dropout"],
         hidden_dropout=layer.dropout.p,
     )
 
 
-def _stack_config(
-    stack: nn.TransformerEncoder | nn.TransformerDecoder, kind: type[Layer]
-) -> StackConfig:
-    """A stack: all its layers are alike, and there may be a norm at its end."""
-    if not stack.layers:
-        raise ValueError("from_torch(): layers must be at least one; got none.")
-    found: list[StackConfig] = []
-    for n, layer in enumerate(stack.layers):
-        _need_type(f"layers.{n}", kind, layer)
-        assert isinstance(layer, Layer)
-        found.append(_layer_config(layer, f"layers.{n}."))
-    first = found[0]
-    for n, other in enumerate(found):
-        for name in (field.name for field in fields(first)):
-            wanted, value = getattr(first, name), getattr(other, name)
-            _need_equal(f"layers.{n}: its {name}", wanted, value, "All layers must be alike.")
-    if stack.norm is not None:
-        _check_norm("norm", stack.norm, first.width, first.norm_eps)
-    return replace(first, layers=len(found), final_norm=stack.norm is not None)
-
-
-def _check_norm(option: str, norm: object, width: int, eps: float) -> None:
-    _need_type(option, nn.LayerNorm, norm)
-    assert isinstance(norm, nn.LayerNorm)
-    _need_equal(f"{option}.normalized_shape", (width,), tuple(norm.normalized_shape))
-    _need_equal(f"{option}.eps", eps, norm.eps, "All norms must be alike.")
-    _need_equal(f"{option}.elementwise_affine", True, norm.elementwise_affine)
-
-
 def _activation(option: str, found: Any) -> Activation:
-    if type(found) in (nn.ReLU, nn.SiLU):
-        return "relu" if type(found) is nn.ReLU else "silu"
     approximate = None
     if type(found) is nn.GELU:
         approximate = found.approximate
     elif isinstance(found, partial) and found.func is functional.gelu and not found.args:
         approximate = found.keywords.get("approximate", "none")
-    if approximate is not None:
-        if approximate != "tanh":
-            _need_equal(f"{option}.approximate", "none", approximate)
-        return "gelu" if approximate == "none" else "gelu_tanh"
-    for name, known in _ACTIVATIONS.items():
-        if found is known:
+    known: dict[Any, Activation] = {nn.ReLU: "relu", nn.SiLU: "silu"}
+    known |= {function: name for name, function in _ACTIVATIONS.items()}
+    known |= {"none": "gelu", "tanh": "gelu_tanh"}
+    for each, name in known.items():
+        if each in (type(found), approximate) or each is found:
             return name
     name = getattr(found, "__name__", type(found).__name__)
     raise ValueError(
         f"from_torch(): {option} must be relu, gelu or silu; got {name}. regard.nn has no "
         "counterpart of other activations."
     )
-
-
-# ── reading ours ──────────────────────────────────────────────────────────────────────────────
-
-
-def options_of_ours(module: nn.Module) -> Options:
-    """What a module of ours was made with. Raises ValueError for what PyTorch has not."""
-    match module:
-        case MultiHeadAttention():
-            _check_attention(module, "", module.heads)
-            return {
-                "width": module.width,
-                "heads": module.heads,
-                "context_width": module.context_width,
-                "bias": module.w_q.bias is not None,
-                "dropout": module.dropout,
-            }
-        case Encoder() | Decoder():
-            adds_nothing = type(module.positions) is Positions
-            _need_of_ours("position", "NoPosition()", adds_nothing, module.config.position)
-            kind = EncoderLayer if isinstance(module, Encoder) else DecoderLayer
-            for n, layer in enumerate(module.layers):
-                found = type(layer)
-                _need_of_ours(f"layers.{n}", f"a {kind.__name__}", found is kind, found.__name__)
-                options_of_ours(layer)
-            return module.config
-        case _:
-            assert isinstance(module, EncoderLayer | DecoderLayer)
-            if isinstance(module, DecoderLayer):
-                _need_of_ours("cross", "True", module.cross is not None, False)
-            _check_config(module.config)
-            _check_attention(module.attention, "", module.config.heads)
-            if isinstance(module, DecoderLayer) and module.cross is not None:
-                _check_attention(module.cross, "cross.", module.config.heads)
-            return module.config
-
-
-def _check_attention(module: MultiHeadAttention, path: str, heads: int) -> None:
-    width, head_width = module.width, module.head_width
-    position = getattr(module.positions, "position", module.positions)
-    for name, expected, holds, found in (
-        ("heads", f"{heads}, as in the configuration", module.heads == heads, module.heads),
-        ("kv_heads", f"{heads}, as many as heads", module.kv_heads == heads, module.kv_heads),
-        ("head_width", "width / heads", head_width * heads == width, head_width),
-        (
-            "value_width",
-            f"{head_width}, as head_width",
-            module.value_width == head_width,
-            module.value_width,
-        ),
-        ("split", "'whole'", module.split == "whole", module.split),
-        ("value_rank", "None", not isinstance(module.w_v, LowRankValue), "a rank"),
-        ("output", "True", module.w_o is not None, False),
-        ("position", "NoPosition()", type(module.positions) is Positions, position),
-        ("scale", "None, which is 1/√d_k", module.scale is None, module.scale),
-    ):
-        _need_of_ours(path + name, expected, holds, found)
-
-
-def _check_config(config: StackConfig) -> None:
-    for name, expected, holds in (
-        ("norm", "'layer'", config.norm == "layer"),
-        ("activation", f"one of {', '.join(_ACTIVATIONS)}", config.activation in _ACTIVATIONS),
-        ("residual", "PostNorm() or PreNorm()", isinstance(config.residual, PostNorm | PreNorm)),
-        ("attention_bias", f"{config.bias}, as bias", config.attention_bias == config.bias),
-        ("window", "None", config.window is None),
-    ):
-        _need_of_ours(name, expected, holds, getattr(config, name))
-
-
-# ── what must hold ────────────────────────────────────────────────────────────────────────────
 
 
 def _need_equal(option: str, expected: object, found: object, remedy: str = "") -> None:
@@ -238,17 +128,64 @@ def _need_equal(option: str, expected: object, found: object, remedy: str = "") 
 def _need_type(option: str, expected: type, found: object) -> None:
     """Raise TypeError if a part of theirs is of another type: it may compute something else."""
     if type(found) is not expected:
-        raise TypeError(
+        raise WrongType(
             f"from_torch(): {option} must be a {expected.__name__}; got "
             f"{type(found).__name__}. regard.nn has no counterpart."
         )
 
 
-def _need_of_ours(option: str, expected: str, holds: bool, found: object) -> None:
-    if not holds:
-        raise ValueError(
-            f"to_torch(): {option} must be {expected}; got {found!r}. PyTorch has no counterpart."
-        )
+# ── reading ours ──────────────────────────────────────────────────────────────────────────────
+
+
+def options_of_ours(module: nn.Module) -> Options:
+    """What a module of ours was made with. Raises ValueError for what PyTorch has not.
+
+    Whether its parts are still of these options is seen by comparing it with a twin.
+    """
+    own: Any = module if isinstance(module, MultiHeadAttention) else module.config
+    heads, head_width = own.heads, own.head_width
+    must: list[tuple[str, str, bool, object]] = [
+        ("kv_heads", f"{heads}, as many as heads", own.kv_heads == heads, own.kv_heads),
+        ("head_width", "width / heads", head_width * heads == own.width, head_width),
+        (
+            "value_width",
+            f"{head_width}, as head_width",
+            own.value_width == head_width,
+            own.value_width,
+        ),
+        ("split", "'whole'", own.split == "whole", own.split),
+        ("value_rank", "None", own.value_rank is None, own.value_rank),
+    ]
+    if isinstance(module, MultiHeadAttention):
+        must += [
+            ("output", "True", module.w_o is not None, False),
+            ("scale", "None, which is 1/√d_k", own.scale is None, own.scale),
+        ]
+    else:
+        joined = isinstance(own.residual, PostNorm | PreNorm)
+        known = own.activation in _ACTIVATIONS
+        must += [
+            ("norm", "'layer'", own.norm == "layer", own.norm),
+            ("activation", f"one of {', '.join(_ACTIVATIONS)}", known, own.activation),
+            ("residual", "PostNorm() or PreNorm()", joined, own.residual),
+            ("attention_bias", f"{own.bias}, as bias", own.attention_bias == own.bias, False),
+            ("window", "None", own.window is None, own.window),
+            ("cross", "True", bool(getattr(module, "cross", True)), False),
+        ]
+    if not isinstance(module, EncoderLayer | DecoderLayer):
+        has_none = type(module.positions) is Positions
+        must.append(("position", "NoPosition()", has_none, own.position))
+    for name, expected, holds, found in must:
+        if not holds:
+            raise ValueError(
+                f"to_torch(): {name} must be {expected}; got {found!r}. PyTorch has no counterpart."
+            )
+    if isinstance(module, MultiHeadAttention):
+        names = ("width", "heads", "context_width", "dropout")
+        return {name: getattr(module, name) for name in names} | {
+            "bias": module.w_q.bias is not None
+        }
+    return own
 
 
 # ── making either ─────────────────────────────────────────────────────────────────────────────

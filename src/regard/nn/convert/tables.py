@@ -17,11 +17,6 @@ class Fit:
     """How their tensor and ours go together: `split` gives ours from theirs, `join` goes back.
 
     Neither changes a number: both only put them in another order.
-
-    >>> THIRDS.split(torch.arange(6))
-    [tensor([0, 1]), tensor([2, 3]), tensor([4, 5])]
-    >>> THIRDS.join(THIRDS.split(torch.arange(6)))
-    tensor([0, 1, 2, 3, 4, 5])
     """
 
     name: str
@@ -54,9 +49,6 @@ class Row:
 
     `{layer}` stands for the number of a layer, `{norm}` for that of a norm in it, `{part}` for
     weight or bias.
-
-    >>> Row("h.{layer}.ln_1.{part}", "layers.{layer}.norms.0.{part}").fit.name
-    'as is'
     """
 
     theirs: str
@@ -70,11 +62,7 @@ class Row:
 
 
 def under(theirs: str, ours: str, rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows of a part, as they are in a whole that has it at `theirs` and at `ours`.
-
-    >>> under("self_attn.", "attention.", [Row("out_proj.{part}", "w_o.{part}")])[0].ours
-    ('attention.w_o.{part}',)
-    """
+    """The rows of a part, as they are in a whole that has it at `theirs` and at `ours`."""
     return tuple(
         replace(row, theirs=theirs + row.theirs, ours=tuple(ours + name for name in row.names))
         for row in rows
@@ -82,13 +70,7 @@ def under(theirs: str, ours: str, rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def filled_in(rows: Iterable[Row], ours: Iterable[str]) -> list[Row]:
-    """The rows that concern a module whose tensors are called `ours`, placeholders filled in.
-
-    >>> rows = [Row("ln_{layer}.{part}", "norms.{layer}.{part}")]
-    >>> names = ["norms.0.weight", "norms.1.weight", "head.bias"]
-    >>> [row.theirs for row in filled_in(rows, names)]
-    ['ln_0.weight', 'ln_1.weight']
-    """
+    """The rows that concern a module whose tensors are called `ours`, placeholders filled in."""
     found: list[Row] = []
     names = list(ours)
     for row in rows:
@@ -237,11 +219,7 @@ class _Faults:
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:
-    """What matches the names of a pattern, and says what its placeholders stand for.
-
-    >>> _matcher("h.{layer}.ln_1.{part}").fullmatch("h.13.ln_1.bias").groupdict()
-    {'layer': '13', 'part': 'bias'}
-    """
+    """What matches the names of a pattern, and says what its placeholders stand for."""
     pieces = re.split(r"\{(\w+)\}", pattern)
     found = [re.escape(piece) for piece in pieces]
     found[1::2] = [f"(?P<{name}>{_PLACEHOLDERS[name]})" for name in pieces[1::2]]

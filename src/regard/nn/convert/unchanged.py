@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor, device, nn
 
+from regard._arguments import WrongType
 from regard.nn._parameters import first_names
 
 # What of a module changes nothing that it computes: how it was compiled, whether it saves memory in
@@ -49,17 +50,16 @@ def check_unchanged(call: str, module: nn.Module, twin: nn.Module, path: str = "
 
     `twin` is another one made with the same options; it needs no numbers. Numbers of parameters and
     buffers are not compared. `path` is where the module is, for the error.
-
-    >>> changed = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
-    >>> changed[1] = nn.Identity()
-    >>> check_unchanged("from_torch()", changed, nn.Sequential(nn.Linear(2, 3), nn.ReLU()))
-    Traceback (most recent call last):
-    ValueError: from_torch(): every part must be as its class makes it: 1 must be a ReLU, is a
-    Identity. What was changed there has no counterpart: undo it, or convert the parts.
     """
     faults = [*_walk(path, module, twin, (module, twin)), *_ties(module, twin)]
     parts = list(module.named_modules(prefix=path))
-    if any(_drops(part) for _, part in parts):
+    drops = any(
+        value
+        for _, part in parts
+        for name, value in vars(part).items()
+        if type(value) is float and ("drop" in name or isinstance(part, nn.Dropout))
+    )
+    if drops:
         mode = "training" if module.training else "evaluation"
         faults += [
             f"{_named(place)} must be in {mode}, as the whole, and is not"
@@ -68,7 +68,7 @@ def check_unchanged(call: str, module: nn.Module, twin: nn.Module, path: str = "
         ]
     if faults:
         more = f"; and {len(faults) - _MOST} more" if len(faults) > _MOST else ""
-        raise ValueError(
+        raise WrongType(
             f"{call}: every part must be as its class makes it: {'; '.join(faults[:_MOST])}{more}"
             ". What was changed there has no counterpart: undo it, or convert the parts."
         )
@@ -123,15 +123,6 @@ def _own(path: str, part: nn.Module, made: nn.Module, wholes: tuple[Any, Any]) -
             yield f"{path}.{name} must have no hooks, has some"
 
 
-def _drops(part: nn.Module) -> bool:
-    """Does it leave out numbers in training?"""
-    if isinstance(part, nn.Dropout):
-        return part.p > 0.0
-    return any(
-        "drop" in name and type(value) is float and value for name, value in vars(part).items()
-    )
-
-
 def _count(hooks: Mapping[int, Any]) -> int:
     return sum(getattr(hook, "__module__", "") not in _TRUSTED for hook in hooks.values())
 
@@ -143,13 +134,10 @@ def _alike(one: Any, other: Any, wholes: tuple[Any, Any]) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(
-            _alike(value, other[name], wholes) for name, value in one.items()
-        )
+        return one.keys() == other.keys() and all(_alike(one[k], other[k], wholes) for k in one)
     if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(
-            _alike(a, b, wholes) for a, b in zip(one, other, strict=True)
-        )
+        pairs = zip(one, other, strict=False)
+        return len(one) == len(other) and all(_alike(a, b, wholes) for a, b in pairs)
     if isinstance(one, MethodType):
         return one.__func__ is other.__func__
     if isinstance(one, partial):
