@@ -259,10 +259,10 @@ def test_the_numbers_of_a_head_are_its_weights(tmp_path: Path) -> None:
 
 def test_a_long_head_is_an_exact_picture_of_blocks() -> None:
     from regard.view.figure.head import _picture
-    from regard.view.figure.places import find_layer
+    from regard.view.figure.places import Place
 
     run = made_run(long_text(1031), layers=1, heads=2)
-    picture = _picture(find_layer(run, 0, 0, "head"), 1)
+    picture = _picture(Place(run, 0, run.layer(0), 0), 1)
     assert picture.array.shape == (512, 512)
     weights = run.weights(0, 1)[0].double().numpy()
     bins = np.arange(1031) * 512 // 1031
@@ -296,10 +296,12 @@ def test_the_words_of_a_text_are_shaded_by_their_weights(tmp_path: Path) -> None
 
 
 def test_where_a_token_looks_is_the_mean_over_heads_and_layers() -> None:
-    from regard.view.figure.text import _places, _weights
+    from regard.view.figure.places import Place
+    from regard.view.figure.text import _weights
 
     run = made_run()
-    weights, partial = _weights(_places(run, None, 0), None, 7)
+    places = [Place(run, n, layer, 0) for n, layer in enumerate(run.layers.values())]
+    weights, partial = _weights(places, None, 7)
     rows = [layer.weights()[0, :, 7].double().mean(0) for layer in run.layers.values()]
     np.testing.assert_allclose(weights, torch.stack(rows).mean(0), atol=1e-6)
     assert not partial

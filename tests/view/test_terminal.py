@@ -16,13 +16,14 @@ from rich.console import Console
 from rich.text import Text
 
 from regard import Trace, trace
-from regard.view import find_cells, find_step, render, render_cells, render_scaling, show
+from regard.view import find_cells, find_step, render, render_cells, render_scaling
 from regard.view.figures import figures
 from regard.view.labels import fit, most_cells, pad, visible
 from regard.view.matrix import Matrix, table
+from regard.view.report import render_report
 from regard.view.steps import step_block
 from regard.view.terminal import paragraph, print_lines
-from regard.worked import EXAMPLES, example
+from regard.worked import EXAMPLES, check_text, example
 
 TEXTS = {
     "Korean": "나는 사과 전화기를 사랑한다 정말로",
@@ -269,7 +270,7 @@ HOSTILE = [
 def test_a_hostile_token_is_shown_and_obeyed_by_nobody(token: str) -> None:
     output = io.StringIO()
     console = Console(file=output, width=80, force_terminal=True, color_system=None)
-    show(trace_of([token, "b"]), console)
+    print_lines(render(trace_of([token, "b"]), console.width), console)
     text = output.getvalue()
     assert visible(token)[:4] in text
     forbidden = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -343,7 +344,7 @@ def test_a_terminal_sets_the_cursor_after_text_of_doubtful_width_only() -> None:
 
 def test_without_colour_there_is_no_code_and_no_blank_at_the_end_of_a_line() -> None:
     output = io.StringIO()
-    show(example("apple").trace(), Console(file=output, width=80))
+    print_lines(render(example("apple").trace(), 80), Console(file=output, width=80))
     assert "\x1b" not in output.getvalue()
     assert not any(line != line.rstrip() for line in output.getvalue().splitlines())
 
@@ -354,7 +355,7 @@ def test_sixteen_colours_are_not_enough_for_shades(
 ) -> None:
     output = io.StringIO()
     console = Console(file=output, width=80, force_terminal=True, color_system=colours)
-    show(example("apple").trace(), console)
+    print_lines(render(example("apple").trace(), console.width), console)
     assert bool(re.search(r"[\[;](?:4|10)\d[;m]", output.getvalue())) == (colours != "standard")
     assert "\x1b[1m" in output.getvalue()
 
@@ -429,3 +430,9 @@ def test_a_cell_that_is_none_says_why() -> None:
     ):
         with pytest.raises(KeyError, match=why):
             find_cells(cell, shown)
+
+
+def test_a_report_keeps_the_width_also_where_it_has_no_room_for_the_files_name() -> None:
+    report = check_text("Q = [[2, 3, 4, 1]]\nK = [[1, 0, 1, 0]]\nscores = [[6]]")
+    for width in (20, 30, 40, 60):
+        assert most_cells(render_report(report, width)[0].plain) <= width

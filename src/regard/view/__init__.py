@@ -4,7 +4,7 @@ from regard.view.choice import find_cells, find_step
 from regard.view.scaling import render_scaling
 from regard.view.steps import all_heads
 from regard.view.svg import picture
-from regard.view.terminal import render, render_cells, show
+from regard.view.terminal import render, render_cells
 
 __all__ = [
     "all_heads",
@@ -14,5 +14,4 @@ __all__ = [
     "render",
     "render_cells",
     "render_scaling",
-    "show",
 ]

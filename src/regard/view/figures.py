@@ -24,16 +24,14 @@ def figures(array: Array, digits: int = 4) -> list[list[str]]:
     if largest >= 1e6 or 0.0 < largest < 10.0**-digits:
         pattern = ".2e"
     else:
-        pattern = f".{_decimals(sizes, digits)}f"
-    return [[_figure(float(value), pattern) for value in row] for row in array]
-
-
-def _decimals(sizes: Array, digits: int) -> int:
-    for decimals in range(1, digits):
         # Not exact equality: 1.0·1.2 + 0.9·0.6 is a few last bits away from 1.74.
-        if np.allclose(sizes, sizes.round(decimals), rtol=1e-12, atol=1e-12):
-            return decimals
-    return digits
+        enough = (
+            decimals
+            for decimals in range(1, digits)
+            if np.allclose(sizes, sizes.round(decimals), rtol=1e-12, atol=1e-12)
+        )
+        pattern = f".{next(enough, digits)}f"
+    return [[_figure(float(value), pattern) for value in row] for row in array]
 
 
 def _figure(value: float, pattern: str) -> str:

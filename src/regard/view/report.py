@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from regard.view.labels import fit, pad, visible
+from regard.view.lines import counted
 from regard.view.terminal import paragraph
 from regard.worked._check import Report
 from regard.worked.cell import Cell
@@ -32,15 +34,19 @@ def render_report(report: Report, width: int = 80, *, everything: bool = False) 
         line  cell          printed  right
            3  scores[1, 2]        5      4
     """
-    lines = [_verdict(report, width), *_summary(report, width)]
-    several = len(report.exercises) > 1
+    lines = _verdict(report, width)
+    most = None if everything else _MOST_ROWS
     for number, judged in enumerate(report.exercises, 1):
-        if several:
+        if len(report.exercises) > 1:
             lines += [Text(), Text(f"Example {number} in this text", "bold")]
         lines += _matrices(judged, width)
-        lines += _first_causes(judged, width, everything)
-        lines += _inherited(judged, width, everything)
-        lines += _claims(judged, width)
+        lines += _first_causes(judged, width, most)
+        lines += _inherited(judged, width, most)
+        claims = [claim for claim in judged.claims if not claim.is_right]
+        lines += [Text(), Text("What the text says, and is not so", "bold")] if claims else []
+        for claim in claims:
+            text = f"line {claim.line}: {claim.about} is {claim.right}, not {claim.printed}"
+            lines += paragraph(text, width)
         for remark in judged.remarks:
             lines += [Text(), *paragraph(f"Remark: {remark.text}", width, indent=0)]
     for question in report.questions:
@@ -48,43 +54,33 @@ def render_report(report: Report, width: int = 80, *, everything: bool = False) 
     return lines
 
 
-def _verdict(report: Report, width: int) -> Text:
-    wrong, checked = len(report.wrong) + report.wrong_claims, report.checked
-    numbers = "number" if checked == 1 else "numbers"
+def _verdict(report: Report, width: int) -> list[Text]:
+    """How much is wrong; and where it began: `The first causes are in K (7) and V (6); …`."""
+    wrong = len(report.wrong) + report.wrong_claims
+    checked = counted(report.checked, "checked number")
     if wrong:
-        verb = "is" if wrong == 1 else "are"
-        text, style = f"{wrong} of {checked} checked {numbers} {verb} wrong", _WRONG
+        text, style = f"{wrong} of {checked} {'is' if wrong == 1 else 'are'} wrong", _WRONG
     elif report.questions:
         text, style = "not everything could be checked", "bold"
     else:
-        verb = "is" if checked == 1 else "are"
-        text = f"all {checked} checked {numbers} {verb} right, allowing for rounding"
+        verb = "is" if report.checked == 1 else "are"
+        text = f"all {checked} {verb} right, allowing for rounding"
         style = f"bold {_RIGHT}"
-    return Text(_end_of(f"{report.source.name}: ", width - cell_len(text)) + text, style)
-
-
-def _end_of(name: str, width: int) -> str:
-    """The name of a file, cut on the left: its end tells more."""
-    name = visible(name)
-    if cell_len(name) <= width:
-        return name
-    while cell_len(name) > width - 1:
-        name = name[1:]
-    return "…" + name
-
-
-def _summary(report: Report, width: int) -> list[Text]:
-    """Where it began: `The first causes are in K (7) and V (6); 45 more numbers inherit them.`"""
-    first: dict[str, int] = {}
-    for cell in report.wrong:
-        if cell.origin == "first":
-            first[SYMBOLS[cell.kind]] = first.get(SYMBOLS[cell.kind], 0) + 1
+    name = visible(f"{report.source.name}: ")
+    room = width - cell_len(text)
+    if cell_len(name) > room:  # its end tells more
+        while name and cell_len(name) > room - 1:
+            name = name[1:]
+        name = f"…{name}" if name else ""
+    lines = [Text(fit(name + text, width), style)]
+    first = Counter(SYMBOLS[cell.kind] for cell in report.wrong if cell.origin == "first")
     inherited = sum(cell.origin == "inherited" for cell in report.wrong)
-    if not inherited:
-        return []
-    text = f"The first causes are in {_and([f'{name} ({n})' for name, n in first.items()])}; "
-    rest = "1 more number inherits" if inherited == 1 else f"{inherited} more numbers inherit"
-    return paragraph(text + f"{rest} them.", width, indent=0)
+    if inherited:
+        rest = "1 more number inherits" if inherited == 1 else f"{inherited} more numbers inherit"
+        causes = _and([f"{name} ({n})" for name, n in first.items()])
+        text = f"The first causes are in {causes}; {rest} them."
+        lines += paragraph(text, width, indent=0)
+    return lines
 
 
 def _matrices(judged: Judged, width: int) -> list[Text]:
@@ -95,14 +91,13 @@ def _matrices(judged: Judged, width: int) -> list[Text]:
         judged.exercise.matrices.items(),
         key=lambda item: (KINDS.index(item[0][0]), item[0][1] or 0),
     )
-    several = len(judged.exercise.heads) > 1
-    names = [_name(kind, head, several) for (kind, head), _ in matrices]
-    longest = max(map(cell_len, names), default=0)
+    names = [SYMBOLS[kind] + _of_head(judged, head) for (kind, head), _ in matrices]
+    longest = max(map(cell_len, names))
     for name, (key, matrix) in zip(names, matrices, strict=True):
         shape = f"{matrix.shape[0]}×{matrix.shape[1]}"
-        place = f"line {matrix.line:<4}" if matrix.line else "         "
+        place = f"line {matrix.line:<4}" if matrix.line else ""
         status, style = _status(judged, *key)
-        line = Text(f"    {pad(name, longest)}  {shape:>7}  {place}  ")
+        line = Text(f"    {pad(name, longest)}  {shape:>7}  {place:<9}  ")
         room = width - line.cell_len - cell_len(status) - 2
         if room < 8:  # too narrow for what the text calls it
             lines += [Text(fit(line.plain.rstrip(), width)), Text(f"      {status}", style)]
@@ -116,55 +111,38 @@ def _matrices(judged: Judged, width: int) -> list[Text]:
     return lines
 
 
-def _and(names: list[str]) -> str:
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def _name(kind: str, head: int | None, several: bool) -> str:
-    return f"{SYMBOLS[kind]}, head {head}" if several and head is not None else SYMBOLS[kind]
-
-
 def _status(judged: Judged, kind: str, head: int | None) -> tuple[str, str]:
     cells = [cell for cell in judged.wrong if (cell.kind, cell.head) == (kind, head)]
-    first = sum(cell.origin == "first" for cell in cells)
-    if not cells and (kind, head) in judged.unknown:
-        return "not checked", "bold"
     if not cells:
+        if (kind, head) in judged.unknown:
+            return "not checked", "bold"
         return ("given", "dim") if (kind, head) in judged.given else ("right", _RIGHT)
-    inherited = len(cells) - first
-    if not inherited:
-        return f"{first} wrong", _WRONG
-    if not first:
-        return f"{inherited} inherited", _INHERITED
-    return f"{first} wrong, {inherited} inherited", _WRONG
+    first = sum(cell.origin == "first" for cell in cells)
+    counts = {"wrong": first, "inherited": len(cells) - first}
+    text = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return text, _WRONG if first else _INHERITED
 
 
-def _first_causes(judged: Judged, width: int, everything: bool) -> list[Text]:
+def _first_causes(judged: Judged, width: int, most: int | None) -> list[Text]:
     cells = [cell for cell in judged.wrong if cell.origin == "first"]
     if not cells:
         return []
-    shown = cells if everything else cells[:_MOST_ROWS]
-    several = len(judged.exercise.heads) > 1
-    heads = [f", head {cell.head}" if several and cell.head is not None else "" for cell in shown]
-    names = [fit(cell.name + head, 36) for cell, head in zip(shown, heads, strict=True)]
+    shown = cells[:most]
+    names = [fit(cell.name + _of_head(judged, cell.head), 36) for cell in shown]
     longest = max(map(cell_len, names))
     printed = max(7, *(cell_len(cell.figure.text) for cell in shown))
     right = max(5, *(cell_len(cell.right_text) for cell in shown))
-    lines = [Text(), Text("First causes", "bold")]
     title = f"    line  {pad('cell', longest)}  {'printed':>{printed}}  {'right':>{right}}"
-    lines.append(Text(title, "dim"))
+    lines = [Text(), Text("First causes", "bold"), Text(title, "dim")]
     for name, cell in zip(names, shown, strict=True):
         line = Text(f"    {cell.line:>4}  {pad(name, longest)}  ")
         line.append(cell.figure.text.rjust(printed), _WRONG).append("  ")
         line.append(cell.right_text.rjust(right), _RIGHT)
-        why = _why(judged, cell)
-        room = width - line.cell_len - 2
-        if room >= 24 or cell_len(why) <= room:
-            first, *rest = paragraph(why, room, indent=0) or [Text()]
-            indent = line.cell_len + 2
-            lines.append(line.append(f"  {first.plain}" if why else ""))
-            lines += [Text(" " * indent + text.plain) for text in rest]
+        why, indent = _why(judged, cell), line.cell_len + 2
+        if width - indent >= 24 or cell_len(why) <= width - indent:
+            beside = paragraph(why, width, indent=indent)
+            line.append(beside[0].plain[indent - 2 :] if beside else "")
+            lines += [line, *beside[1:]]
         else:
             lines += [line, *paragraph(why, width, indent=10)]
     return lines + _more(len(cells) - len(shown), width)
@@ -182,53 +160,43 @@ def _why(judged: Judged, cell: Cell) -> str:
     return f"from {' and '.join(printed)} as printed: {cell.figure.like(cell.from_printed)}"
 
 
-def _inherited(judged: Judged, width: int, everything: bool) -> list[Text]:
+def _inherited(judged: Judged, width: int, most: int | None) -> list[Text]:
     cells = [cell for cell in judged.wrong if cell.origin == "inherited"]
     if not cells:
         return []
     lines = [Text(), Text("Inherited: these follow from what is printed before them", "bold")]
-    several = len(judged.exercise.heads) > 1
     rows_shown = hidden = 0
     for (kind, head), group in groupby(cells, key=lambda cell: (cell.kind, cell.head)):
         causes = _and(judged.inherit_from(kind, head))
-        lines += paragraph(f"{_name(kind, head, several)}, from {causes}", width, indent=4)
+        lines += paragraph(f"{SYMBOLS[kind]}{_of_head(judged, head)}, from {causes}", width)
         for (line, label), row in groupby(group, key=lambda cell: (cell.line, cell.row_label)):
             changed = list(row)
-            if rows_shown >= _MOST_ROWS and not everything:
+            if rows_shown == most:
                 hidden += len(changed)
                 continue
             rows_shown += 1
-            pairs = [
-                f"{visible(cell.column_label)} {cell.figure.text}→{cell.right_text}"
-                for cell in changed
-            ]
-            lines += _wrapped(f"{line:>10}  {fit(label, 24)}: ", pairs, width)
+            # Pieces after a start, with a dot between two, broken between pieces only.
+            texts = [f"{line:>10}  {fit(label, 24)}: "]
+            for cell in changed:
+                piece = f"{visible(cell.column_label)} {cell.figure.text}→{cell.right_text}"
+                piece = fit(piece, width - 12) + ("" if cell is changed[-1] else " ·")
+                if texts[-1].strip() and cell_len(texts[-1] + piece) > width:
+                    texts.append(" " * 12)
+                texts[-1] += piece + " "
+            lines += [Text(text.rstrip()) for text in texts]
     return lines + _more(hidden, width)
 
 
-def _wrapped(start: str, pieces: list[str], width: int) -> list[Text]:
-    """Pieces after a start, with a dot between two, broken between pieces only."""
-    lines = [start]
-    for number, piece in enumerate(pieces):
-        piece = fit(piece, width - 12) + (" ·" if number < len(pieces) - 1 else "")
-        if lines[-1].strip() and cell_len(lines[-1]) + cell_len(piece) > width:
-            lines.append(" " * 12)
-        lines[-1] += piece + " "
-    return [Text(line.rstrip()) for line in lines]
+def _of_head(judged: Judged, head: int | None) -> str:
+    return f", head {head}" if head is not None and len(judged.exercise.heads) > 1 else ""
+
+
+def _and(names: list[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _more(hidden: int, width: int) -> list[Text]:
     if not hidden:
         return []
     return paragraph(f"… and {hidden} more; --all shows every one", width, style="dim")
-
-
-def _claims(judged: Judged, width: int) -> list[Text]:
-    wrong = [claim for claim in judged.claims if not claim.is_right]
-    if not wrong:
-        return []
-    lines = [Text(), Text("What the text says, and is not so", "bold")]
-    for claim in wrong:
-        text = f"line {claim.line}: {claim.about} is {claim.right}, not {claim.printed}"
-        lines += paragraph(text, width)
-    return lines

@@ -33,34 +33,32 @@ def render_scaling(
     step = scaled.steps["weights"]
     root = f"√{figure((scaled.divisor or 1.0) ** 2).removesuffix('.0')}"
     lines = [Text.assemble((f"    What √d_k = {root} does", "bold"))]
-    weights = (step.array, unscaled.steps["weights"].array)
-    largest = [array.max(axis=-1) for array in weights]
-    entropies = [reference.entropy(array) for array in weights]
+    both = np.stack([step.array, unscaled.steps["weights"].array])  # (2, H, Nq, Nk)
+    largest, entropies = both.max(axis=-1), reference.entropy(both)  # (2, H, Nq)
     rows, columns = (axis.labels for axis in step.axes[-2:])
     for h, label in enumerate(step.axes[0].labels):
         if head not in (None, h):
             continue
         pairs = [
-            Matrix(title, columns, array[h], max(array.max() for array in weights))
-            for title, array in zip(("with √d_k", "without"), weights, strict=True)
+            Matrix(title, columns, array, float(both.max()))
+            for title, array in zip(("with √d_k", "without"), both[:, h], strict=True)
         ]
-        summaries: list[Matrix] = []
-        for title, values in (("largest weight", largest), ("entropy in nats", entropies)):
-            array = np.stack([side[h] for side in values], axis=1)
-            summaries.append(Matrix(title, ("with", "without"), array, float(array.max())))
+        summaries = [
+            Matrix(title, ("with", "without"), values[:, h].T, float(values[:, h].max()))
+            for title, values in (("largest weight", largest), ("entropy in nats", entropies))
+        ]
         corner = f"A, {label}" if len(step.array) > 1 else "A"
         for matrices in (pairs, summaries):
             block = table(rows, matrices, width - 4, corner=corner, everything=everything)
             lines += [Text("    ").append_text(line) for line in block.lines]
-    means = [f"{values.mean():.4f}" for values in (*largest, *entropies)]
-    sharper = float(largest[1].mean() - largest[0].mean())
+    (weight, weight_without), (spread, spread_without) = (
+        values.mean(axis=(1, 2)) for values in (largest, entropies)
+    )
+    why = f"a little sharper. Scores grow with d_k, and here it is only {root[1:]}."
+    if weight_without - weight > 0.1:
+        why = "larger scores let the softmax pick one token instead of mixing several."
     return lines + paragraph(
-        f"Without √d_k the largest weight of a row is {means[1]} on average instead of {means[0]}, "
-        f"and the entropy {means[3]} instead of {means[2]}: "
-        + (
-            "larger scores let the softmax pick one token instead of mixing several."
-            if sharper > 0.1
-            else f"a little sharper. Scores grow with d_k, and here it is only {root[1:]}."
-        ),
+        f"Without √d_k the largest weight of a row is {weight_without:.4f} on average instead of "
+        f"{weight:.4f}, and the entropy {spread_without:.4f} instead of {spread:.4f}: {why}",
         width,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 
 from rich.cells import cell_len
@@ -11,29 +11,29 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
+from regard.view.colours import DARK, LIGHT, Colours
 from regard.view.labels import fit, most_cells
 
 _CELL, _LINE, _SIZE, _MARGIN = 8.4, 19, 14, 16
 _FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+_NAMED = ("red", "yellow", "cyan")  # the terminal's own colours that the views use
+_CLASSES = ("dim", "bold", "italic", "underline")
+
+
+def _rules(colours: Colours) -> str:
+    named = " ".join(f".{name} {{ fill: {getattr(colours, name)}; }}" for name in _NAMED)
+    page = f".page {{ fill: {colours.page}; stroke: {colours.edge}; }}"
+    return f"text {{ fill: {colours.ink}; }} {page} .dim {{ fill: {colours.faint}; }} {named}"
+
 
 _STYLES = f"""
-    svg {{ --page: #ffffff; --ink: #1f2328; --faint: #59636e; --edge: #d1d9e0;
-      --red: #b3261e; --yellow: #8a5a00; --cyan: #006a80; }}
-    @media (prefers-color-scheme: dark) {{
-      svg {{ --page: #0d1117; --ink: #e6edf3; --faint: #9198a1; --edge: #3d444d;
-        --red: #ff8a80; --yellow: #e3b341; --cyan: #56d4e8; }}
-    }}
-    text {{ font: {_SIZE}px {_FONTS}; fill: #1f2328; fill: var(--ink); white-space: pre; }}
-    .page {{ fill: #ffffff; fill: var(--page); stroke: #d1d9e0; stroke: var(--edge); }}
-    .dim {{ fill: #59636e; fill: var(--faint); }}
-    .red {{ fill: #b3261e; fill: var(--red); }}
-    .yellow {{ fill: #8a5a00; fill: var(--yellow); }}
-    .cyan {{ fill: #006a80; fill: var(--cyan); }}
+    text {{ font: {_SIZE}px {_FONTS}; white-space: pre; }}
+    {_rules(LIGHT)}
+    @media (prefers-color-scheme: dark) {{ {_rules(DARK)} }}
     .bold {{ font-weight: bold; }}
     .italic {{ font-style: italic; }}
     .underline {{ text-decoration: underline; }}
 """
-_NAMED = ("red", "yellow", "cyan")  # the terminal's own colours that the views use
 
 
 def picture(lines: Sequence[Text], width: int, title: str) -> str:
@@ -63,47 +63,46 @@ def picture(lines: Sequence[Text], width: int, title: str) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _line(line: Text, top: int, console: Console) -> Iterator[str]:
+def _line(line: Text, top: int, console: Console) -> list[str]:
     """Backgrounds first, a run of one colour in one piece; then the text over them."""
     cells = 0
-    shades: list[tuple[str, int, int]] = []  # colour, first cell, number of cells
+    shades: list[tuple[str, int, int]] = []  # colour, first cell, the cell after the last
     texts: list[str] = []
     for segment in Text.assemble(line).render(console):
         style = segment.style or Style()
-        length = segment.cell_length
-        if style.bgcolor is not None and style.bgcolor.triplet is not None:
-            colour = style.bgcolor.triplet.hex
-            if shades and (shades[-1][0], sum(shades[-1][1:])) == (colour, cells):
-                shades[-1] = (colour, shades[-1][1], shades[-1][2] + length)
-            else:
-                shades.append((colour, cells, length))
         for match in re.finditer(r"\S+(?: \S+)*", segment.text):
             start = cells + cell_len(segment.text[: match.start()])
             texts.append(_piece(match.group(), start, top, style))
-        cells += length
-    for colour, first, length in shades:
-        size = f'width="{_number(length * _CELL)}" height="{_LINE}"'
-        yield f'  <rect x="{_x(first)}" y="{top}" {size} fill="{colour}"/>'
-    yield from texts
+        end = cells + segment.cell_length
+        if style.bgcolor is not None and style.bgcolor.triplet is not None:
+            colour, first = style.bgcolor.triplet.hex, cells
+            if shades and shades[-1][::2] == (colour, cells):
+                first = shades.pop()[1]
+            shades.append((colour, first, end))
+        cells = end
+    boxes = [
+        f'  <rect x="{_number(_MARGIN + first * _CELL)}" y="{top}" '
+        f'width="{_number((end - first) * _CELL)}" height="{_LINE}" fill="{colour}"/>'
+        for colour, first, end in shades
+    ]
+    return boxes + texts
 
 
 def _piece(text: str, start: int, top: int, style: Style) -> str:
-    names = [name for name in ("dim", "bold", "italic", "underline") if getattr(style, name)]
-    if style.color is not None and style.color.name in _NAMED:
-        names.append(style.color.name)
-    attributes = f' class="{" ".join(names)}"' if names else ""
-    if style.color is not None and style.color.triplet is not None:
-        attributes += f' style="fill: {style.color.triplet.hex}"'
-    length = _number(most_cells(text) * _CELL)
+    names = [name for name in _CLASSES if getattr(style, name)]
+    attributes = ""
+    if style.color is not None:
+        names += [style.color.name] if style.color.name in _NAMED else []
+        if style.color.triplet is not None:
+            attributes = f' style="fill: {style.color.triplet.hex}"'
+    if names:
+        attributes = f' class="{" ".join(names)}"{attributes}'
     # Glyphs are stretched, not set apart: joined letters stay joined.
     return (
-        f'  <text x="{_x(start)}" y="{top + 14}" textLength="{length}" '
+        f'  <text x="{_number(_MARGIN + start * _CELL)}" y="{top + 14}" '
+        f'textLength="{_number(most_cells(text) * _CELL)}" '
         f'lengthAdjust="spacingAndGlyphs"{attributes}>{escape(text, quote=False)}</text>'
     )
-
-
-def _x(cells: int) -> str:
-    return _number(_MARGIN + cells * _CELL)
 
 
 def _number(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -25,23 +26,20 @@ def render_table(table: pa.Table, width: int = 80) -> list[Text]:
       1  a
     1 row
     """
+    columns = [column.to_pylist() for column in table.slice(0, _MOST_ROWS).columns]
+    right = [all(isinstance(x, int | float | None) for x in column) for column in columns]
     names = [visible(name) for name in table.column_names]
-    values = [column.to_pylist() for column in table.slice(0, _MOST_ROWS).columns]
-    cells = [[_cell(value) for value in column] for column in values]
-    right = [all(isinstance(x, int | float | None) for x in column) for column in values]
-    widths = [
-        max([most_cells(name), *map(most_cells, column)])
-        for name, column in zip(names, cells, strict=True)
-    ]
+    cells = [[name, *map(_cell, column)] for name, column in zip(names, columns, strict=True)]
+    widths = [max(map(most_cells, column)) for column in cells]
     while sum(widths) + 2 * (len(widths) - 1) > width and max(widths) > 4:
         widths[widths.index(max(widths))] -= 1
-    header = [pad(fit(n, w), w, right=r) for n, w, r in zip(names, widths, right, strict=True)]
-    lines = [Text(fit("  ".join(header).rstrip(), max(width, 1)), "bold")]
-    for row in zip(*cells, strict=True):
-        line = "  ".join(
-            pad(fit(c, w), w, right=r) for c, w, r in zip(row, widths, right, strict=True)
-        )
-        lines.append(Text(fit(line.rstrip(), width)))
+
+    def line(row: Iterable[str]) -> str:
+        texts = (pad(fit(c, w), w, right=r) for c, w, r in zip(row, widths, right, strict=True))
+        return fit("  ".join(texts).rstrip(), max(width, 1))
+
+    lines = [Text(line(row)) for row in zip(*cells, strict=True)]
+    lines[0].stylize("bold")
     rows_told = counted(table.num_rows, "row")
     if table.num_rows > _MOST_ROWS:
         rows_told = f"{_MOST_ROWS:,} of {rows_told} shown; --json FILE writes all"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -12,34 +12,11 @@ from rich.text import Text
 from regard._steps import STEPS, Step
 from regard._trace import Trace
 from regard.view.labels import fit, fold, most_cells, visible
+from regard.view.lines import INDENT, counted
 from regard.view.steps import all_heads, chosen_cell, step_block
 
-_INDENT = 4
 _LONGEST = 1000  # cells of an explanation: its tokens may be of any length
 _NO_SUCH_HEAD = "(This head is known by its output only.)"
-
-
-def show(
-    trace: Trace,
-    console: Console,
-    *,
-    steps: Iterable[str] | None = None,
-    head: int | None = None,
-    everything: bool = False,
-) -> None:
-    """Print what `render` makes of the trace, at the width of the console.
-
-    >>> from regard.worked import example
-    >>> show(example("scaling").trace(), Console(width=60), steps=["weights"])
-    Why the scores are divided by √d_k
-    ...
-     7  Weights   A = softmax(S′), row by row                 1 × 2
-        How much attention a row's token gives each column's
-        token; a row sums to 1.
-    ...
-    """
-    lines = render(trace, console.width, steps=steps, head=head, everything=everything)
-    print_lines(lines, console)
 
 
 def print_lines(lines: Iterable[Text], console: Console) -> None:
@@ -51,30 +28,24 @@ def print_lines(lines: Iterable[Text], console: Console) -> None:
     >>> print_lines([Text("A   love")], Console())
     A   love
     """
-    segments: list[Segment] = []
+    moves = console.file.isatty() and not console.is_dumb_terminal
+    printed: list[Segment] = []
     for line in lines:
         if console.color_system is None:
             line = Text(line.plain.rstrip())
-        segments += _segments(line, console)
-        segments.append(Segment.line())
-    console.print(Segments(segments), end="", crop=False)
-
-
-def _segments(line: Text, console: Console) -> Iterator[Segment]:
-    segments = Text.assemble(line).render(console)
-    if console.color_system == "standard":  # sixteen colours make no scale
-        segments = Segment.remove_color(segments)
-    aligned = most_cells(line.plain) == line.cell_len
-    if aligned or not console.file.isatty() or console.is_dumb_terminal:
-        yield from segments
-        return
-    cells, doubtful = 0, False
-    for segment in segments:
-        if doubtful:
-            yield Segment(f"\x1b[{cells + 1}G", None, [(ControlType.CURSOR_MOVE_TO_COLUMN, cells)])
-        yield segment
-        cells += segment.cell_length
-        doubtful = doubtful or most_cells(segment.text) != segment.cell_length
+        segments = Text.assemble(line).render(console)
+        if console.color_system == "standard":  # sixteen colours make no scale
+            segments = Segment.remove_color(segments)
+        cells, doubtful = 0, False
+        for segment in segments:
+            if doubtful and moves:
+                control = (ControlType.CURSOR_MOVE_TO_COLUMN, cells)
+                printed.append(Segment(f"\x1b[{cells + 1}G", None, [control]))
+            printed.append(segment)
+            cells += segment.cell_length
+            doubtful = doubtful or most_cells(segment.text) != segment.cell_length
+        printed.append(Segment.line())
+    console.print(Segments(printed), end="", crop=False)
 
 
 def render(
@@ -144,7 +115,7 @@ def heading(step: Step, width: int) -> list[Text]:
     return [line]
 
 
-def paragraph(text: str, width: int, indent: int = _INDENT, style: str = "") -> list[Text]:
+def paragraph(text: str, width: int, indent: int = INDENT, style: str = "") -> list[Text]:
     """The text, made harmless, in lines of at most `width` cells that begin with `indent` blanks.
 
     >>> print(*paragraph("What each token offers to be found by.", 26), sep="\\n")
@@ -163,16 +134,16 @@ def paragraph(text: str, width: int, indent: int = _INDENT, style: str = "") -> 
 def _introduction(trace: Trace, width: int) -> list[Text]:
     lines = [Text(fit(" ".join(trace.title.split()), width), "bold")] if trace.title else []
     lines += paragraph(trace.note, width, indent=0)
-    sizes = [f"{len(trace.tokens):,} token{'s' if len(trace.tokens) > 1 else ''}"]
+    sizes = [counted(len(trace.tokens), "token")]
     if "input" in trace.steps:
         sizes.append(f"d_model = {trace.steps['input'].array.shape[1]}")
-    heads = all_heads(trace)
-    sizes.append(f"{len(heads)} heads" if len(heads) > 1 else "1 head")
-    if "key" in trace.steps:
-        sizes.append(f"d_k = {trace.steps['key'].array.shape[-1]}")
+    sizes.append(counted(len(all_heads(trace)), "head"))
+    d_k = trace.steps["key"].array.shape[-1] if "key" in trace.steps else None
+    if d_k is not None:
+        sizes.append(f"d_k = {d_k}")
     if trace.causal:
         sizes.append("causal: no token sees a later one")
-    if trace.divisor == 1.0 and "key" in trace.steps and trace.steps["key"].array.shape[-1] > 1:
+    if trace.divisor == 1.0 and (d_k or 0) > 1:
         sizes.append("not scaled")
     return lines + paragraph(" · ".join(sizes), width, indent=0, style="dim")
 
@@ -182,31 +153,25 @@ def _step(trace: Trace, step: Step, width: int, head: int | None, everything: bo
     if head is not None and step.has_heads and head >= len(step.array):
         return [*lines, *paragraph(_NO_SUCH_HEAD, width, style="dim")]
     cell = chosen_cell(trace, step)
-    explanation = _worked_cell(trace, step, cell, width, head or 0)
+    # How the cell came about, where that is a calculation that fits two lines.
+    example: list[Text] = []
+    if trace.explain(step.name, *cell, head or 0).terms:
+        several = step.has_heads and len(step.array) > 1
+        start = f"e.g. {step.axes[0].labels[head or 0]}, " if several else "e.g. "
+        example = paragraph(start + _explanation(trace, step, cell, head or 0), width)
+        example = example if len(example) <= 2 else []
     block = step_block(
         trace,
         step,
-        width - _INDENT,
+        width - INDENT,
         head=head,
-        marked=cell if explanation else None,
+        marked=cell if example else None,
         everything=everything,
     )
-    lines += [Text(" " * _INDENT).append_text(line) for line in block.lines]
+    lines += [Text(" " * INDENT).append_text(line) for line in block.lines]
     if block.part:
         lines += paragraph(f"{block.part} shown; --all shows every one", width, style="dim")
-    return lines + explanation
-
-
-def _worked_cell(
-    trace: Trace, step: Step, cell: tuple[int, int], width: int, head: int
-) -> list[Text]:
-    """How the cell came about, where that is a calculation that fits two lines."""
-    if not trace.explain(step.name, *cell, head).terms:
-        return []
-    several = step.has_heads and len(step.array) > 1
-    start = f"e.g. {step.axes[0].labels[head]}, " if several else "e.g. "
-    lines = paragraph(start + _explanation(trace, step, cell, head), width)
-    return lines if len(lines) <= 2 else []
+    return lines + example
 
 
 def _explanation(trace: Trace, step: Step, cell: tuple[int, int], head: int) -> str:

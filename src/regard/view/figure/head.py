@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from regard.reference import Array
-from regard.view.figure.colours import Range
+from regard.view.colours import Range
 from regard.view.figure.legend import BAR, bar_down
 from regard.view.figure.matrix import (
     Names,
@@ -17,9 +18,10 @@ from regard.view.figure.matrix import (
     round_places,
     two_decimals,
 )
-from regard.view.figure.places import CALL, Place, compact
+from regard.view.figure.places import CALL, Asked, Place, compact
 from regard.view.figure.sheet import MARGIN, TALLEST, Paper, Sheet
 
+BESIDE = 0.15 + BAR  # inches beside the cells, for a bar of the colours
 _MOST_CELLS = 512  # in height and in width
 _MOST_NAMES = 64
 _LARGEST_CELL = 0.36  # inches
@@ -29,31 +31,32 @@ _TICK = 6.0  # points
 
 @dataclass(frozen=True, eq=False)
 class _Picture:
-    """Rows are means over queries, columns sums over keys, from `first` to `end` each."""
+    """Rows are means over queries, columns sums over keys; `what` says of how many, if not one."""
 
     array: Array
     queries: slice
     keys: slice
     what: str = ""
 
-    @property
-    def exact(self) -> bool:
-        return not self.what
 
-
-def draw_head(paper: Paper, place: Place, head: int, log: bool) -> Sheet:
+def draw(paper: Paper, asked: Asked) -> Sheet:
     """The weights of one head: a row is a query, a column a key."""
+    place = asked.place()
+    head = asked.head_of(place)
+    if head is None:
+        raise ValueError(
+            f"{CALL}: view 'head' must be told a head; got None. "
+            f"head=… is its number, from 0 to {place.layer.shape[1] - 1}."
+        )
     picture = _picture(place, head)
-    scale = Range.of(picture.array, log, decades=4.0)
     told = place.layer.heads[head]
     kind = told.kind if told.score is None else f"{told.kind} {told.score:.2f}"
-    of = f" of {place.run.model}" if place.run.model else ""
     sheet = Sheet(
         paper,
         f"Head {place.index}.{head}: {kind}",
-        f"{place.layer.name}{of}. A row is a token, and shows where it looks. {picture.what}",
+        f"{place.described}. A row is a token, and shows where it looks. {picture.what}",
     )
-    _draw(sheet, place, picture, scale)
+    _draw(sheet, place, picture, Range.of(picture.array, asked.log, decades=4.0))
     return sheet
 
 
@@ -64,34 +67,27 @@ def _picture(place: Place, head: int) -> _Picture:
     if not n_queries or not n_keys:
         raise ValueError(f"{CALL}: the sequence must have tokens; it has none. Choose another.")
     if layer.has_weights:
-        if max(n_queries, n_keys) <= _MOST_CELLS:
+        rows, columns = min(n_queries, _MOST_CELLS), min(n_keys, _MOST_CELLS)
+        if (rows, columns) == (n_queries, n_keys):
             tile = layer.weights(head, queries, keys, sequence=place.sequence)
             return _Picture(tile.double().cpu().numpy(), queries, keys)
-        rows, columns = min(n_queries, _MOST_CELLS), min(n_keys, _MOST_CELLS)
-        shape = (rows, columns)
-        mean = layer.pooled(head, queries, keys, shape, sequence=place.sequence)
-        array = mean.double().cpu().numpy() * _widths(n_keys, columns)
-        return _Picture(array, queries, keys, _blocks(n_queries, n_keys, rows, columns))
-    if layer.map is None:
+        mean = layer.pooled(head, queries, keys, (rows, columns), sequence=place.sequence)
+        widths = np.diff(-(-np.arange(columns + 1) * n_keys // columns))
+        array = mean.double().cpu().numpy() * widths
+    elif layer.map is not None:
+        _, _, n_queries, n_keys = layer.shape
+        queries, keys = slice(0, n_queries), slice(0, n_keys)
+        array = compact(layer.map[place.sequence, head].double().cpu().numpy(), n_queries, n_keys)
+        if array.shape == (n_queries, n_keys):
+            return _Picture(array, queries, keys)
+    else:
         raise ValueError(
             f"{CALL}: q and k of {layer.name}, or a map of it, must have been kept; neither was. "
             'regard.watch(…, keep=("q", "k")) keeps them.'
         )
-    _, _, n_queries, n_keys = layer.shape
-    array = compact(layer.map[place.sequence, head].double().cpu().numpy(), n_queries, n_keys)
-    exact = array.shape == (n_queries, n_keys)
-    what = "" if exact else _blocks(n_queries, n_keys, *array.shape)
-    return _Picture(array, slice(0, n_queries), slice(0, n_keys), what)
-
-
-def _widths(length: int, parts: int) -> Array:
-    """How many keys each of the parts has."""
-    return np.diff(-(-np.arange(parts + 1) * length // parts)).astype(float)
-
-
-def _blocks(n_queries: int, n_keys: int, rows: int, columns: int) -> str:
-    down, across = _some(n_queries, rows), _some(n_keys, columns)
-    return f"A cell is the weight on {across} keys, the mean over {down} queries."
+    down, across = _some(n_queries, array.shape[0]), _some(n_keys, array.shape[1])
+    what = f"A cell is the weight on {across} keys, the mean over {down} queries."
+    return _Picture(array, queries, keys, what)
 
 
 def _some(length: int, parts: int) -> str:
@@ -102,81 +98,82 @@ def _some(length: int, parts: int) -> str:
 # ── drawing ───────────────────────────────────────────────────────────────────────────────────
 
 
+def draw_grid(
+    sheet: Sheet,
+    array: Array,
+    cell: tuple[float, float],
+    room: tuple[float, float],
+    titles: tuple[str, str],
+    rows: Names | None,
+    columns: Names | None,
+    numbers: Sequence[Sequence[str]] | None,
+    scale: Range,
+    unit: str,
+) -> tuple[float, float]:
+    """Cells in the middle of the sheet, and what they are: names or titles along them, a bar.
+
+    `cell` is inches across and down, `room` left of the cells and above them. Returns where the
+    first cell begins.
+    """
+    left, above = room
+    width, height = array.shape[1] * cell[0], array.shape[0] * cell[1]
+    x = max(MARGIN, (sheet.width - left - width - BESIDE) / 2) + left
+    y = sheet.at + above
+    draw_cells(sheet, x, y, cell, sheet.colours.heat(scale.share(array)), numbers)
+    faint, side = sheet.colours.faint, x - left + _TICK / 144
+    middle = x + width / 2
+    sheet.text(middle, y - above, titles[1], _TICK, across="center", down="top", colour=faint)
+    sheet.text(side, y + height / 2, titles[0], _TICK, across="center", colour=faint, turned=True)
+    if rows is not None:
+        name_rows(sheet, x, y, cell[1], rows)
+    if columns is not None:
+        name_columns(sheet, x, y, cell[0], columns)
+    bar_down(sheet, x + width + 0.15, y, max(min(height, 2.2), 0.6), scale, unit)
+    sheet.at = max(y + height, y + 0.6) + 0.02
+    return x, y
+
+
 def _draw(sheet: Sheet, place: Place, picture: _Picture, scale: Range) -> None:
-    n_queries = picture.queries.stop - picture.queries.start
-    n_keys = picture.keys.stop - picture.keys.start
-    texts = _texts(place, picture)
+    queries, keys = picture.queries, picture.keys
+    n_queries, n_keys = queries.stop - queries.start, keys.stop - keys.start
+    texts = place.query_names(), place.key_names()
+    few = not picture.what and max(n_queries, n_keys) <= _MOST_NAMES
     left = above = 0.35
-    step = rows = columns = None
+    across = down = 0.0
+    rows = columns = None
     for _ in range(3):  # the names' size depends on the cells', and the cells' on the names'
-        room = sheet.width - 2 * MARGIN - left - 0.15 - BAR
-        step = _step(n_queries, n_keys, room, TALLEST - sheet.at - above - 0.5)
-        rows = columns = None
-        if texts is not None:
-            rows = Names.of(texts[0], step[1])
-            columns = Names.of(texts[1], step[0])
+        width = sheet.width - 2 * MARGIN - left - BESIDE
+        height = TALLEST - sheet.at - above - 0.5
+        across, down = min(width / n_keys, _LARGEST_CELL), min(height / n_queries, _LARGEST_CELL)
+        # A square, unless that leaves a mere line.
+        step = min(across, down)
+        across = max(step, min(across, _LEAST / n_keys))
+        down = max(step, min(down, _LEAST / n_queries))
+        left, above, rows, columns = 0.42, 0.32, None, None
+        if few and texts[0] is not None and texts[1] is not None:
+            rows, columns = Names.of(texts[0][queries], down), Names.of(texts[1][keys], across)
         if rows is None or columns is None:
             rows = columns = None
-            left, above = 0.42, 0.32
         else:
-            left, above = rows.room() + 0.16, columns.room(step[0]) + 0.16
-    assert step is not None
-    width, height = n_keys * step[0], n_queries * step[1]
-    x = max(MARGIN, (sheet.width - left - width - 0.15 - BAR) / 2) + left
-    y = sheet.at + above
-    cells = picture.array.shape
-    cell = (width / cells[1], height / cells[0])
-    numbers = two_decimals(picture.array) if cell[0] >= 0.15 else None
-    draw_cells(sheet, x, y, cell, sheet.colours.heat(scale.share(picture.array)), numbers)
-    faint = sheet.colours.faint
-    middle = x + width / 2, y + height / 2
-    sheet.text(middle[0], y - above, "keys", _TICK, across="center", down="top", colour=faint)
-    side = x - left + _TICK / 144
-    sheet.text(side, middle[1], "queries", _TICK, across="center", colour=faint, turned=True)
-    if rows is not None and columns is not None:
-        name_rows(sheet, x, y, step[1], rows)
-        name_columns(sheet, x, y, step[0], columns)
-    else:
-        _ticks(sheet, x, y, step, picture, place)
-    bar_down(sheet, x + width + 0.15, y, max(min(height, 2.2), 0.6), scale, "weight")
-    sheet.at = max(y + height, y + 0.6) + 0.02
-
-
-def _texts(place: Place, picture: _Picture) -> tuple[list[str], list[str]] | None:
-    """The names along both sides, where they are known and few."""
-    rows, columns = place.query_names(), place.key_names()
-    if rows is None or columns is None or not picture.exact:
-        return None
-    rows, columns = rows[picture.queries], columns[picture.keys]
-    return (rows, columns) if max(len(rows), len(columns)) <= _MOST_NAMES else None
-
-
-def _step(n_queries: int, n_keys: int, width: float, height: float) -> tuple[float, float]:
-    """Inches of one weight, across and down: a square, unless that leaves a mere line."""
-    across, down = min(width / n_keys, _LARGEST_CELL), min(height / n_queries, _LARGEST_CELL)
-    step = min(across, down)
-    return max(step, min(across, _LEAST / n_keys)), max(step, min(down, _LEAST / n_queries))
-
-
-def _ticks(
-    sheet: Sheet,
-    x: float,
-    y: float,
-    step: tuple[float, float],
-    picture: _Picture,
-    place: Place,
-) -> None:
-    """Positions from 0 along both sides."""
-    colour, start = sheet.colours.faint, picture.queries.start
-    offset = place.offset
-    width = (picture.keys.stop - picture.keys.start) * step[0]
-    height = (picture.queries.stop - start) * step[1]
-    for at in round_places(picture.keys.start, picture.keys.stop, most=_many(width)):
-        here = x + (at - picture.keys.start + 0.5) * step[0]
+            left, above = rows.room() + 0.16, columns.room(across) + 0.16
+    array = picture.array
+    cell = n_keys * across / array.shape[1], n_queries * down / array.shape[0]
+    numbers = two_decimals(array) if cell[0] >= 0.15 else None
+    x, y = draw_grid(
+        sheet, array, cell, (left, above), ("queries", "keys"), rows, columns, numbers,
+        scale, "weight",
+    )  # fmt: skip
+    if rows is not None:
+        return
+    # Positions from 0 along both sides.
+    colour, offset = sheet.colours.faint, place.offset
+    for at in round_places(keys.start, keys.stop, most=_many(n_keys * across)):
+        here = x + (at - keys.start + 0.5) * across
         sheet.lines([[(here, y), (here, y - 0.035)]], colour)
         sheet.text(here, y - 0.05, f"{at:,}", _TICK, across="center", down="bottom")
-    for at in round_places(start + offset, picture.queries.stop + offset, most=_many(height)):
-        here = y + (at - offset - start + 0.5) * step[1]
+    first = queries.start + offset
+    for at in round_places(first, queries.stop + offset, most=_many(n_queries * down)):
+        here = y + (at - first + 0.5) * down
         sheet.lines([[(x - 0.035, here), (x, here)]], colour)
         sheet.text(x - 0.05, here, f"{at:,}", _TICK, across="right")
 

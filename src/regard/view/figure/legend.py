@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from regard.view.figure.colours import Range
+from regard.view.colours import Range
 from regard.view.figure.letters import size_of
 from regard.view.figure.sheet import LINE, MARGIN, Sheet
 
@@ -47,45 +47,47 @@ def ticks(scale: Range, most: int = 6) -> list[float]:
     return [round(n * step, 12) for n in range(int(scale.most / step + 1e-9) + 1)]
 
 
-def _gradient(sheet: Sheet) -> np.ndarray:
-    return sheet.colours.heat(np.linspace(0, 1, 256))
+def _bar(sheet: Sheet, x: float, y: float, length: float, scale: Range, upright: bool) -> None:
+    """The colours of the scale, and round numbers along them; upright, the largest is on top."""
+    colours = sheet.colours.heat(np.linspace(0, 1, 256))
+    pixels = colours[::-1, None] if upright else colours[None]
+    width, height = (_THICK, length) if upright else (length, _THICK)
+    sheet.picture(x, y, width, height, pixels)
+    sheet.box(x, y, width, height, edge=sheet.colours.faint)
+    for tick in ticks(scale, most=max(2, min(6, int(length / 0.2))) if upright else 6):
+        share = float(scale.share(np.array(tick)))
+        text = f"≤ {short(tick)}" if scale.log and tick <= scale.least * 1.001 else short(tick)
+        if upright:
+            at, edge = y + length * (1 - share), x + _THICK
+            sheet.lines([[(edge, at), (edge + 0.03, at)]], sheet.colours.faint)
+            sheet.text(edge + 0.05, at, text, _SIZE)
+        else:
+            at, edge = x + length * share, y + _THICK
+            sheet.lines([[(at, edge), (at, edge + 0.03)]], sheet.colours.faint)
+            sheet.text(at, edge + 0.045, text, _SIZE, across="center", down="top")
 
 
 def bar_down(sheet: Sheet, x: float, y: float, height: float, scale: Range, name: str) -> None:
     """A bar from the largest number at the top to the smallest, and what the numbers are."""
     sheet.text(x, y, name, _SIZE, down="top", colour=sheet.colours.faint)
-    top, length = y + 0.16, height - 0.16
-    sheet.picture(x, top, _THICK, length, _gradient(sheet)[::-1, None])
-    sheet.box(x, top, _THICK, length, edge=sheet.colours.faint)
-    for tick in ticks(scale, most=max(2, min(6, int(length / 0.2)))):
-        at = top + length * (1 - float(scale.share(np.array(tick))))
-        sheet.lines([[(x + _THICK, at), (x + _THICK + 0.03, at)]], sheet.colours.faint)
-        text = f"≤ {short(tick)}" if scale.log and tick <= scale.least * 1.001 else short(tick)
-        sheet.text(x + _THICK + 0.05, at, text, _SIZE)
+    _bar(sheet, x, y + 0.16, height - 0.16, scale, upright=True)
 
 
-def bar_across(sheet: Sheet, scale: Range, name: str, x: float = MARGIN) -> None:
+def bar_across(sheet: Sheet, scale: Range, name: str) -> None:
     """A bar below what is there, from the smallest number to the largest."""
-    y, length = sheet.at + 0.06, min(1.6, sheet.width / 2)
-    sheet.text(x, y + _THICK / 2, name, _SIZE, colour=sheet.colours.faint)
-    left = x + size_of(name, _SIZE)[0] + 0.08
-    sheet.picture(left, y, length, _THICK, _gradient(sheet)[None])
-    sheet.box(left, y, length, _THICK, edge=sheet.colours.faint)
-    for tick in ticks(scale):
-        at = left + length * float(scale.share(np.array(tick)))
-        sheet.lines([[(at, y + _THICK), (at, y + _THICK + 0.03)]], sheet.colours.faint)
-        text = f"≤ {short(tick)}" if scale.log and tick <= scale.least * 1.001 else short(tick)
-        sheet.text(at, y + _THICK + 0.045, text, _SIZE, across="center", down="top")
+    y = sheet.at + 0.06
+    sheet.text(MARGIN, y + _THICK / 2, name, _SIZE, colour=sheet.colours.faint)
+    left = MARGIN + size_of(name, _SIZE)[0] + 0.08
+    _bar(sheet, left, y, min(1.6, sheet.width / 2), scale, upright=False)
     sheet.at = y + _THICK + 0.045 + _SIZE / 72 * LINE
 
 
-def key(sheet: Sheet, entries: Iterable[tuple[str, str]], name: str = "") -> None:
+def key(sheet: Sheet, entries: Iterable[tuple[str, str]], name: str) -> None:
     """Names beside patches of colour, below what is there, in as many lines as they need."""
     patch, step = 0.09, _SIZE / 72 * LINE
-    x, y = MARGIN, sheet.at + 0.05 + step / 2
-    if name:
-        sheet.text(x, y, name, _SIZE, colour=sheet.colours.faint)
-        x += size_of(name, _SIZE)[0] + 0.1
+    y = sheet.at + 0.05 + step / 2
+    sheet.text(MARGIN, y, name, _SIZE, colour=sheet.colours.faint)
+    x = MARGIN + size_of(name, _SIZE)[0] + 0.1
     for text, colour in entries:
         room = patch + 0.05 + size_of(text, _SIZE)[0]
         if x + room > sheet.width - MARGIN and x > MARGIN:

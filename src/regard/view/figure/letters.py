@@ -7,16 +7,16 @@ number, and a character that no installed font has as □.
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from regard.view.figure.library import need
 from regard.view.labels import visible
 
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontProperties
+    from matplotlib.ft2font import FT2Font
 
 BOX = "□"
-_NORMAL, _BOLD = 400, 700
+_WEIGHTS = {"normal": 400, "bold": 700}
 _FIRST = "DejaVu Sans"  # comes with matplotlib
 # Asked first where that lacks a character, if they are there; all others after them.
 _NEXT = (
@@ -40,22 +40,13 @@ def written(text: str) -> str:
     return _fitted(visible(text))[0]
 
 
-def has_box(text: str) -> bool:
-    """Whether a character of the text has no font.
-
-    >>> has_box("전화"), has_box("\\u0378")
-    (False, True)
-    """
-    return written(text).count(BOX) > text.count(BOX)
-
-
 def font(text: str, size: float, bold: bool = False) -> FontProperties:
     """The font of a text that was `written`, and those that help it out; bold if all can be."""
-    manager = need("matplotlib.font_manager")
+    from matplotlib.font_manager import FontProperties
+
     families = _fitted(text)[1]
-    heavy = bold and all(_BOLD in _weights()[family] for family in families)
-    weight = "bold" if heavy else "normal"
-    return manager.FontProperties(family=list(families), size=size, weight=weight)
+    heavy = bold and all(_WEIGHTS["bold"] in _weights()[family] for family in families)
+    return FontProperties(family=list(families), size=size, weight="bold" if heavy else "normal")
 
 
 @lru_cache(maxsize=2**16)
@@ -66,10 +57,14 @@ def size_of(text: str, size: float, bold: bool = False) -> tuple[float, float]:
     >>> 0.4 < width < 0.8, 0.05 < height < 0.2
     (True, True)
     """
+    from matplotlib.textpath import text_to_path
+
     if not text:
         return 0.0, 0.0
-    path, drawn = need("matplotlib.textpath").text_to_path, written(text)
-    width, height, _ = path.get_text_width_height_descent(drawn, font(drawn, size, bold), False)
+    drawn = written(text)
+    width, height, _ = text_to_path.get_text_width_height_descent(
+        drawn, font(drawn, size, bold), False
+    )
     return width / 72, height / 72
 
 
@@ -84,8 +79,7 @@ def _fitted(text: str) -> tuple[str, tuple[str, ...]]:
     for family in dict.fromkeys(helpers):
         if all(_has(family, each) for each in characters):
             return text, (family, _FIRST)
-    lacking = {each for each in characters if not _helper(each)}
-    drawn = "".join(BOX if each in lacking else each for each in text)
+    drawn = "".join(BOX if each in characters and not _helper(each) else each for each in text)
     return drawn, (_FIRST, *dict.fromkeys(helpers))
 
 
@@ -103,37 +97,39 @@ def _has(family: str, character: str) -> bool:
 @cache
 def _weights() -> dict[str, set[int]]:
     """The weights in which each family is installed, upright and of the usual width."""
+    from matplotlib.font_manager import fontManager
+
     found: dict[str, set[int]] = {}
-    for entry in need("matplotlib.font_manager").fontManager.ttflist:
+    for entry in fontManager.ttflist:
         if entry.style == "normal" and entry.stretch == "normal":
-            found.setdefault(entry.name, set()).add(_number(entry.weight))
+            weight = entry.weight
+            number = _WEIGHTS.get(weight, 0) if isinstance(weight, str) else weight
+            found.setdefault(entry.name, set()).add(number)
     return found
-
-
-def _number(weight: int | str) -> int:
-    return {"normal": _NORMAL, "bold": _BOLD}.get(weight, 0) if isinstance(weight, str) else weight
 
 
 @cache
 def _families() -> tuple[str, ...]:
-    known = {name for name, weights in _weights().items() if _NORMAL in weights}
+    known = {name for name, weights in _weights().items() if _WEIGHTS["normal"] in weights}
     first = [name for name in (_FIRST, *_NEXT) if name in known]
     # Fonts of pictures and of placeholders have no letters.
     others = sorted(
-        name
-        for name in known.difference(first)
-        if not name.startswith(("Last Resort", "cm", "STIX")) and "Emoji" not in name
+        (
+            name
+            for name in known.difference(first)
+            if not name.startswith(("Last Resort", "cm", "STIX")) and "Emoji" not in name
+        ),
+        key=lambda name: ("Sans" not in name, name),
     )
-    sans = [name for name in others if "Sans" in name]
-    return (*first, *sans, *(name for name in others if name not in sans))
+    return (*first, *others)
 
 
 @cache
-def _opened(family: str) -> Any:
+def _opened(family: str) -> FT2Font | None:
     """A font of the family; None if it cannot be read."""
-    manager = need("matplotlib.font_manager")
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
     try:
-        path = manager.findfont(manager.FontProperties(family=family), fallback_to_default=False)
-        return manager.get_font(path)
+        return get_font(findfont(FontProperties(family=family), fallback_to_default=False))
     except (OSError, RuntimeError, ValueError):
         return None

@@ -12,7 +12,7 @@ from regard.run.edges import check
 from regard.view.figure.legend import key, short
 from regard.view.figure.letters import size_of
 from regard.view.figure.matrix import round_places
-from regard.view.figure.places import CALL, Place
+from regard.view.figure.places import CALL, Asked, Place
 from regard.view.figure.sheet import LINE, MARGIN, TALLEST, Across, Paper, Sheet
 from regard.view.labels import fit
 from regard.view.lines import counted
@@ -29,10 +29,11 @@ _SIZE = 6.0
 _TIMES = np.linspace(0.0, 1.0, 25)
 
 
-def draw_links(paper: Paper, place: Place, head: int | None, min_weight: float) -> Sheet:
+def draw(paper: Paper, asked: Asked) -> Sheet:
     """The links of a layer, or of one head, of at least `min_weight`."""
-    layer = place.layer
-    least, _ = check(CALL, min_weight, None)
+    place = asked.place()
+    head, layer = asked.head_of(place), place.layer
+    least, _ = check(CALL, asked.min_weight, None)
     if layer.top_keys is None and not layer.has_weights:
         raise ValueError(
             f"{CALL}: q and k of {layer.name}, or its strongest keys, must have been kept; neither "
@@ -43,15 +44,13 @@ def draw_links(paper: Paper, place: Place, head: int | None, min_weight: float) 
     chosen = np.flatnonzero(found.sequence == place.sequence)
     chosen = chosen[np.argsort(-found.weight[chosen], kind="stable")]
     shown = chosen[:_MOST][::-1]  # the strongest last, on top of the others
-    which = f"Head {place.index}.{head}" if head is not None else f"Layer {place.index}"
-    of = f" of {place.run.model}" if place.run.model else ""
-    number = counted(len(chosen), "link")
+    which = f"Layer {place.index}" if head is None else f"Head {place.index}.{head}"
     cut = "" if len(shown) == len(chosen) else f", of which the {len(shown):,} strongest are drawn"
     sheet = Sheet(
         paper,
         f"{which}: where each token looks",
-        f"{layer.name}{of}. From the left to the right: {number} of a weight of at least "
-        f"{short(least)}{cut}.",
+        f"{place.described}. From the left to the right: {counted(len(chosen), 'link')} of a "
+        f"weight of at least {short(least)}{cut}.",
     )
     _draw(sheet, place, found, shown)
     if head is None:
@@ -64,49 +63,44 @@ def draw_links(paper: Paper, place: Place, head: int | None, min_weight: float) 
 
 
 def _draw(sheet: Sheet, place: Place, found: FilteredEdges, shown: NDArray[np.int64]) -> None:
-    queries, keys = place.queries, place.keys
-    sides = (queries.stop - queries.start, keys.stop - keys.start)
-    step = min(0.165, (TALLEST - sheet.at - 0.6) / max(*sides, 1))
-    names = [place.query_names(), place.key_names()]
+    spans = place.queries, place.keys
+    most = max(1, *(span.stop - span.start for span in spans))
+    step = min(0.165, (TALLEST - sheet.at - 0.6) / most)
     size = min(_LARGEST, step * 72 / 1.25)
-    named = size >= _SMALLEST and max(sides) <= _MOST_NAMES
-    if not named:
-        step = min(step, 6.0 / max(*sides, 1))
+    named = size >= _SMALLEST and most <= _MOST_NAMES
     texts: list[list[str]] = [[], []]
-    for n, (span, known) in enumerate(zip((queries, keys), names, strict=True)):
-        if named:
-            known = known or [str(at) for at in range(span.stop)]
-            texts[n] = [fit(text, 18) for text in known[span]]
+    if named:
+        for n, known in enumerate((place.query_names(), place.key_names())):
+            known = known or [str(at) for at in range(spans[n].stop)]
+            texts[n] = [fit(text, 18) for text in known[spans[n]]]
+    else:
+        step = min(step, 6.0 / most)
     room = [max((size_of(text, size)[0] for text in each), default=0.35) for each in texts]
     middle = min(_WIDEST, sheet.width - 2 * MARGIN - sum(room) - 0.2)
     left = (sheet.width - middle - sum(room) - 0.2) / 2 + room[0] + 0.1
     right, top = left + middle, sheet.at + 0.2
-    titles: list[tuple[float, str, Across]]
-    titles = [(left, "looks", "right"), (right, "is looked at", "left")]
-    for x, title, across in titles:
-        sheet.text(x, sheet.at + 0.06, title, _SIZE, across=across, colour=sheet.colours.faint)
-    _lines(sheet, found, shown, (left, right), top, step, (queries.start, keys.start))
-    gap = 0.05 if named else 0.0
-    spots: list[tuple[float, Across, slice]]
-    spots = [(left - gap, "right", queries), (right + gap, "left", keys)]
-    for (x, across, span), each in zip(spots, texts, strict=True):
+    faint = sheet.colours.faint
+    sides: list[tuple[float, Across, int, str, int]] = [  # x, …, away from the lines, title, offset
+        (left, "right", -1, "looks", place.offset),
+        (right, "left", 1, "is looked at", 0),
+    ]
+    for x, across, _, title, _ in sides:
+        sheet.text(x, sheet.at + 0.06, title, _SIZE, across=across, colour=faint)
+    _lines(sheet, found, shown, (left, right), top, step, (spans[0].start, spans[1].start))
+    for (x, across, away, _, offset), span, each in zip(sides, spans, texts, strict=True):
+        for n, text in enumerate(each):
+            sheet.text(x + away * 0.05, top + (n + 0.5) * step, text, size, across=across)
         if named:
-            for n, text in enumerate(each):
-                sheet.text(x, top + (n + 0.5) * step, text, size, across=across)
             continue
-        sheet.lines([[(x, top), (x, top + (span.stop - span.start) * step)]], sheet.colours.faint)
-        away = -0.04 if across == "right" else 0.04
-        offset = place.offset if across == "right" else 0
+        sheet.lines([[(x, top), (x, top + (span.stop - span.start) * step)]], faint)
         for at in round_places(span.start + offset, span.stop + offset, most=12):
             y = top + (at - offset - span.start + 0.5) * step
-            sheet.lines([[(x, y), (x + away * 0.7, y)]], sheet.colours.faint)
-            sheet.text(x + away, y, f"{at:,}", _SIZE, across=across)
+            sheet.lines([[(x, y), (x + away * 0.04 * 0.7, y)]], faint)
+            sheet.text(x + away * 0.04, y, f"{at:,}", _SIZE, across=across)
     if not len(shown):
-        sheet.text(
-            (left + right) / 2, top + max(*sides, 1) * step / 2, "no link is as strong",
-            _SIZE, across="center", colour=sheet.colours.faint,
-        )  # fmt: skip
-    sheet.at = top + max(*sides, 1) * step + _SIZE / 72 * (LINE - 1)
+        between = (left + right) / 2, top + most * step / 2
+        sheet.text(*between, "no link is as strong", _SIZE, across="center", colour=faint)
+    sheet.at = top + most * step + _SIZE / 72 * (LINE - 1)
 
 
 def _lines(
@@ -133,5 +127,4 @@ def _lines(
         for head, weight in zip(found.head[shown], weights, strict=True)
     ]
     most = min(2.0, step * 72 * 0.4)  # points: lines between neighbours should not touch
-    thick = most * (0.15 + 0.85 * weights)
-    sheet.lines(list(points.round(4)), colours, thick.tolist())
+    sheet.lines(list(points.round(4)), colours, (most * (0.15 + 0.85 * weights)).tolist())

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.reference import Array
-from regard.view.figure.colours import ink_on
+from regard.view.colours import ink_on
 from regard.view.figure.letters import size_of
 from regard.view.figure.sheet import Sheet
 from regard.view.labels import fit

@@ -12,6 +12,7 @@ from regard._arguments import shown
 from regard.reference import Array
 from regard.run.choose import index_of, layer_index
 from regard.run.tokens import codes_of_keys, codes_of_queries, vocabulary
+from regard.text import Token
 from regard.view.names import find_token
 
 if TYPE_CHECKING:
@@ -35,20 +36,17 @@ class Place:
 
     @property
     def queries(self) -> slice:
-        return _span(self.layer.queries, self.sequence, self.layer.shape[2])
+        return self._span(self.layer.queries, self.layer.shape[2])
 
     @property
     def keys(self) -> slice:
-        return _span(self.layer.keys, self.sequence, self.layer.shape[3])
+        return self._span(self.layer.keys, self.layer.shape[3])
 
-    def key_names(self) -> list[str] | None:
-        """The token at each key; None if they are not known."""
-        return self._names(self.codes)
-
-    def query_names(self) -> list[str] | None:
-        """The token at each query; None if they are not known."""
-        codes = codes_of_queries(self.layer, self.codes[None])[0]
-        return self._names(codes)
+    def _span(self, real: Tensor | None, size: int) -> slice:
+        if real is None:
+            return slice(0, size)
+        places = real[self.sequence].nonzero()[:, 0].tolist()
+        return slice(places[0], places[-1] + 1) if places else slice(0, 0)
 
     @property
     def offset(self) -> int:
@@ -56,8 +54,34 @@ class Place:
         return self.layer.offset if self.layer.shape[2] and not self.layer.cross else 0
 
     @property
+    def described(self) -> str:
+        """The layer's name, and the model's, if it has one."""
+        return f"{self.layer.name}{f' of {self.run.model}' if self.run.model else ''}"
+
+    # ── tokens ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def text(self) -> str | None:
+        text = self.run.text
+        return text[self.sequence] if isinstance(text, list) else text
+
+    @property
+    def tokens(self) -> list[Token] | None:
+        """Those that were read, without padding."""
+        sequences = self.run.tokens if self.layer.tokens is None else self.layer.tokens
+        return None if sequences is None else sequences[self.sequence]
+
+    @property
     def codes(self) -> np.ndarray:
         return codes_of_keys(self.run, self.layer, vocabulary(self.run))[self.sequence]
+
+    def key_names(self) -> list[str] | None:
+        """The token at each key; None if they are not known."""
+        return self._names(self.codes)
+
+    def query_names(self) -> list[str] | None:
+        """The token at each query; None if they are not known."""
+        return self._names(codes_of_queries(self.layer, self.codes[None])[0])
 
     def _names(self, codes: np.ndarray) -> list[str] | None:
         if not (codes >= 0).any():
@@ -65,13 +89,6 @@ class Place:
         words = list(vocabulary(self.run))
         texts = (words[code] if code >= 0 else "" for code in codes.tolist())
         return [text.strip() or text for text in texts]
-
-
-def _span(real: Tensor | None, sequence: int, size: int) -> slice:
-    if real is None:
-        return slice(0, size)
-    places = real[sequence].nonzero()[:, 0].tolist()
-    return slice(places[0], places[-1] + 1) if places else slice(0, 0)
 
 
 def compact(picture: Array, n_queries: int, n_keys: int) -> Array:
@@ -87,60 +104,69 @@ def compact(picture: Array, n_queries: int, n_keys: int) -> Array:
     return picture
 
 
-def find_layer(run: Run, layer: Which | None, sequence: int, view: str) -> Place:
-    """The layer that is asked for, which this view must be told."""
-    if layer is None:
-        raise ValueError(
-            f"{CALL}: view {view!r} must be told a layer; got None. "
-            f"layer=… is its number, from 0 to {len(run.layers) - 1}, or its name."
-        )
-    index = layer_index(CALL, run.layers, layer)
-    found = list(run.layers.values())[index]
-    batch = found.shape[0]
-    b = index_of(CALL, "sequence", sequence, batch, f"The layer has {batch} sequences.")
-    return Place(run, index, found, b)
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What `Run.figure` was asked for: a view of a run, and what of the run it shows."""
 
+    run: Run
+    view: str
+    layer: Which | None
+    head: int | None
+    token: int | str | None
+    sequence: int
+    min_weight: float
+    log: bool
 
-def find_head(place: Place, head: int | None, view: str) -> int:
-    """The head that is asked for, which this view must be told."""
-    heads = place.layer.shape[1]
-    if head is None:
-        raise ValueError(
-            f"{CALL}: view {view!r} must be told a head; got None. "
-            f"head=… is its number, from 0 to {heads - 1}."
-        )
-    return index_of(CALL, "head", head, heads, f"{place.layer.name} has {heads} heads.")
+    def places(self) -> list[Place]:
+        """The layer that is asked for, or all of them."""
+        if self.layer is not None:
+            return [self.place()]
+        layers = list(self.run.layers.values())
+        batch = min(layer.shape[0] for layer in layers)
+        b = index_of(CALL, "sequence", self.sequence, batch, f"The run has {batch} sequences.")
+        return [Place(self.run, index, layer, b) for index, layer in enumerate(layers)]
 
+    def place(self) -> Place:
+        """The layer that is asked for, which this view must be told."""
+        layers = self.run.layers
+        if self.layer is None:
+            raise ValueError(
+                f"{CALL}: view {self.view!r} must be told a layer; got None. "
+                f"layer=… is its number, from 0 to {len(layers) - 1}, or its name."
+            )
+        index = layer_index(CALL, layers, self.layer)
+        layer = list(layers.values())[index]
+        batch = layer.shape[0]
+        b = index_of(CALL, "sequence", self.sequence, batch, f"The layer has {batch} sequences.")
+        return Place(self.run, index, layer, b)
 
-def find_sequence(run: Run, sequence: int) -> int:
-    """Which sequence of all layers is meant."""
-    batch = min((layer.shape[0] for layer in run.layers.values()), default=0)
-    return index_of(CALL, "sequence", sequence, batch, f"The run has {batch} sequences.")
+    def head_of(self, place: Place) -> int | None:
+        """The head that is asked for, or None for all."""
+        heads = place.layer.shape[1]
+        told = f"{place.layer.name} has {heads} heads."
+        return None if self.head is None else index_of(CALL, "head", self.head, heads, told)
 
+    def token_of(self, place: Place) -> int:
+        """The position of the token among the keys, by its number from 0, or by its text."""
+        from regard.run import Run
 
-def find_token_place(place: Place, token: int | str | None) -> int:
-    """The position of a token among the keys, by its number from 0, or by its text."""
-    from regard.run import Run
-
-    n_keys = place.layer.shape[3]
-    if token is None:
-        raise ValueError(
-            f"{CALL}: view 'text' must be told a token; got None. "
-            'token=… is its number from 0, or its text, as "it" or "it#2".'
-        )
-    if not isinstance(token, str):
-        return index_of(CALL, "token", token, n_keys, f"The sequence has {n_keys} tokens.")
-    codes = np.flatnonzero(place.codes >= 0)
-    sequences = place.layer.tokens if place.layer.tokens is not None else place.run.tokens
-    if not len(codes) or sequences is None:
-        raise ValueError(
-            f"{CALL}: token must be a number, as the tokens' names are not known; "
-            f"got {shown(token)}. It is from 0 to {n_keys - 1}."
-        )
-    text = place.run.text
-    text = text[place.sequence] if isinstance(text, list) else text
-    try:
-        found = find_token(Run(text=text, tokens=[sequences[place.sequence]]), token)
-    except KeyError as error:
-        raise ValueError(f"{CALL}: {str(error.args[0]).removeprefix('find_token(): ')}") from None
-    return int(codes[min(found, len(codes) - 1)])
+        token, n_keys = self.token, place.layer.shape[3]
+        if token is None:
+            raise ValueError(
+                f"{CALL}: view {self.view!r} must be told a token; got None. "
+                'token=… is its number from 0, or its text, as "it" or "it#2".'
+            )
+        if not isinstance(token, str):
+            return index_of(CALL, "token", token, n_keys, f"The sequence has {n_keys} tokens.")
+        codes = np.flatnonzero(place.codes >= 0)
+        if not len(codes) or place.tokens is None:
+            raise ValueError(
+                f"{CALL}: token must be a number, as the tokens' names are not known; "
+                f"got {shown(token)}. It is from 0 to {n_keys - 1}."
+            )
+        try:
+            found = find_token(Run(text=place.text, tokens=[place.tokens]), token)
+        except KeyError as error:
+            said = str(error.args[0]).removeprefix("find_token(): ")
+            raise ValueError(f"{CALL}: {said}") from None
+        return int(codes[min(found, len(codes) - 1)])

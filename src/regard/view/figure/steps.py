@@ -9,7 +9,7 @@ import numpy as np
 from regard._steps import STEPS, Step
 from regard._trace import Trace
 from regard.reference import Array
-from regard.view.figure.colours import Range
+from regard.view.colours import Range
 from regard.view.figure.legend import bar_across
 from regard.view.figure.letters import size_of
 from regard.view.figure.matrix import Names, draw_cells, name_columns, name_rows, number_size

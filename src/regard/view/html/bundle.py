@@ -21,16 +21,6 @@ def source_of(name: str) -> str:
     return files("regard.view").joinpath("web", f"{name}.js").read_text(encoding="utf-8")
 
 
-def module_names() -> list[str]:
-    """Every module there is.
-
-    >>> "base" in module_names()
-    True
-    """
-    found = (each.name for each in files("regard.view").joinpath("web").iterdir())
-    return sorted(name.removesuffix(".js") for name in found if name.endswith(".js"))
-
-
 @cache
 def bundle(entry: str) -> str:
     """`entry` and all that it imports, as one script without imports.
@@ -41,31 +31,24 @@ def bundle(entry: str) -> str:
     >>> "import" in bundle("dom"), "const $dom = (() => {" in bundle("dom")
     (False, True)
     """
-    order: list[str] = []
-    _visit(entry, order, ())
-    return "\n".join(_wrapped(name) for name in order)
+    modules: dict[str, str] = {}
+    _add(entry, modules, ())
+    return "\n".join(modules.values())
 
 
-def _visit(name: str, order: list[str], above: tuple[str, ...]) -> None:
-    """Put what a module imports before it."""
+def _add(name: str, modules: dict[str, str], above: tuple[str, ...]) -> None:
+    """Put a module behind those that it imports."""
     if name in above:
         raise ValueError(f"bundle(): modules must not import in circles; got {above} → {name}.")
-    for found in _IMPORT.finditer(source_of(name)):
-        if found[2] not in order:
-            _visit(found[2], order, (*above, name))
-    if name not in order:
-        order.append(name)
-
-
-def _wrapped(name: str) -> str:
     text = source_of(name)
-    exported = [found[2] for found in _EXPORT.finditer(text)]
-    text = _IMPORT.sub(lambda found: _constants(found[1], found[2]), text)
-    text = _EXPORT.sub(r"\1 \2", text)
-    return f"const ${name} = (() => {{\n{text}return {{ {', '.join(exported)} }};\n}})();"
+    for found in _IMPORT.finditer(text):
+        if found[2] not in modules:
+            _add(found[2], modules, (*above, name))
+    exported = ", ".join(found[2] for found in _EXPORT.finditer(text))
+    text = _EXPORT.sub(r"\1 \2", _IMPORT.sub(_constants, text))
+    modules[name] = f"const ${name} = (() => {{\n{text}return {{ {exported} }};\n}})();"
 
 
-def _constants(names: str | None, module: str) -> str:
-    if names is None:
-        return ""
-    return f"const {{ {' '.join(names.split()).rstrip(',')} }} = ${module};\n"
+def _constants(found: re.Match[str]) -> str:
+    names, module = found.groups()
+    return f"const {{ {' '.join(names.split()).rstrip(',')} }} = ${module};\n" if names else ""

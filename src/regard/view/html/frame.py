@@ -10,11 +10,10 @@ if TYPE_CHECKING:
     from regard.run import Run
 
 _LIMIT = 4_000_000  # bytes of a run's page: a notebook keeps all that it shows
-_HEIGHT = 640  # pixels
 
 
-def frame(html: str, height: int = _HEIGHT) -> str:
-    """The page as an element that stands in the output of a cell.
+def frame(html: str, height: int = 640) -> str:
+    """The page as an element of so many pixels that stands in the output of a cell.
 
     The page is inside, as text: JupyterLab, VS Code and Colab show it without a server. Its origin
     is its own, so that it sees neither the notebook nor its cookies.
@@ -35,10 +34,10 @@ def run_frame(run: Run) -> str:
     >>> run_frame(Run(model="a < b"))
     '<p>Run(&#x27;a &lt; b&#x27;: 0 layers, 0 heads, 0 tokens): no attention was seen.</p>'
     """
-    if not run.layers:
-        return f"<p>{escape(repr(run))}: no attention was seen.</p>"
     from regard.view.html.run import run_page
 
+    if not run.layers:
+        return f"<p>{escape(repr(run))}: no attention was seen.</p>"
     return frame(run_page(run, limit=_LIMIT))
 
 

@@ -51,40 +51,33 @@ def page(title: str, content: dict[str, Any], parts: dict[str, Part] | None = No
     >>> "<title>a &lt;b&gt;</title>" in made, "default-src 'none'" in made
     (True, True)
     """
-    parts = {} if parts is None else parts
+    parts = parts or {}
     content = {**content, "parts": {name: part.info for name, part in parts.items()}}
     script = "\n" + bundle("main").replace("</script", "<\\/script") + "\n"
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    policy = f"default-src 'none'; script-src 'sha256-{digest}'; "
-    policy += "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    lines = [
-        "<!doctype html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="referrer" content="no-referrer">',
-        '<link rel="icon" href="data:,">',
-        f"<title>{escape(_whole(title))}</title>",
-        "</head>",
-        "<body>",
-        "<noscript>This page draws itself, and needs JavaScript for that.</noscript>",
-        _block("regard-data", "application/json", _json(content)),
-        *(
-            _block(f"regard-part-{name}", "application/octet-stream", part.packed)
-            for name, part in parts.items()
-        ),
-        f'<script type="module">{script}</script>',
-        "</body>",
-        "</html>",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _block(name: str, kind: str, text: str) -> str:
-    return f'<script type="{kind}" id="{name}">{text}</script>'
+    packed = "\n".join(
+        f'<script type="application/octet-stream" id="regard-part-{name}">{part.packed}</script>'
+        for name, part in parts.items()
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
+script-src 'sha256-{digest}'; img-src data: blob:; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<link rel="icon" href="data:,">
+<title>{escape(_whole(title))}</title>
+</head>
+<body>
+<noscript>This page draws itself, and needs JavaScript for that.</noscript>
+<script type="application/json" id="regard-data">{_json(content)}</script>
+{packed}
+<script type="module">{script}</script>
+</body>
+</html>
+"""
 
 
 def _json(content: dict[str, Any]) -> str:
