@@ -100,7 +100,7 @@ def test_several_runs_are_one_table() -> None:
 def test_edges_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = make_run("causal")
     expected = run.sql("select count(*) as n from edges")
-    monkeypatch.setattr(regard.run.store, "edges", None)
+    monkeypatch.setattr(regard.run.store, "edge_table", None)
     assert run.sql("select count(*) as n from edges") == expected
     monkeypatch.undo()
     other, _ = make_run("plain", "grouped")
@@ -113,7 +113,7 @@ def test_edges_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_saved_run_answers_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = make_run("causal", "left padding")
     run.save(tmp_path / "run")
-    monkeypatch.setattr(regard.run.store, "edges", None)
+    monkeypatch.setattr(regard.run.store, "edge_table", None)
     loaded = load(tmp_path / "run")
     query = "select * from edges order by all"
     assert loaded.sql(query) == run.sql(query)

@@ -7,14 +7,15 @@ import os
 import re
 import threading
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from regard._arguments import number, shown, whole
 from regard._duckdb import Tables, answer, bind, check_query
 from regard._extras import need
 from regard.run.edges import check, warn
-from regard.run.heads import Head
 from regard.run.store import LEAST, stored_edges
+from regard.run.table import Table
 from regard.run.tokens import readable
 
 if TYPE_CHECKING:
@@ -23,7 +24,24 @@ if TYPE_CHECKING:
     from regard.run.run import Run
 
 _CALL = "sql()"
-_TABLES = ("edges", "heads", "layers", "tokens")
+# The columns of each table but edges, with their types as Arrow calls them.
+_COLUMNS: dict[str, dict[str, str]] = {
+    "heads": {
+        **{"layer": "int32", "name": "string", "head": "int32"},
+        **dict.fromkeys(("entropy", "spread", "distance", "first", "self"), "float64"),
+        **{"previous": "float64", "induction": "float64", "kind": "string", "score": "float64"},
+    },
+    "layers": {
+        **{"layer": "int32", "name": "string"},
+        **dict.fromkeys(("sequences", "heads", "kv_heads", "queries", "keys"), "int32"),
+        **{"is_causal": "bool", "is_cross": "bool"},
+        **{"window_left": "int64", "window_right": "int64"},
+    },
+    "tokens": {
+        **{"sequence": "int32", "position": "int32", "token": "string"},
+        **{"start": "int64", "stop": "int64", "id": "int64"},
+    },
+}
 
 
 def sql(
@@ -67,29 +85,42 @@ def ask(
     `as_plain` has every value as JSON has it.
 
     >>> from regard.run import Run
-    >>> ask({None: Run()}, "select 1 + 1 as two", None, stacklevel=2).to_pylist()
-    [{'two': 2}]
+    >>> ask({None: Run()}, "select 1 + 1 as two", None, stacklevel=2)
+    two
+      2
+    1 row
     """
     least = LEAST if min_weight is None else check(_CALL, min_weight, None)[0]
-    seconds, memory = _seconds(seconds), _memory(memory)
+    if seconds is not None:
+        remedy = "It is how long DuckDB may take; None waits for it, until Ctrl-C."
+        most = threading.TIMEOUT_MAX
+        seconds = number(_CALL, "seconds", seconds, math.ulp(0.0), most, remedy)
+    if memory is not None:
+        remedy = "It is how many bytes the query and its answer may take; "
+        remedy += "None is half of what is here."
+        memory = whole(_CALL, "memory", memory, 1, 2**63 - 1, remedy)
     duckdb, arrow = need(_CALL, "duckdb", "runs"), need(_CALL, "pyarrow", "runs")
     if not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"{_CALL}: query must be a text; got {shown(query)}. Write it in quotes.")
     check_query(duckdb, query)
     tables = tables_for(query, runs, least, stacklevel=stacklevel + 1)
-    return answer(duckdb, arrow, tables, query, seconds=seconds, memory=memory, as_plain=as_plain)
+    room = _half() if memory is None else memory
+    found = answer(duckdb, arrow, tables, query, seconds=seconds, memory=room, as_plain=as_plain)
+    return Table(found)
+
+
+def _half() -> int:
+    """Half of the bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 def check_names(query: str) -> None:
-    """Raise what `ask` does for a query that no run can answer; nothing is computed.
-
-    >>> check_names("select weight from edges")
-    """
+    """Raise what `ask` does for a query that no run can answer; nothing is computed."""
     from regard.run.run import Run
 
     duckdb = need(_CALL, "duckdb", "runs")
     check_query(duckdb, query)
-    bind(duckdb, tables_for(query, {None: Run()}, stacklevel=3), query, _memory(None))
+    bind(duckdb, tables_for(query, {None: Run()}, stacklevel=3), query, _half())
 
 
 def tables_for(
@@ -99,57 +130,34 @@ def tables_for(
     *,
     stacklevel: int,
 ) -> Tables:
-    """The tables that a query may mean, of all runs.
-
-    >>> from regard.run import Run
-    >>> list(tables_for("select * from Heads", {None: Run()}, stacklevel=2))
-    ['heads']
-    """
+    """The tables that a query may mean, of all runs."""
     arrow = need(_CALL, "pyarrow", "runs")
+    tables = ("edges", *_COLUMNS)
     # A word that is not in the query names no table of it, and edges take time to make.
-    asked = [name for name in _TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
-    found: dict[str, dict[str | None, pa.Table]] = {}
-    for name in asked or _TABLES:
-        found[name] = {
-            key and readable(key): _table(arrow, name, run, least) for key, run in runs.items()
-        }
+    asked = [name for name in tables if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
+    found = {
+        name: {key and readable(key): _table(arrow, name, run, least) for key, run in runs.items()}
+        for name in asked or tables
+    }
     for table in found.get("edges", {}).values():
         warn(table, stacklevel)
     return found
 
 
-def _seconds(given: object) -> float | None:
-    if given is None:
-        return None
-    remedy = "It is how long DuckDB may take; None waits for it, until Ctrl-C."
-    return number(_CALL, "seconds", given, math.ulp(0.0), threading.TIMEOUT_MAX, remedy)
-
-
-def _memory(given: object) -> int:
-    if given is None:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    remedy = "It is how many bytes the query and its answer may take; None is half of what is here."
-    return whole(_CALL, "memory", given, 1, 2**63 - 1, remedy)
-
-
-# ── the tables ────────────────────────────────────────────────────────────────────────────────
-
-
 def _table(arrow: Any, name: str, run: Run, least: float) -> pa.Table:
     if name == "edges":
         return stored_edges(run, least)
-    rows, schema = {"heads": _heads, "layers": _layers, "tokens": _tokens}[name](arrow, run)
-    return arrow.Table.from_pylist(rows, arrow.schema(schema))
+    rows = {"heads": run.heads, "layers": lambda: _layers(run), "tokens": lambda: _tokens(run)}
+    texts = {column for column, kind in _COLUMNS[name].items() if kind == "string"}
+    fit = [
+        {column: readable(value) if column in texts else value for column, value in row.items()}
+        for row in rows[name]()
+    ]
+    types = {column: arrow.type_for_alias(kind) for column, kind in _COLUMNS[name].items()}
+    return arrow.Table.from_pylist(fit, arrow.schema(types))
 
 
-def _heads(arrow: Any, run: Run) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    numbers = {name.rstrip("_"): arrow.float64() for name in Head.__dataclass_fields__}
-    whole = {"layer": arrow.int32(), "name": arrow.string(), "head": arrow.int32()}
-    rows = [{**row, "name": readable(row["name"])} for row in run.heads()]
-    return rows, {**whole, **numbers, "head": arrow.int32(), "kind": arrow.string()}
-
-
-def _layers(arrow: Any, run: Run) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _layers(run: Run) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for index, (name, layer) in enumerate(run.layers.items()):
         batch, heads, queries, keys = layer.shape
@@ -157,7 +165,7 @@ def _layers(arrow: Any, run: Run) -> tuple[list[dict[str, Any]], dict[str, Any]]
         rows.append(
             {
                 "layer": index,
-                "name": readable(name),
+                "name": name,
                 "sequences": batch,
                 "heads": heads,
                 "kv_heads": layer.kv_heads,
@@ -169,30 +177,21 @@ def _layers(arrow: Any, run: Run) -> tuple[list[dict[str, Any]], dict[str, Any]]
                 "window_right": right,
             }
         )
-    numbers = dict.fromkeys(("sequences", "heads", "kv_heads", "queries", "keys"), arrow.int32())
-    flags = dict.fromkeys(("is_causal", "is_cross"), arrow.bool_())
-    window = dict.fromkeys(("window_left", "window_right"), arrow.int64())
-    names = {"layer": arrow.int32(), "name": arrow.string()}
-    return rows, {**names, **numbers, **flags, **window}
+    return rows
 
 
-def _tokens(arrow: Any, run: Run) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _tokens(run: Run) -> list[dict[str, Any]]:
     ids = run.token_ids.tolist() if run.token_ids is not None and run.token_ids.dim() == 2 else []
-    tokens = run.tokens or []
     rows: list[dict[str, Any]] = []
-    for sequence in range(max(len(ids), len(tokens))):
-        numbers = ids[sequence] if sequence < len(ids) else []
-        texts = tokens[sequence] if sequence < len(tokens) else []
+    for sequence, (texts, numbers) in enumerate(zip_longest(run.tokens or [], ids, fillvalue=[])):
         # Where padding has no token, which number is whose cannot be told from here.
-        fit = not texts or not numbers or len(texts) == len(numbers)
+        fit = not texts or len(texts) == len(numbers)
         for position in range(len(texts) or len(numbers)):
             row: dict[str, Any] = {"sequence": sequence, "position": position}
             if texts:
                 token = texts[position]
-                row |= {"token": readable(token.text), "start": token.start, "stop": token.end}
-            if numbers and fit:
+                row |= {"token": token.text, "start": token.start, "stop": token.end}
+            if fit:
                 row["id"] = numbers[position]
             rows.append(row)
-    kinds = (arrow.int32(), arrow.int32(), arrow.string(), arrow.int64(), arrow.int64())
-    names = ("sequence", "position", "token", "start", "stop")
-    return rows, {**dict(zip(names, kinds, strict=True)), "id": arrow.int64()}
+    return rows

@@ -56,106 +56,80 @@ def filter_edges(
     ([0, 1, 2], [[0, 0, 0], [0, 0, 1], [0, 0, 2]])
     """
     batch, n_heads, n_queries, n_keys = layer.shape
-    real_queries = _real(layer.queries, batch, n_queries)
-    real_keys = _real(layer.keys, batch, n_keys)
-    lse = _pick(layer.lse, heads, n_heads)
-    rows = real_queries[:, None] & (lse != -np.inf)  # (B, heads, Nq)
+
+    def of_heads(x: Tensor) -> NDArray[Any]:
+        array = x.detach().cpu().numpy()
+        return array if len(heads) == n_heads else array[:, heads]
+
+    lse = of_heads(layer.lse)
+    rows = lse != -np.inf  # (B, heads, Nq)
+    if layer.queries is not None:
+        rows &= layer.queries.cpu().numpy()[:, None]
     not_finite = rows & ~np.isfinite(lse)
     rows &= ~not_finite
-    keys, values = _lists(layer, heads)
+
+    # The strongest keys and their weights, (B, heads, Nq, top).
+    keys, values = np.empty((*lse.shape, 0), dtype=np.int64), np.empty((*lse.shape, 0), lse.dtype)
+    if layer.top_keys is not None and layer.top_weights is not None:
+        keys, values = of_heads(layer.top_keys), of_heads(layer.top_weights)
     named = keys >= 0
     if layer.keys is not None and n_keys:
-        named &= real_keys[np.arange(batch)[:, None, None, None], keys]
-    proven = _proven(layer, keys, values, named, min_weight, top, heads)
-    unproven = rows & ~proven
-    truncated = np.empty((0, 3), dtype=np.int64)
-    exact: list[tuple[Ints, Ints, NDArray[np.floating]]] = []
-    if layer.has_weights:
-        rows &= proven
-        exact = _exact(layer, unproven, real_keys, min_weight, top, heads)
-    else:
-        truncated = np.argwhere(unproven)
-        truncated[:, 1] = np.asarray(heads, dtype=np.int64)[truncated[:, 1]]
-
-    strong = rows[..., None] & named & (values > 0) & (values >= values.dtype.type(min_weight))
-    place = np.flatnonzero(strong)
-    row = place // max(keys.shape[-1], 1)
-    key, weight = keys.reshape(-1)[place], values.reshape(-1)[place]
-    if exact:
-        row = np.concatenate([row, *(part[0] for part in exact)])
-        key = np.concatenate([key, *(part[1] for part in exact)])
-        weight = np.concatenate([weight, *(part[2] for part in exact)])
-        order = np.lexsort((key, -weight, row))
-        row, key, weight = row[order], key[order], weight[order]
-    if top is not None:
-        within = _rank(row) < top
-        row, key, weight = row[within], key[within], weight[within]
-    row, query = np.divmod(row, max(n_queries, 1))
-    sequence, head = np.divmod(row, max(len(heads), 1))
-    if heads != list(range(len(heads))):
-        head = np.asarray(heads, dtype=np.int64)[head]
-    return FilteredEdges(sequence, head, query, key, weight, truncated, int(not_finite.sum()))
-
-
-def _real(given: Tensor | None, batch: int, size: int) -> NDArray[np.bool_]:
-    return np.ones((batch, size), dtype=np.bool_) if given is None else given.cpu().numpy()
-
-
-def _pick(x: Tensor, heads: list[int], n_heads: int) -> NDArray[Any]:
-    array = x.detach().cpu().numpy()
-    return array if len(heads) == n_heads else array[:, heads]
-
-
-def _lists(layer: Layer, heads: list[int]) -> tuple[Ints, NDArray[np.floating]]:
-    """The strongest keys and their weights, (B, heads, Nq, top)."""
-    batch, n_heads, n_queries, _ = layer.shape
-    if layer.top_keys is None or layer.top_weights is None:
-        kind = np.float64 if layer.lse.dtype == torch.float64 else np.float32
-        shape = (batch, len(heads), n_queries, 0)
-        return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=kind)
-    keys = _pick(layer.top_keys, heads, n_heads).astype(np.int64, copy=False)
-    return keys, _pick(layer.top_weights, heads, n_heads)
-
-
-def _proven(
-    layer: Layer,
-    keys: Ints,
-    values: NDArray[np.floating],
-    named: NDArray[np.bool_],
-    min_weight: float,
-    top: int | None,
-    heads: list[int],
-) -> NDArray[np.bool_]:
-    """(B, heads, Nq): is the list of a row all that there is of it?"""
+        real = layer.keys.cpu().numpy()
+        named &= real[np.arange(batch)[:, None, None, None], keys]
     count = np.count_nonzero(named, axis=-1)
-    proven = count >= _pick(layer.allowed, heads, layer.shape[1])
+    proven = count >= of_heads(layer.allowed)  # the list of a row is all that there is of it
     if top is not None:
         proven |= count >= top
     if keys.shape[-1]:
         last = values[..., -1]
         proven |= (last < values.dtype.type(min_weight)) | (last <= 0)
         proven |= 1 - values.sum(-1, dtype=np.float64) < min_weight - _ROUNDING
-    return proven
+
+    unproven = rows & ~proven
+    truncated = np.empty((0, 3), dtype=np.int64)
+    exact: list[tuple[Ints, Ints, NDArray[np.floating]]] = []
+    chosen = np.asarray(heads, dtype=np.int64)
+    if layer.has_weights:
+        rows &= proven
+        exact = _exact(layer, unproven, min_weight, top, heads)
+    else:
+        truncated = np.argwhere(unproven)
+        truncated[:, 1] = chosen[truncated[:, 1]]
+
+    strong = rows[..., None] & named & (values > 0) & (values >= values.dtype.type(min_weight))
+    place = np.flatnonzero(strong)
+    row = place // max(keys.shape[-1], 1)
+    key, weight = keys.reshape(-1)[place], values.reshape(-1)[place]
+    if exact:
+        found = [(row, key, weight), *exact]
+        row, key, weight = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.lexsort((key, -weight, row))
+        row, key, weight = row[order], key[order], weight[order]
+    if top is not None:
+        place = np.arange(len(row))
+        starts = np.diff(row, prepend=-1) != 0
+        within = place - np.maximum.accumulate(np.where(starts, place, 0)) < top
+        row, key, weight = row[within], key[within], weight[within]
+    row, query = np.divmod(row, max(n_queries, 1))
+    sequence, head = np.divmod(row, max(len(heads), 1))
+    if len(head):
+        head = chosen[head]
+    return FilteredEdges(sequence, head, query, key, weight, truncated, int(not_finite.sum()))
 
 
 def _exact(
-    layer: Layer,
-    wanted: NDArray[np.bool_],
-    real_keys: NDArray[np.bool_],
-    min_weight: float,
-    top: int | None,
-    heads: list[int],
+    layer: Layer, wanted: NDArray[np.bool_], min_weight: float, top: int | None, heads: list[int]
 ) -> list[tuple[Ints, Ints, NDArray[np.floating]]]:
     """Row, key and weight of the edges of the rows that are wanted, from q and k."""
     batch, n_heads, n_queries = wanted.shape
     found: list[tuple[Ints, Ints, NDArray[np.floating]]] = []
     for b in range(batch):
-        hidden = torch.from_numpy(np.flatnonzero(~real_keys[b])).to(layer.lse.device)
+        padding = None if layer.keys is None else (~layer.keys[b]).nonzero()[:, 0]
         for h in range(n_heads):
             first = (b * n_heads + h) * n_queries
             for rows, tile in layer.weights_of_rows(b, heads[h], np.flatnonzero(wanted[b, h])):
-                if len(hidden):
-                    tile.index_fill_(1, hidden, 0.0)
+                if padding is not None:
+                    tile.index_fill_(1, padding.to(tile.device), 0.0)
                 keys = None
                 if top is not None and top < tile.shape[1]:
                     tile, keys = tile.topk(top, dim=1)
@@ -174,10 +148,3 @@ def _exact(
                 key = place if keys is None else keys[row, place]
                 found.append((first + rows[row.cpu().numpy()], key.cpu().numpy(), weight))
     return found
-
-
-def _rank(row: Ints) -> Ints:
-    """How many entries of the same row stand before each."""
-    place = np.arange(len(row))
-    starts = np.diff(row, prepend=-1) != 0
-    return place - np.maximum.accumulate(np.where(starts, place, 0))

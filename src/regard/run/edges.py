@@ -14,7 +14,7 @@ from regard._arguments import number, whole
 from regard._extras import need
 from regard.run.choose import heads_of, layer_indices
 from regard.run.edge_filter import filter_edges
-from regard.run.layer import Layer
+from regard.run.table import Table
 from regard.run.tokens import codes_of_keys, codes_of_queries, readable, vocabulary
 
 if TYPE_CHECKING:
@@ -26,6 +26,62 @@ if TYPE_CHECKING:
 TRUNCATED, MIN_WEIGHT, NOT_FINITE = b"regard.truncated", b"regard.min_weight", b"regard.not_finite"
 
 
+def edges(
+    run: Run,
+    min_weight: float = 0.1,
+    top: int | None = None,
+    layers: Which | Sequence[Which] | None = None,
+    heads: int | Sequence[int] | None = None,
+) -> pa.Table:
+    """Every weight of at least `min_weight` between a real query and a real key, as a table:
+    sequence, layer, head, query, key, query_token, key_token, weight.
+
+    Rows are in the order of sequence, layer, head, query and falling weight. `layer` counts
+    from 0; tokens are null where they are not known. `top` takes that many of each query only.
+
+    The table is exact. It comes from the strongest keys of each query where these are all that
+    there is, and from q and k elsewhere. Where q and k were not kept, a query may have more
+    edges than the table has: a warning says how many are truncated so; `regard.truncated` in
+    the schema's metadata has their number by layer and head, `run.truncated_rows` names them.
+
+    >>> import torch, regard
+    >>> q = torch.eye(3)[None, None]
+    >>> _, seen = regard.attention(q, q, q, scale=2.0, see=regard.See(top=3))
+    >>> regard.Run({"a": regard.Layer("a", seen)}).edges(0.2)
+    sequence  layer  head  query  key  query_token  key_token  weight
+           0      0     0      0    0  –            –           0.787
+           0      0     0      1    1  –            –           0.787
+           0      0     0      2    2  –            –           0.787
+    3 rows
+    """
+    table = edge_table(run, min_weight, top, layers, heads)
+    warn(table, stacklevel=2)
+    return Table(table)
+
+
+def truncated_rows(run: Run, min_weight: float = 0.1, top: int | None = None) -> pa.Table:
+    """The rows of which `edges(min_weight, top)` may lack some: sequence, layer, head, query.
+
+    >>> import torch, regard
+    >>> q = torch.eye(3)[None, None]
+    >>> _, seen = regard.attention(q, q, q, causal=True, see=regard.See(top=1))
+    >>> run = regard.Run({"a": regard.Layer("a", seen, regard.run.Options(causal=True))})
+    >>> run.truncated_rows(0.2)["query"].to_pylist()
+    [1, 2]
+    """
+    least, most = check("truncated_rows()", min_weight, top)
+    arrow = need("truncated_rows()", "pyarrow", "runs")
+    names, rows = ("sequence", "layer", "head", "query"), [np.empty((0, 4), dtype=np.int64)]
+    for index, layer in enumerate(run.layers.values()):
+        if not layer.has_weights:  # else every row of it can be computed
+            found = filter_edges(layer, least, most, list(range(layer.shape[1])))
+            rows.append(np.insert(found.truncated, 1, index, axis=1))
+    table = np.concatenate(rows).astype(np.int32)
+    table = table[np.lexsort(table.T[::-1])]
+    columns = {name: np.ascontiguousarray(table[:, n]) for n, name in enumerate(names)}
+    return Table(arrow.table(columns))
+
+
 def check(call: str, min_weight: object, top: object) -> tuple[float, int | None]:
     """Both as numbers, refused with a message if they are none."""
     remedy = "It is the least weight that counts; 0 takes every key with any weight."
@@ -34,7 +90,7 @@ def check(call: str, min_weight: object, top: object) -> tuple[float, int | None
     return weight, None if top is None else whole(call, "top", top, 1, remedy=remedy)
 
 
-def edges(
+def edge_table(
     run: Run,
     min_weight: float = 0.1,
     top: int | None = None,
@@ -43,12 +99,7 @@ def edges(
     *,
     call: str = "edges()",
 ) -> pa.Table:
-    """The table of `Run.edges`, without its warnings.
-
-    >>> from regard.run import Run
-    >>> edges(Run()).num_rows
-    0
-    """
+    """The table of `edges`, as pyarrow has it, without warnings."""
     least, most = check(call, min_weight, top)
     indices = layer_indices(call, run.layers, layers)
     chosen = [(index, list(run.layers.values())[index]) for index in indices]
@@ -62,7 +113,9 @@ def edges(
     truncated: list[dict[str, int]] = []
     not_finite = 0
     for index, layer in chosen:
-        found = filter_edges(layer, least, most, _present(layer, wanted))
+        there = range(layer.shape[1])
+        present = list(there) if wanted is None else [head for head in wanted if head in there]
+        found = filter_edges(layer, least, most, present)
         for head, rows in zip(*np.unique(found.truncated[:, 1], return_counts=True), strict=True):
             truncated.append({"layer": index, "head": int(head), "rows": int(rows)})
         not_finite += found.not_finite
@@ -77,8 +130,8 @@ def edges(
             arrow.array(found.weight.astype(np.float64 if precise else np.float32, copy=False)),
         ]
         table = arrow.Table.from_arrays(arrays, schema=columns)
-        there = np.unique(found.sequence, return_index=True, return_counts=True)
-        for sequence, start, count in zip(*(x.tolist() for x in there), strict=True):
+        starts = np.unique(found.sequence, return_index=True, return_counts=True)
+        for sequence, start, count in zip(*(x.tolist() for x in starts), strict=True):
             parts.setdefault(sequence, []).append(table.slice(start, count))
     told = {MIN_WEIGHT: json.dumps(least)}
     if truncated:
@@ -86,8 +139,7 @@ def edges(
     if not_finite:
         told[NOT_FINITE] = json.dumps(not_finite)
     ordered = [table for sequence in sorted(parts) for table in parts[sequence]]
-    whole = arrow.concat_tables([columns.empty_table(), *ordered])
-    return whole.replace_schema_metadata(told)
+    return arrow.concat_tables([columns.empty_table(), *ordered]).replace_schema_metadata(told)
 
 
 def schema(arrow: Any, precise: bool) -> Any:
@@ -96,26 +148,6 @@ def schema(arrow: Any, precise: bool) -> Any:
     numbers = dict.fromkeys(("sequence", "layer", "head", "query", "key"), arrow.int32())
     weight = arrow.float64() if precise else arrow.float32()
     return arrow.schema({**numbers, "query_token": token, "key_token": token, "weight": weight})
-
-
-def _present(layer: Layer, wanted: list[int] | None) -> list[int]:
-    n_heads = layer.shape[1]
-    return [h for h in (range(n_heads) if wanted is None else wanted) if h < n_heads]
-
-
-def truncated_rows(run: Run, min_weight: float = 0.1, top: int | None = None) -> pa.Table:
-    """The table of `Run.truncated_rows`."""
-    least, most = check("truncated_rows()", min_weight, top)
-    arrow = need("truncated_rows()", "pyarrow", "runs")
-    names, rows = ("sequence", "layer", "head", "query"), [np.empty((0, 4), dtype=np.int64)]
-    for index, layer in enumerate(run.layers.values()):
-        if layer.has_weights:
-            continue  # every row of it can be computed
-        truncated = filter_edges(layer, least, most, _present(layer, None)).truncated
-        rows.append(np.insert(truncated, 1, index, axis=1))
-    table = np.concatenate(rows).astype(np.int32)
-    table = table[np.lexsort(table.T[::-1])]
-    return arrow.table({name: np.ascontiguousarray(table[:, n]) for n, name in enumerate(names)})
 
 
 def warn(table: pa.Table, stacklevel: int) -> None:

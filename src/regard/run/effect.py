@@ -1,4 +1,4 @@
-"""What a cut did: one run beside another of the same model on the same text."""
+"""What an ablation did: one run beside another of the same model on the same text."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Effect:
     tokens: list[list[Token]] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        names = [*self.layers, *(["output"] if self.output is not None else [])]
-        changes = [*self.layers.values(), *([self.output] if self.output is not None else [])]
-        width = max(map(len, names), default=0)
+        changes = list(self.layers.items())
+        changes += [] if self.output is None else [("output", self.output)]
+        width = max((len(name) for name, _ in changes), default=0)
         lines = [f"{'':{width}}  mean change  largest change  mean cosine"]
-        for name, change in zip(names, changes, strict=True):
+        for name, change in changes:
             relative = self._counted(change.relative)
             if not len(relative):
                 lines.append(f"{name:{width}}  nothing to compare")
@@ -62,14 +62,14 @@ class Effect:
                 f"{name:{width}}  {relative.mean().item():>11.2%}  {relative.max().item():>14.2%}  "
                 f"{cosine.nanmean().item():>11.4f}  {self._where(change.relative)}".rstrip()
             )
-        if self.output is not None and self.output.divergence is not None:
-            assert self.output.flipped is not None
-            divergence = self._counted(self.output.divergence)
-            flipped = self._counted(self.output.flipped)
+        output = self.output
+        if output is not None and output.divergence is not None and output.flipped is not None:
+            divergence = self._counted(output.divergence)
+            flipped = self._counted(output.flipped)
             if len(divergence):
                 lines.append(
                     f"Next word: {divergence.mean().item():.4g} nats of divergence on average, "
-                    f"{divergence.max().item():.4g} {self._where(self.output.divergence)}; the "
+                    f"{divergence.max().item():.4g} {self._where(output.divergence)}; the "
                     f"most likely one changed at {int(flipped.sum())} of {len(flipped)} tokens."
                 )
         return "\n".join(lines)
@@ -93,18 +93,22 @@ class Effect:
 
 
 @torch.no_grad()
-def effect(run: Run, other: Run, logits: bool | None = None) -> Effect:
-    """What `Run.effect` returns.
+def effect(run: Run, other: Run, *, logits: bool | None = None) -> Effect:
+    """What changed from this run to another of the same model on the same text: of each token after
+    each block, and in the output. Needs `regard.watch(…, keep=("hidden_states", "output"))`.
 
-    >>> from regard.run import Run
-    >>> runs = [Run(output=torch.tensor([[[1.0, 0.0]], [[0.0, x]]])) for x in (1.0, 2.0)]
-    >>> print(effect(*runs))
-            mean change  largest change  mean cosine
-    output       50.00%         100.00%       1.0000  at 0 of sequence 1
+    `logits` says whether the output is one score a word of the vocabulary. None decides: it is if
+    the output is (B, N, …), a self-attention layer is causal, and the last axis is longer than that
+    of every hidden state, which must have been kept for that.
+
+    >>> import regard
+    >>> states = [torch.tensor([[[3.0, y]]]) for y in (4.0, -4.0)]
+    >>> one, other = (regard.Run(hidden_states={"block": x}) for x in states)
+    >>> print(one.effect(other))
+           mean change  largest change  mean cosine
+    block      160.00%         160.00%      -0.2800  at 0
     """
-    from regard.run.run import Run
-
-    if not isinstance(other, Run):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(other, type(run)):
         raise TypeError(
             f"{_CALL}: other must be a Run; got {shown(other)}. regard.watch(…) makes one."
         )
@@ -113,9 +117,15 @@ def effect(run: Run, other: Run, logits: bool | None = None) -> Effect:
             f"{_CALL}: logits must be True, False or None; got {shown(logits)}. None decides."
         )
     _check_tokens(run, other)
-    both = [name for name in run.hidden_states if name in other.hidden_states]
-    has_output = run.output is not None and other.output is not None
-    if not both and not has_output:
+    pairs = {
+        name: (x, other.hidden_states[name])
+        for name, x in run.hidden_states.items()
+        if name in other.hidden_states
+    }
+    outputs = None
+    if run.output is not None and other.output is not None:
+        outputs = run.output, other.output
+    if not pairs and outputs is None:
         raise ValueError(
             f"{_CALL}: both runs must have hidden states or an output to compare; they have none "
             'in common. regard.watch(…, keep=("hidden_states", "output")) keeps them.'
@@ -125,16 +135,40 @@ def effect(run: Run, other: Run, logits: bool | None = None) -> Effect:
             f"{_CALL}: logits=True needs the output of both runs; it was not kept. "
             'regard.watch(…, keep=("output",)) keeps it.'
         )
-    for name in both:
-        _check_shapes(name, run.hidden_states[name], other.hidden_states[name])
+    for name, (a, b) in [*pairs.items(), *([("output", outputs)] if outputs else [])]:
+        if a.shape != b.shape or a.dim() < 2:
+            raise ValueError(
+                f"{_CALL}: {name} must be of the same shape (B, …) in both runs; "
+                f"got {tuple(a.shape)} and {tuple(b.shape)}. Compare runs of one model on one text."
+            )
+    own = [layer for layer in run.layers.values() if not layer.cross]
     output = None
-    if run.output is not None and other.output is not None:
-        _check_shapes("output", run.output, other.output)
-        output = compare(run.output, other.output, _are_logits(run) if logits is None else logits)
-    layers = {
-        name: compare(run.hidden_states[name], other.hidden_states[name], False) for name in both
-    }
-    return Effect(layers, output, _real(run), run.tokens)
+    if outputs is not None:
+        widths = [x.shape[-1] for x in run.hidden_states.values()]
+        if logits is None:
+            causal = any(layer.options.causal for layer in own)
+            is_longer = bool(widths) and outputs[0].shape[-1] > max(widths)
+            logits = causal and is_longer and outputs[0].dim() >= 3
+        output = compare(*outputs, logits)
+    layers = {name: compare(a, b, False) for name, (a, b) in pairs.items()}
+    real = own[0].queries if own else None
+    return Effect(layers, output, None if real is None else real.cpu(), run.tokens)
+
+
+def _check_tokens(run: Run, other: Run) -> None:
+    ids, others = run.token_ids, other.token_ids
+    if ids is not None and others is not None:
+        same = ids.shape == others.shape and torch.equal(ids.cpu(), others.cpu())
+    elif run.tokens is not None and other.tokens is not None:
+        texts = ([[t.text for t in one] for one in x] for x in (run.tokens, other.tokens))
+        same = next(texts) == next(texts)
+    else:
+        same = run.text is None or other.text is None or run.text == other.text
+    if not same:
+        raise ValueError(
+            f"{_CALL}: both runs must have read the same tokens; they read different ones. "
+            "Run the model on the same text twice, once with heads ablated or links blocked."
+        )
 
 
 def compare(a: Tensor, b: Tensor, logits: bool) -> Change:
@@ -157,51 +191,10 @@ def compare(a: Tensor, b: Tensor, logits: bool) -> Change:
             # A word that has no chance in a adds nothing, even if it has none in b.
             parts[2].append(torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(-1))
             parts[3].append(x.argmax(-1) != y.argmax(-1))
-    columns = [torch.cat(part).reshape(shape) if part else None for part in parts]
+    relative, cosine, *of_logits = (
+        torch.cat(part).reshape(shape) if part else None for part in parts
+    )
     empty = torch.zeros(shape, dtype=torch.float64)
     return Change(
-        empty if columns[0] is None else columns[0],
-        empty if columns[1] is None else columns[1],
-        columns[2],
-        columns[3],
+        empty if relative is None else relative, empty if cosine is None else cosine, *of_logits
     )
-
-
-def _are_logits(run: Run) -> bool:
-    """As `Run.effect` says."""
-    if run.output is None or run.output.dim() < 3 or not run.hidden_states:
-        return False
-    causal = any(x.options.causal and not x.cross for x in run.layers.values())
-    return causal and run.output.shape[-1] > max(x.shape[-1] for x in run.hidden_states.values())
-
-
-def _real(run: Run) -> Tensor | None:
-    """(B, N): which tokens are no padding, as the first self-attention layer has it."""
-    for layer in run.layers.values():
-        if not layer.cross:
-            return None if layer.queries is None else layer.queries.cpu()
-    return None
-
-
-def _check_tokens(run: Run, other: Run) -> None:
-    ids, others = run.token_ids, other.token_ids
-    if ids is not None and others is not None:
-        same = ids.shape == others.shape and torch.equal(ids.cpu(), others.cpu())
-    elif run.tokens is not None and other.tokens is not None:
-        texts = ([[t.text for t in one] for one in x] for x in (run.tokens, other.tokens))
-        same = next(texts) == next(texts)
-    else:
-        same = run.text is None or other.text is None or run.text == other.text
-    if not same:
-        raise ValueError(
-            f"{_CALL}: both runs must have read the same tokens; they read different ones. "
-            "Run the model on the same text twice, once with the cut."
-        )
-
-
-def _check_shapes(name: str, a: Tensor, b: Tensor) -> None:
-    if a.shape != b.shape or a.dim() < 2:
-        raise ValueError(
-            f"{_CALL}: {name} must be of the same shape (B, …) in both runs; "
-            f"got {tuple(a.shape)} and {tuple(b.shape)}. Compare runs of one model on one text."
-        )

@@ -27,32 +27,43 @@ def rollout(
     residual: float = 0.5,
     layers: Which | Sequence[Which] | None = None,
 ) -> Tensor:
-    """What `Run.rollout` returns.
+    """How much each token of the input counts for one token of the last layer, (N,) float64.
+
+    Attention rollout: from the last layer to the first, r ← residual · r + (1 − residual) ·
+    mean over the heads of r · W, r being 1 at `token` and 0 elsewhere. Exact, from q and k of
+    all self-attention layers; W is never in memory. It sums to 1 if the rows of W do.
 
     >>> import regard
-    >>> from regard.run import Layer, Run
-    >>> q = torch.eye(2)[None, None]
-    >>> _, seen = regard.attention(q, q, q, see=regard.See())
-    >>> rollout(Run({"a": Layer("a", seen, q=q, k=q)}), 0, residual=1.0).tolist()
-    [1.0, 0.0]
+    >>> q = torch.eye(3)[None, None]
+    >>> _, seen = regard.attention(q, q, q, scale=0.0, causal=True, see=regard.See())
+    >>> options = regard.run.Options(scale=0.0, causal=True)
+    >>> run = regard.Run({"a": Layer("a", seen, options, q=q, k=q)})
+    >>> run.rollout(1).tolist()
+    [0.25, 0.75, 0.0]
     """
     chosen = _chosen(run, layers)
     batch, _, length, _ = chosen[0].shape
     b = index_of(_CALL, "sequence", sequence, batch, f"The batch has {batch} sequences.")
     start = index_of(_CALL, "token", token, length, f"The sequence has {length} tokens.")
-    keep = number(
-        _CALL, "residual", residual, 0, 1, "It is the share that goes past attention; 0.5 is usual."
-    )
+    remedy = "It is the share that goes past attention; 0.5 is usual."
+    keep = number(_CALL, "residual", residual, 0, 1, remedy)
     real = chosen[-1].queries
     if real is not None and not real[b, start]:
+        places = real[b].nonzero()[:, 0].tolist()
+        tokens = f"from {places[0]} to {places[-1]}" if places else "none"
         raise ValueError(
             f"{_CALL}: token must be a real one; got {shown(token)}, which is padding. "
-            f"The real ones of sequence {b} are {_ranges(real[b])}."
+            f"The real ones of sequence {b} are {tokens}."
         )
     share = torch.zeros(length, dtype=torch.float64)
     share[start] = 1.0
     for layer in reversed(chosen):
-        share = keep * share + (1 - keep) * _through(layer, b, share)
+        rows = share.nonzero()[:, 0].numpy()  # the others are not computed
+        n_heads, passed = layer.shape[1], torch.zeros(length, dtype=torch.float64)
+        for head in range(n_heads):
+            for some, tile in layer.weights_of_rows(b, head, rows):
+                passed += share[torch.from_numpy(some)] @ tile.cpu().double()
+        share = keep * share + (1 - keep) * (passed / max(n_heads, 1))
     return share
 
 
@@ -66,17 +77,6 @@ def has_rollout(run: Run) -> bool:
     real = chosen[-1].queries
     has_tokens = batch > 0 and length > 0 and (real is None or bool(real[0].any()))
     return has_tokens and not any(layer.is_written_over for layer in chosen)
-
-
-def _through(layer: Layer, sequence: int, share: Tensor) -> Tensor:
-    """The mean over the heads of share · W; rows without a share are not computed."""
-    _, n_heads, _, n_keys = layer.shape
-    rows = share.nonzero()[:, 0].numpy()
-    total = torch.zeros(n_keys, dtype=torch.float64)
-    for head in range(n_heads):
-        for some, tile in layer.weights_of_rows(sequence, head, rows):
-            total += share[torch.from_numpy(some)] @ tile.cpu().double()
-    return total / max(n_heads, 1)
 
 
 def _chosen(run: Run, layers: Which | Sequence[Which] | None) -> list[Layer]:
@@ -98,8 +98,10 @@ def _chosen(run: Run, layers: Which | Sequence[Which] | None) -> list[Layer]:
         )
     missing = [name for name, layer in found if not layer.has_weights]
     if missing:
+        some = ", ".join(missing[:3])
+        some += f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise ValueError(
-            f"{_CALL}: q and k of all layers must have been kept; those of {_some(missing)} were "
+            f"{_CALL}: q and k of all layers must have been kept; those of {some} were "
             'not. regard.watch(…, keep=("q", "k")) keeps them.'
         )
     batch, _, length, _ = found[0][1].shape
@@ -117,12 +119,3 @@ def _chosen(run: Run, layers: Which | Sequence[Which] | None) -> list[Layer]:
                 f"{layer.offset} away. layers=… chooses others."
             )
     return [layer for _, layer in found]
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _ranges(real: Tensor) -> str:
-    places = real.nonzero()[:, 0].tolist()
-    return f"from {places[0]} to {places[-1]}" if places else "none"

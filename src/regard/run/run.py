@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,10 @@ from torch import Tensor
 from regard._attention.tiles import Span
 from regard.observation import See
 from regard.run.choose import Which, layer_index
+from regard.run.edges import edges, truncated_rows
+from regard.run.effect import effect
 from regard.run.layer import Layer
+from regard.run.rollout import rollout
 from regard.text import Token
 
 if TYPE_CHECKING:
@@ -20,10 +23,10 @@ if TYPE_CHECKING:
 
     from regard._trace import Trace
     from regard.models import Loaded
-    from regard.run.effect import Effect
     from regard.run.store import Edges
 
 
+@dataclass(eq=False, repr=False)
 class Run:
     """One or more passes of a model: what each of its attention modules did.
 
@@ -46,56 +49,38 @@ class Run:
     Run('by hand': 1 layer, 1 head, 3 tokens)
     """
 
-    def __init__(
-        self,
-        layers: dict[str, Layer] | None = None,
-        *,
-        model: str = "",
-        text: str | list[str] | None = None,
-        tokens: list[list[Token]] | None = None,
-        token_ids: Tensor | None = None,
-        see: See | None = None,
-        notes: list[str] | None = None,
-        unseen: list[str] | None = None,
-        hidden_states: dict[str, Tensor] | None = None,
-        between: dict[str, Tensor] | None = None,
-        output: Tensor | None = None,
-    ) -> None:
-        self.layers: dict[str, Layer] = {} if layers is None else layers
-        self.model = model
-        self.text = text
-        self.tokens = tokens
-        self.token_ids = token_ids
-        self.see = see
-        self.notes: list[str] = [] if notes is None else notes
-        self.unseen: list[str] = [] if unseen is None else unseen
-        self.hidden_states: dict[str, Tensor] = {} if hidden_states is None else hidden_states
-        self.between: dict[str, Tensor] = {} if between is None else between
-        self.output = output
-        self.again: partial[Run] | None = None
-        self._edges: Edges | None = None  # what `sql` asks, once it was made
+    layers: dict[str, Layer] = field(default_factory=dict[str, Layer])
+    _: KW_ONLY
+    model: str = ""
+    text: str | list[str] | None = None
+    tokens: list[list[Token]] | None = None
+    token_ids: Tensor | None = None
+    see: See | None = None
+    notes: list[str] = field(default_factory=list[str])
+    unseen: list[str] = field(default_factory=list[str])
+    hidden_states: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    between: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    output: Tensor | None = None
+    again: partial[Run] | None = field(default=None, init=False)
+    _edges: Edges | None = field(default=None, init=False)  # what `sql` asks, once it was made
 
     def __repr__(self) -> str:
-        heads = sum(layer.shape[1] for layer in self.layers.values())
-        batch, length = self._size()
+        shapes = [layer.shape for layer in self.layers.values()]
+        batch = max((shape[0] for shape in shapes), default=0)
+        length = max((shape[3] for shape in shapes), default=0)
+        if self.tokens is not None:
+            batch, length = len(self.tokens), max(map(len, self.tokens), default=0)
+        elif self.token_ids is not None and self.token_ids.dim() == 2:
+            batch, length = self.token_ids.shape
         several = f"{batch} × " if batch > 1 else ""
         parts = [
             _count(len(self.layers), "layer"),
-            _count(heads, "head"),
+            _count(sum(shape[1] for shape in shapes), "head"),
             several + _count(length, "token"),
         ]
         if self.unseen:
             parts.append(_count(len(self.unseen), "kind") + " of module not seen")
         return f"Run({self.model!r}: {', '.join(parts)})"
-
-    def _size(self) -> tuple[int, int]:
-        """How many sequences, and how long the longest is."""
-        if self.tokens is not None:
-            return len(self.tokens), max(map(len, self.tokens), default=0)
-        if self.token_ids is not None and self.token_ids.dim() == 2:
-            return self.token_ids.shape[0], self.token_ids.shape[1]
-        shapes = [layer.shape for layer in self.layers.values()]
-        return max((x[0] for x in shapes), default=0), max((x[3] for x in shapes), default=0)
 
     # ── layers and heads ──────────────────────────────────────────────────────────────────────
 
@@ -127,9 +112,11 @@ class Run:
         head: int | None = None,
         rows: Span = slice(None),
         keys: Span = slice(None),
+        *,
+        sequence: int | None = None,
     ) -> Tensor:
-        """The exact weights of some queries on some keys: (B, rows, keys) of one head, or
-        (B, H, rows, keys). Needs q and k: `regard.watch(…, keep=("q", "k"))`.
+        """The exact weights of some queries on some keys: (B, H, rows, keys), without B of one
+        sequence, without H of one head. Needs q and k: `regard.watch(…, keep=("q", "k"))`.
 
         >>> import torch, regard
         >>> q = torch.eye(3)[None, None]
@@ -138,7 +125,7 @@ class Run:
         >>> run.weights("a", 0, rows=(1, 2)).round(decimals=3).tolist()
         [[[0.0, 1.0, 0.0]]]
         """
-        return self.layer(layer).weights(head, rows, keys)
+        return self.layer(layer).weights(head, rows, keys, sequence=sequence)
 
     def pooled(
         self,
@@ -148,9 +135,11 @@ class Run:
         keys: Span = slice(None),
         shape: tuple[int, int] = (256, 256),
         reduce: Literal["mean", "max"] = "mean",
+        *,
+        sequence: int | None = None,
     ) -> Tensor:
-        """An exact picture of any rectangle of the weights: (B, *shape) of one head, or
-        (B, H, *shape). Needs q and k, as `weights` does.
+        """An exact picture of any rectangle of the weights: (B, H, *shape), without B of one
+        sequence, without H of one head. Needs q and k, as `weights` does.
 
         >>> import torch, regard
         >>> q = torch.eye(4)[None, None]
@@ -159,54 +148,14 @@ class Run:
         >>> run.pooled(0, 0, shape=(2, 2), reduce="max").round(decimals=3).tolist()
         [[[1.0, 0.0], [0.0, 1.0]]]
         """
-        return self.layer(layer).pooled(head, rows, keys, shape, reduce)
+        return self.layer(layer).pooled(head, rows, keys, shape, reduce, sequence=sequence)
 
-    # ── tables ────────────────────────────────────────────────────────────────────────────────
+    # ── tables, and what follows from them ────────────────────────────────────────────────────
 
-    def edges(
-        self,
-        min_weight: float = 0.1,
-        top: int | None = None,
-        layers: Which | Sequence[Which] | None = None,
-        heads: int | Sequence[int] | None = None,
-    ) -> pa.Table:
-        """Every weight of at least `min_weight` between a real query and a real key, as a table:
-        sequence, layer, head, query, key, query_token, key_token, weight.
-
-        Rows are in the order of sequence, layer, head, query and falling weight. `layer` counts
-        from 0; tokens are null where they are not known. `top` takes that many of each query only.
-
-        The table is exact. It comes from the strongest keys of each query where these are all that
-        there is, and from q and k elsewhere. Where q and k were not kept, a query may have more
-        edges than the table has: a warning says how many are truncated so; `regard.truncated` in
-        the schema's metadata has their number by layer and head, `run.truncated_rows` names them.
-
-        >>> import torch, regard
-        >>> q = torch.eye(3)[None, None]
-        >>> _, seen = regard.attention(q, q, q, scale=2.0, see=regard.See(top=3))
-        >>> table = Run({"a": Layer("a", seen)}).edges(0.2)
-        >>> table["key"].to_pylist(), [round(w, 2) for w in table["weight"].to_pylist()]
-        ([0, 1, 2], [0.79, 0.79, 0.79])
-        """
-        from regard.run.edges import edges, warn
-
-        table = edges(self, min_weight, top, layers, heads)
-        warn(table, stacklevel=2)
-        return table
-
-    def truncated_rows(self, min_weight: float = 0.1, top: int | None = None) -> pa.Table:
-        """The rows of which `edges(min_weight, top)` may lack some: sequence, layer, head, query.
-
-        >>> import torch, regard
-        >>> q = torch.eye(3)[None, None]
-        >>> _, seen = regard.attention(q, q, q, causal=True, see=regard.See(top=1))
-        >>> run = Run({"a": Layer("a", seen, regard.run.Options(causal=True))})
-        >>> run.truncated_rows(0.2)["query"].to_pylist()
-        [1, 2]
-        """
-        from regard.run.edges import truncated_rows
-
-        return truncated_rows(self, min_weight, top)
+    edges = edges
+    truncated_rows = truncated_rows
+    rollout = rollout
+    effect = effect
 
     def sql(
         self,
@@ -341,32 +290,7 @@ class Run:
 
         return run_frame(self)
 
-    # ── what follows from it ──────────────────────────────────────────────────────────────────
-
-    def rollout(
-        self,
-        token: int,
-        sequence: int = 0,
-        residual: float = 0.5,
-        layers: Which | Sequence[Which] | None = None,
-    ) -> Tensor:
-        """How much each token of the input counts for one token of the last layer, (N,) float64.
-
-        Attention rollout: from the last layer to the first, r ← residual · r + (1 − residual) ·
-        mean over the heads of r · W, r being 1 at `token` and 0 elsewhere. Exact, from q and k of
-        all self-attention layers; W is never in memory. It sums to 1 if the rows of W do.
-
-        >>> import torch, regard
-        >>> q = torch.eye(3)[None, None]
-        >>> _, seen = regard.attention(q, q, q, scale=0.0, causal=True, see=regard.See())
-        >>> options = regard.run.Options(scale=0.0, causal=True)
-        >>> run = Run({"a": Layer("a", seen, options, q=q, k=q)})
-        >>> run.rollout(1).tolist()
-        [0.25, 0.75, 0.0]
-        """
-        from regard.run.rollout import rollout
-
-        return rollout(self, token, sequence, residual, layers)
+    # ── the model, asked once more ───────────────────────────────────────────────────────────
 
     def trace(self, layer: Which = 0, head: int = 0, *, model: Loaded | None = None) -> Trace:
         """The steps of attention in one head, on the first text, from the model's own Q, K and V.
@@ -384,25 +308,6 @@ class Run:
         from regard.ask import trace_of
 
         return trace_of(self, layer, head, model=model)
-
-    def effect(self, other: Run, *, logits: bool | None = None) -> Effect:
-        """What changed from this run to another of the same model on the same text: of each token
-        after each block, and in the output. Needs
-        `regard.watch(…, keep=("hidden_states", "output"))`.
-
-        `logits` says whether the output is one score a word of the vocabulary. None decides: it is
-        if the output is (B, N, …), a self-attention layer is causal, and the last axis is longer
-        than that of every vector, which must have been kept for that.
-
-        >>> import torch
-        >>> states = [torch.tensor([[[3.0, y]]]) for y in (4.0, -4.0)]
-        >>> one, other = (Run(hidden_states={"block": x}) for x in states)
-        >>> one.effect(other).layers["block"].relative.tolist()
-        [[1.6]]
-        """
-        from regard.run.effect import effect
-
-        return effect(self, other, logits)
 
 
 def _count(number: int, of: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regard._arguments import shown
 from regard._checkpoint import own_file
 from regard._extras import need
-from regard.run.edges import MIN_WEIGHT, NOT_FINITE, TRUNCATED, edges, schema
+from regard.run.edges import MIN_WEIGHT, NOT_FINITE, TRUNCATED, edge_table, schema
 from regard.run.errors import RunError, refusing
 from regard.run.old_names import current
 
@@ -44,21 +44,16 @@ def state(run: Run) -> tuple[Any, ...]:
 
 
 def stored_edges(run: Run, least: float = LEAST, *, call: str = "sql()") -> pa.Table:
-    """The edges of a run from `least` on.
-
-    >>> from regard.run import Run
-    >>> stored_edges(Run()).num_rows
-    0
-    """
+    """The edges of a run from `least` on."""
     now, kept = state(run), run._edges
     if kept is None or kept.least != least or kept.of != now:
-        kept = run._edges = Edges(now, least, edges(run, least, call=call))
+        kept = run._edges = Edges(now, least, edge_table(run, least, call=call))
     if kept.table is None and kept.file is not None:
         # The weights of a query add up to 1, and to no more.
         rows = sum(layer.lse.numel() for layer in run.layers.values())
         kept.table = _read(kept, kept.file, rows * (int(1 / least) + 1), call)
     if kept.table is None:  # there is none any more, or it is another run's
-        kept.table = edges(run, least, call=call)
+        kept.table = edge_table(run, least, call=call)
     return kept.table
 
 
@@ -71,12 +66,17 @@ def _read(kept: Edges, file: Path, most: int, call: str) -> pa.Table | None:
     try:
         with parquet.ParquetFile(file, page_checksum_verification=True) as opened:
             told = current(dict(opened.schema_arrow.metadata or {}))
-            wrong = _wrong_schema(arrow, opened.schema_arrow, told, kept.least)
-            if wrong is None:
-                if told.get(ID.encode()) != (kept.id and kept.id.encode()):
-                    return None
-                wrong = _wrong_content(opened.metadata, told, most)
-            if wrong is None:
+            good = [schema(arrow, precise) for precise in (False, True)]
+            found, from_weight = opened.schema_arrow, json.loads(told.get(MIN_WEIGHT, b"null"))
+            if found not in good or from_weight != kept.least:
+                columns = ", ".join(f"{each.name} ({each.type})" for each in found)
+                wrong = (
+                    f"hold {', '.join(good[0].names)} from a weight of {kept.least} on; got "
+                    f"{columns} from {shown(from_weight)} on"
+                )
+            elif told.get(ID.encode()) != (kept.id and kept.id.encode()):
+                return None
+            elif (wrong := _wrong(opened.metadata, told, most)) is None:
                 return opened.read().replace_schema_metadata(told)
     except (OSError, ValueError, RecursionError, arrow.ArrowException) as error:
         wrong = f"be a whole Parquet file; {' '.join(str(error).split())}"
@@ -86,23 +86,8 @@ def _read(kept: Edges, file: Path, most: int, call: str) -> pa.Table | None:
     )
 
 
-def _wrong_schema(
-    arrow: Any, found: pa.Schema, told: dict[bytes, bytes], least: float
-) -> str | None:
-    """What a file must hold, and does not."""
-    from_weight = json.loads(told.get(MIN_WEIGHT, b"null"))
-    good = [schema(arrow, precise) for precise in (False, True)]
-    if found in good and from_weight == least:
-        return None
-    columns = ", ".join(f"{each.name} ({each.type})" for each in found)
-    return (
-        f"hold {', '.join(good[0].names)} from a weight of {least} on; got {columns} from "
-        f"{shown(from_weight)} on"
-    )
-
-
-def _wrong_content(about: Any, told: dict[bytes, bytes], most: int) -> str | None:
-    """The same of how much there is, and of what is said about rows that are not whole."""
+def _wrong(about: Any, told: dict[bytes, bytes], most: int) -> str | None:
+    """What is wrong with how much there is, or with what is said about rows that are not whole."""
     truncated, rows = json.loads(told.get(TRUNCATED, b"[]")), json.loads(told.get(NOT_FINITE, b"0"))
     if not isinstance(truncated, list) or not all(
         type(number) is int
