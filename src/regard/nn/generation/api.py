@@ -117,20 +117,7 @@ def stream(
 ) -> Iterator[tuple[int, int]]: ...
 @overload
 def stream(model: Model, prompts: Tokens, **options: Unpack[StreamOptions]) -> Iterator[Any]: ...
-def stream(
-    model: Model,
-    prompts: Tokens,
-    *,
-    max_new_tokens: int,
-    start: int | Tokens | None = None,
-    stop: Stop = None,
-    beams: int = 1,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    seed: int | None = None,
-    window: int | None = None,
-) -> Iterator[Any]:
+def stream(model: Model, prompts: Tokens, **options: Any) -> Iterator[Any]:
     """The tokens of `generate`, each as soon as it is known.
 
     One prompt, (N,) or a list of ids, gives its tokens; several give (sequence, token). Arguments
@@ -147,33 +134,20 @@ def stream(
     ... ).tokens[0]
     True
     """
-    feed, options, is_one = _ask(
-        "stream()",
-        model,
-        prompts,
-        start,
-        max_new_tokens=max_new_tokens,
-        stop=stop,
-        beams=beams,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        seed=seed,
-        window=window,
-    )
-    if options.beams > 1:
+    feed, checked, is_one = _ask("stream()", model, prompts, **options)
+    if checked.beams > 1:
         raise ValueError(
-            f"stream(): beams must be 1; got {beams}. Which beam is the best is known at the end "
-            "only: regard.nn.generate() returns it."
+            f"stream(): beams must be 1; got {checked.beams}. Which beam is the best is known at "
+            "the end only: regard.nn.generate() returns it."
         )
-    found = one_by_one(feed, options)
+    found = one_by_one(feed, checked)
     if is_one:
         return (token for _, token, _ in found)
     return ((sequence, token) for sequence, token, _ in found)
 
 
 def _ask(
-    call: str, model: object, tokens: Tokens, start: int | Tokens | None, **options: Any
+    call: str, model: object, tokens: Tokens, start: int | Tokens | None = None, **options: Any
 ) -> tuple[Feed, Options, bool]:
     """The model with its prompts, the options, and whether one prompt was given, not several.
 
@@ -215,7 +189,7 @@ def _ask(
             f"{call}: model must be a LanguageModel or a Transformer; got {type(model).__name__}. "
             "Others have no next token."
         )
-    checked = check_options(call, vocabulary, **options)
+    checked = check_options(call, vocabulary, options)
     if source is not None:
         _check_table(call, model.config, "the source has", max(map(len, source)))
     longest = max(map(len, prompts))

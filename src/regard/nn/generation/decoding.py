@@ -39,27 +39,29 @@ class Generated:
 
 
 def one_by_one(feed: Feed, options: Options) -> Iterator[tuple[int, int, float]]:
-    """Each new token as it is found: of which sequence, the token, and its log-probability."""
-    streams = Streams(options.seed, feed.count) if options.temperature else None
+    """Each new token as it is found: of which sequence, the token, and its log-probability.
+
+    Each sequence draws from a generator of its own, so that it depends on nothing else in the
+    batch. Without a seed PyTorch's own generator gives one.
+    """
+    generators: list[torch.Generator] = []
+    if options.temperature:
+        seed = int(torch.randint(2**62, ())) if options.seed is None else options.seed
+        generators = [torch.Generator().manual_seed(seed + n) for n in range(feed.count)]
     sequences = list(range(feed.count))  # that of each row
     tokens: list[int] = []
     for n in range(options.max_new_tokens):
         with feed.quiet():
-            if n == 0:
-                logits, lse = feed.begin()
-            else:
-                logits, lse = feed.next(tokens)
-            if streams is None:
+            logits, lse = feed.next(tokens) if n else feed.begin()
+            if not generators:
                 best, chosen = logits.max(-1)
                 tokens, scores = chosen.tolist(), (best - lse).tolist()
             else:
-                tokens = [
-                    draw(
-                        *kept(row, options.temperature, options.top_k, options.top_p),
-                        streams.next(sequence),
-                    )
-                    for row, sequence in zip(logits, sequences, strict=True)
-                ]
+                tokens = []
+                for row, sequence in zip(logits, sequences, strict=True):
+                    found = kept(row, options.temperature, options.top_k, options.top_p)
+                    uniform = torch.rand((), dtype=torch.float64, generator=generators[sequence])
+                    tokens.append(draw(*found, float(uniform)))
                 chosen = torch.tensor(tokens, device=lse.device)[:, None]
                 scores = (logits.gather(1, chosen)[:, 0] - lse).tolist()
         yield from zip(sequences, tokens, scores, strict=True)
@@ -84,11 +86,6 @@ def kept(
     probable ones those of the lowest ids. `top_p` then leaves the smallest number of the most
     probable tokens whose share of what is left is at least p, and never less than one token.
     A token's share is its probability divided by that of the most probable token.
-
-    >>> logits = torch.tensor([0.0, 2.0, 0.0, 0.0])
-    >>> tokens, shares = kept(logits, temperature=1.0, top_k=3, top_p=0.8)
-    >>> tokens.tolist(), shares.round(decimals=3).tolist()
-    ([1, 0], [1.0, 0.135])
     """
     shares = ((logits.double() - logits.max()) / temperature).exp()
     size = len(logits)
@@ -117,33 +114,10 @@ def _ranked(logits: Tensor, count: int) -> Tensor:
 
 
 def draw(tokens: Tensor, shares: Tensor, uniform: float) -> int:
-    """The first token up to which the shares sum to more than `uniform`, in [0, 1), of their sum.
-
-    >>> draw(torch.tensor([7, 5]), torch.tensor([1.0, 3.0]), uniform=0.25)
-    5
-    """
+    """The first token up to which the shares sum to more than `uniform` of their sum, in [0, 1)."""
     upto = shares.cumsum(0)
     mark = uniform * float(upto[-1])  # below the sum, as uniform ≤ 1 − 2⁻⁵³
     return int(tokens[torch.searchsorted(upto, mark, right=True)])
-
-
-class Streams:
-    """Uniform numbers for each sequence from a generator of its own: that of n has seed + n.
-
-    So what a sequence draws depends on nothing else in the batch. Without a seed PyTorch's own
-    generator gives one: `torch.manual_seed` then makes it repeatable.
-
-    >>> Streams(5, 2).next(1) == Streams(6, 1).next(0)
-    True
-    """
-
-    def __init__(self, seed: int | None, count: int) -> None:
-        first = int(torch.randint(2**62, ())) if seed is None else seed
-        self._generators = [torch.Generator().manual_seed(first + n) for n in range(count)]
-
-    def next(self, sequence: int) -> float:
-        """A number in [0, 1)."""
-        return float(torch.rand((), dtype=torch.float64, generator=self._generators[sequence]))
 
 
 # ── beam search ───────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from regard.nn._evaluation import evaluating
 from regard.nn.models import LanguageModel
@@ -18,15 +19,6 @@ class Feed:
     """The logits of the next token, and what is remembered of the tokens so far.
 
     `prompts` are the first tokens of each sequence, `source` what a `Transformer` reads.
-
-    >>> from regard.nn import LanguageModelConfig
-    >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=6, heads=3))
-    >>> feed = Feed("generate()", model, [[1, 2, 3], [4]])
-    >>> with feed.quiet():
-    ...     logits, lse = feed.begin()
-    ...     logits, lse = feed.next([5, 6])
-    >>> logits.shape, lse.shape
-    (torch.Size([2, 11]), torch.Size([2]))
     """
 
     def __init__(
@@ -104,16 +96,8 @@ class Feed:
 def _padded(
     rows: list[list[int]], device: torch.device, *, on_left: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """ids (B, N) of rows side by side, and how many of each are real (B,), None if all are.
-
-    >>> ids, lengths = _padded([[1, 2, 3], [4]], torch.device("cpu"), on_left=True)
-    >>> ids.tolist(), lengths.tolist()
-    ([[1, 2, 3], [0, 0, 4]], [3, 1])
-    """
-    lengths = [len(row) for row in rows]
-    padding = [[0] * (max(lengths) - length) for length in lengths]
-    pairs = zip(padding, rows, strict=True)
-    ids = [zeros + row if on_left else row + zeros for zeros, row in pairs]
-    is_padded = min(lengths) < max(lengths)
-    counts = torch.tensor(lengths, device=device) if is_padded else None
-    return torch.tensor(ids, device=device), counts
+    """ids (B, N) of rows side by side, and how many of each are real (B,), None if all are."""
+    side = "left" if on_left else "right"
+    ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_side=side)
+    lengths = torch.tensor([len(row) for row in rows], device=device)
+    return ids.to(device), lengths if bool((lengths < ids.shape[1]).any()) else None

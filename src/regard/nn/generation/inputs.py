@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Required, TypedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Required, TypedDict
 
 import torch
 from torch import Tensor
@@ -37,7 +37,7 @@ class GenerateOptions(StreamOptions, total=False):
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers that are in order."""
+    """The options of both, and what they are unless given."""
 
     max_new_tokens: int
     stop: frozenset[int] = frozenset()
@@ -50,56 +50,45 @@ class Options:
     window: int | None = None
 
 
-def check_options(
-    call: str,
-    vocabulary: int,
-    *,
-    max_new_tokens: int,
-    stop: Stop = None,
-    beams: int = 1,
-    length_penalty: float = 1.0,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    seed: int | None = None,
-    window: int | None = None,
-) -> Options:
-    """The options, for a model of this `vocabulary`. Raises TypeError or ValueError if one is not
-    in order.
+def check_options(call: str, vocabulary: int, asked: Mapping[str, Any]) -> Options:
+    """The options in order, for a model of this `vocabulary`.
 
-    >>> check_options("generate()", 11, max_new_tokens=0)
-    Traceback (most recent call last):
-    regard._arguments.WrongValue: generate(): max_new_tokens must be at least 1; got 0. ...
+    Raises TypeError or ValueError if one is not.
     """
-    of_heat = "0 takes the most probable token, 1 draws by the model's own probabilities."
-    options = Options(
-        max_new_tokens=whole(call, "max_new_tokens", max_new_tokens, 1),
-        stop=_stop_tokens(call, stop, vocabulary),
-        beams=whole(call, "beams", beams, 1),
-        length_penalty=number(call, "length_penalty", length_penalty),
-        temperature=number(call, "temperature", temperature, 0, remedy=of_heat),
-        top_k=None if top_k is None else whole(call, "top_k", top_k, 1),
+
+    def maybe(name: str, least: int, most: int | None = None) -> int | None:
+        value = asked.get(name)
+        return None if value is None else whole(call, name, value, least, most)
+
+    options = Options(**asked)
+    heat = "0 takes the most probable token, 1 draws by the model's own probabilities."
+    length = "1 compares by the mean log-probability of a token, 0 by the sum."
+    top_p = options.top_p
+    options = replace(
+        options,
+        max_new_tokens=whole(call, "max_new_tokens", options.max_new_tokens, 1),
+        stop=_stop_tokens(call, asked.get("stop"), vocabulary),
+        beams=whole(call, "beams", options.beams, 1),
+        length_penalty=number(call, "length_penalty", options.length_penalty, -10, 10, length),
+        temperature=number(call, "temperature", options.temperature, 0, remedy=heat),
+        top_k=maybe("top_k", 1),
         top_p=None if top_p is None else number(call, "top_p", top_p),
-        seed=None if seed is None else whole(call, "seed", seed, 0, 2**62),
-        window=None if window is None else whole(call, "window", window, 1),
+        seed=maybe("seed", 0, 2**62),
+        window=maybe("window", 1),
     )
-    if not -10.0 <= options.length_penalty <= 10.0:
-        raise ValueError(
-            f"{call}: length_penalty must be from −10 to 10; got {length_penalty}. 1 compares by "
-            "the mean log-probability of a token, 0 by the sum."
-        )
     if options.top_p is not None and not 0.0 < options.top_p <= 1.0:
         raise ValueError(
             f"{call}: top_p must be more than 0 and at most 1; got {top_p}. 1 keeps all tokens."
         )
-    if options.beams > 1 and (options.temperature or top_k is not None or top_p is not None):
+    chosen = {name: value for name in ("top_k", "top_p") if (value := asked.get(name)) is not None}
+    if options.beams > 1 and (options.temperature or chosen):
         raise ValueError(
             f"{call}: beams must be 1 to draw tokens, with temperature, top_k or top_p; got "
-            f"{beams}. Beam search looks for the most probable sequence and draws nothing: choose "
-            "one of the two."
+            f"{options.beams}. Beam search looks for the most probable sequence and draws nothing: "
+            "choose one of the two."
         )
-    for name, value in (("top_k", top_k), ("top_p", top_p)):
-        if value is not None and not options.temperature:
+    for name, value in chosen.items():
+        if not options.temperature:
             raise ValueError(
                 f"{call}: {name} must be left out while temperature is 0; got {value}. It chooses "
                 "among tokens to draw from: give a temperature above 0."
@@ -130,14 +119,6 @@ def token_rows(
     """The ids of each sequence, and whether `tokens` was one sequence rather than several.
 
     Raises TypeError or ValueError unless each has tokens, and all of them are of the vocabulary.
-
-    >>> token_rows("generate()", "prompts", [[1, 2, 3], [4]], 11)
-    ([[1, 2, 3], [4]], False)
-    >>> token_rows("generate()", "prompts", torch.tensor([1, 2]), 11)
-    ([[1, 2]], True)
-    >>> token_rows("generate()", "prompts", [[1], []], 11)
-    Traceback (most recent call last):
-    ValueError: generate(): prompts[1] must have at least one token; got none. ...
     """
     if isinstance(tokens, Tensor):
         if tokens.dim() not in (1, 2):
