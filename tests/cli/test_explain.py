@@ -209,10 +209,10 @@ def test_a_pipe_that_was_never_open_ends_it_quietly() -> None:
 def test_interruption_ends_it_quietly(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt() -> str:
+    def interrupt(path: str) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regard.cli.explain.read_standard_input", interrupt)
+    monkeypatch.setattr("regard.cli.explain.read_input", interrupt)
     assert main(["explain", "-"]) == 130
     assert capsys.readouterr() == ("", "")
 

@@ -19,7 +19,9 @@ from rich.cells import cell_len
 from torch import nn
 
 import regard
-from regard.cli import main, reading, see
+from regard._watch.modules import each_block
+from regard.cli import main, see
+from regard.cli import model as models
 
 TEXT = "i love apple phones . i love it"
 
@@ -259,7 +261,7 @@ def test_a_file_or_standard_input_is_read_like_a_text(
         for given in ((TEXT,), ("--file", str(file)))
     )
     assert from_file["tokens"] == direct["tokens"]
-    monkeypatch.setattr(see, "read_standard_input", lambda: TEXT)
+    monkeypatch.setattr(see, "read_input", lambda path: TEXT)
     assert output_of(capsys, "-", "--model", encoder).startswith(TEXT)
 
 
@@ -369,10 +371,11 @@ def test_what_the_model_has_not_got_is_refused_in_one_line_before_it_runs(
 def test_a_layer_that_the_config_promises_and_the_run_has_not_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, encoder: str
 ) -> None:
-    loaded = reading.load_model(encoder)
+    loaded = models.load_model(encoder)
     loaded.model.config.num_hidden_layers = 5
     monkeypatch.setattr(see, "load_model", lambda name: loaded)
-    assert "no layer 3; there are 2 here" in complaint_about(capsys, TEXT, "--layer", "3")
+    err = complaint_about(capsys, TEXT, "--model", encoder, "--layer", "3")
+    assert "no layer 3; there are 2 here" in err
 
 
 @pytest.mark.parametrize(
@@ -396,7 +399,7 @@ def test_what_needs_no_model_is_refused_before_one_is_loaded(
     arguments: list[str],
     why: str,
 ) -> None:
-    monkeypatch.setattr(see, "load_model", never)
+    monkeypatch.setattr(see, "read_tokens", never)
     err = complaint_about(capsys, TEXT, *arguments)
     assert why in err
     assert err.endswith(".\n")
@@ -428,12 +431,37 @@ def test_help_is_no_wider_than_80_columns(
     assert max(map(cell_len, output_of(capsys, "--help").splitlines())) <= 80
 
 
-def test_a_text_that_is_too_long_says_how_many_tokens_there_is_room_for(
-    capsys: pytest.CaptureFixture[str], encoder: str
+def test_a_text_that_is_too_long_says_what_there_is_room_for_before_the_model_is_loaded(
+    capsys: pytest.CaptureFixture[str], encoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(see, "load_model", never)
     err = complaint_about(capsys, "love " * 12, "--model", encoder)
     assert "at most the 13 tokens" in err
     assert "got 14" in err
+    assert "--first 13" in err
+
+
+def test_first_reads_the_first_tokens_of_a_text(
+    capsys: pytest.CaptureFixture[str], encoder: str
+) -> None:
+    out = output_of(capsys, "love " * 12, "--model", encoder, "--first", "13")
+    assert " ".join(out.split()).startswith("love " * 10 + "love " + encoder + " · 13 tokens")
+    short = json.loads(output_of(capsys, TEXT, "--model", encoder, "--first", "5", "--json", "-"))
+    assert short["text"] == "i love apple"
+    assert [token["text"] for token in short["tokens"]] == [
+        *("[CLS]", "i", "love", "apple", "[SEP]")
+    ]
+    assert "first must leave room" in complaint_about(
+        capsys, TEXT, "--model", encoder, "--first", "2"
+    )
+
+
+def test_a_token_that_the_text_has_not_got_is_refused_before_the_model_is_loaded(
+    capsys: pytest.CaptureFixture[str], encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(see, "load_model", never)
+    err = complaint_about(capsys, TEXT, "--model", encoder, "--token", "pears")
+    assert "no token 'pears'" in err
 
 
 def test_a_file_that_is_no_text_says_which_byte(
@@ -494,25 +522,24 @@ def test_progress_is_told_in_a_terminal_once_it_takes_long_and_then_removed(
     times = iter((0.0, 1.0, 2.5, 3.0))
     monkeypatch.setattr(time, "monotonic", lambda: next(times))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with reading.progress(model):
-        model(torch.zeros(1))
+    with models.progress() as tell:
+        assert tell is not None
+        with each_block(model, tell):
+            model(torch.zeros(1))
     told = capsys.readouterr().err.split("\r\x1b[K")
     assert told == ["", "layer 2 of 3, 2 s", "layer 3 of 3, 3 s", ""]
-    assert not any(block._forward_hooks for block in model.blocks)
 
 
 def test_progress_is_not_told_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    model = Stack()
-    with reading.progress(model):
-        assert not any(block._forward_hooks for block in model.blocks)
-        model(torch.zeros(1))
+    with models.progress() as tell:
+        assert tell is None
     assert capsys.readouterr().err == ""
 
 
 def test_interruption_ends_it_quietly(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, encoder: str
 ) -> None:
-    loaded = reading.load_model(encoder)
+    loaded = models.load_model(encoder)
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -567,7 +594,7 @@ def test_minilm_looks_from_it_to_the_animal(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_minilm_reads_as_many_tokens_as_is_said() -> None:
-    assert reading.load_model("minilm").model.config.max_position_embeddings == 512
+    assert models.load_model("minilm").model.config.max_position_embeddings == 512
 
 
 def test_minilm_has_several_tokens_for_a_syllable_and_a_map_numbers_them(

@@ -9,7 +9,7 @@ from helpers.odd_sql import LEAVES, expression
 from helpers.soak import attacks
 
 from regard.cli.common import BadInput
-from regard.cli.see_checks import ask
+from regard.cli.see import _ask as ask
 from regard.cli.see_json import document
 from regard.run import Run
 from regard.view.table import render_table

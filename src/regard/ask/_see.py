@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regard.models import Loaded
     from regard.run import Run
 
-_LONG = 2048  # tokens; of a longer text q and k are kept only where they are asked for
+LONG = 2048  # tokens; of a longer text q and k are kept only where they are asked for
 
 
 def see(
@@ -79,8 +79,9 @@ def see(
         **loaded.batch([reading], "see"),
         **{name: value for name, value in settings.items() if name in taken},
     }
-    kept = {"q", "k"} if len(reading.ids) <= _LONG else set[str]()
-    kept = kept if keep is None else set(keep)
+    if keep is None:
+        keep = ("q", "k") if len(reading.ids) <= LONG else ()
+    kept = set(keep)
     side = 64 if kept >= {"q", "k"} else 24  # without q and k, a map must fit as it is
     watching = watch(
         loaded.model,

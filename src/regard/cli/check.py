@@ -14,11 +14,11 @@ import typer
 
 from regard.cli.common import (
     BadInput,
-    command_line,
     make_console,
     print_out,
-    read_standard_input,
+    read_input,
     write_out,
+    write_picture,
 )
 
 _EPILOG = """
@@ -70,7 +70,6 @@ def check(
     ] = 60,
 ) -> None:
     """Is this worked example right? Says which numbers are wrong, and where that began."""
-    from regard.view import picture
     from regard.view.report import render_report
     from regard.worked import Unreadable, check_text, fix_text
     from regard.worked import check as check_file
@@ -78,7 +77,7 @@ def check(
     taken_as = dict(_pair(name) for name in names or ())
     _guard(file, {"--fix": fix, "--json": json, "--svg": svg})
     console = make_console()
-    text = read_standard_input() if file == "-" else ""
+    text = read_input("-") if file == "-" else ""
     try:
         with _within(seconds, file):
             if file == "-":
@@ -95,7 +94,7 @@ def check(
     if "-" not in (fix, json, svg):
         print_out(lines, console)
     if svg is not None:
-        write_out(svg, picture(lines, console.width, command_line(context.obj["arguments"])))
+        write_picture(svg, lines, console, context)
     if json is not None:
         write_out(json, report.to_json() + "\n")
     if fix is not None:

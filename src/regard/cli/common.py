@@ -1,11 +1,16 @@
-"""What the commands share: reading, writing, and the width and colours of the output."""
+"""What the commands share: reading, writing, what is refused, and the width of the output."""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shlex
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -16,8 +21,6 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 2**20
 _WIDEST, _NARROWEST, _PIPED = 100, 40, 80
-
-
 _WRITTEN = ("--svg", "--json", "--html", "--fix")  # options that name a file to write
 
 
@@ -25,6 +28,135 @@ class BadInput(typer.TyperException):
     """What the user gave cannot be used: one line says why, and the exit code is 2."""
 
     exit_code = 2
+
+
+# ── what is told ──────────────────────────────────────────────────────────────────────────────
+
+
+def plain_error(error: BaseException) -> str:
+    """What an error says, without the name of the function that says it.
+
+    >>> plain_error(ValueError("inputs(): text must have a token."))
+    'text must have a token.'
+    """
+    message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return " ".join(re.sub(r"^\w+\(\)(: | )", "", message).split())
+
+
+def not_written(path: str, error: OSError | ValueError) -> BadInput:
+    """Why a file or a folder cannot be written.
+
+    >>> print(not_written("a.json", OSError(28, "No space left on device")))
+    cannot write a.json: No space left on device.
+    """
+    return BadInput(f"cannot write {path}: {getattr(error, 'strerror', None) or error}.")
+
+
+@contextmanager
+def notes() -> Generator[None]:
+    """Tell what Regard warns of in one line each on standard error, when it is done; and refuse
+    what cannot be done as bad input.
+
+    >>> with notes():
+    ...     raise ValueError("see(): text must have a token. Give it a word.")
+    Traceback (most recent call last):
+    regard.cli.common.BadInput: text must have a token. Give it a word.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        except (ValueError, KeyError, ImportError) as error:
+            raise BadInput(plain_error(error)) from error
+    for warning in caught:
+        found = re.match(r"(?:watch|load|edges|sql)\(\): ", str(warning.message))
+        if found is not None:
+            from regard.view.labels import fit
+
+            note = " ".join(str(warning.message)[found.end() :].split())
+            print(fit(f"regard: note: {note}", 500), file=sys.stderr)
+
+
+# ── what comes in ─────────────────────────────────────────────────────────────────────────────
+
+
+def read_input(path: str) -> str:
+    """The text of a file; `-` is standard input. Raises BadInput if it is no UTF-8, or too much."""
+    name = "standard input" if path == "-" else path
+    try:
+        with sys.stdin.buffer if path == "-" else Path(path).open("rb") as opened:
+            content = opened.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise BadInput(f"{name} is longer than {_MOST_BYTES:,} bytes: not read.")
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{name} is not UTF-8: byte {error.start + 1} is wrong.") from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        reason = getattr(error, "strerror", None) or error
+        raise BadInput(f"cannot read {name}: {reason}.") from error
+
+
+def refuse_no_text(text: str, name: str = "the text") -> None:
+    """Raise BadInput if the text is empty, or came from bytes that are no UTF-8.
+
+    >>> refuse_no_text("love")
+    """
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise BadInput(f"{name} is not UTF-8.")
+    if not text.strip():
+        raise BadInput(f"{name} is empty: give it a word.")
+
+
+# ── what comes out ────────────────────────────────────────────────────────────────────────────
+
+
+def refuse_two_outputs(**files: str | None) -> None:
+    """At most one of these options may print to standard output.
+
+    >>> refuse_two_outputs(json="-", svg="-")
+    Traceback (most recent call last):
+    regard.cli.common.BadInput: --json - and --svg - cannot both go to standard output.
+    """
+    printed = [f"--{name} -" for name, file in files.items() if file == "-"]
+    if len(printed) > 1:
+        raise BadInput(f"{' and '.join(printed[:2])} cannot both go to standard output.")
+
+
+def check_file(path: str | None) -> None:
+    """Refuse a file that cannot be written; None and `-`, standard output, are none.
+
+    >>> check_file("no/such/file.json")
+    Traceback (most recent call last):
+    regard.cli.common.BadInput: cannot write no/such/file.json: No such file or directory.
+    """
+    if path is None or path == "-":
+        return
+    try:
+        target = Path(path).resolve()
+        if target.is_dir():
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if target.exists() and not os.access(target, os.W_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        if not target.exists() or target.is_file():  # else it is a terminal or a pipe
+            check_room(target.parent)
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        raise not_written(path, error) from error
+
+
+def check_room(folder: Path) -> None:
+    """Raise the OSError that writing a file there would.
+
+    >>> check_room(Path("."))
+    """
+    code = 0
+    if not folder.exists():
+        code = errno.ENOENT
+    elif not folder.is_dir():
+        code = errno.ENOTDIR
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        code = errno.EACCES
+    if code:
+        raise OSError(code, os.strerror(code))
 
 
 def command_line(arguments: Sequence[str]) -> str:
@@ -40,18 +172,6 @@ def command_line(arguments: Sequence[str]) -> str:
             shown.append(argument)
         skip = argument in _WRITTEN
     return " ".join(["regard", *map(quoted, shown)])
-
-
-def refuse_two_outputs(**files: str | None) -> None:
-    """At most one of these options may print to standard output.
-
-    >>> refuse_two_outputs(json="-", svg="-")
-    Traceback (most recent call last):
-    regard.cli.common.BadInput: --json - and --svg - cannot both go to standard output.
-    """
-    printed = [f"--{name} -" for name, file in files.items() if file == "-"]
-    if len(printed) > 1:
-        raise BadInput(f"{' and '.join(printed[:2])} cannot both go to standard output.")
 
 
 def quoted(argument: str) -> str:
@@ -84,10 +204,9 @@ def make_console() -> Console:
         width = min(os.get_terminal_size(sys.stdout.fileno()).columns or _PIPED, _WIDEST)
     else:
         width = _PIPED
-    plain = bool(os.environ.get("NO_COLOR"))
     return Console(
         width=max(width, _NARROWEST),
-        color_system=None if plain else "auto",
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
         markup=False,
         emoji=False,
         highlight=False,
@@ -108,17 +227,6 @@ def print_out(lines: Sequence[Text], console: Console) -> None:
     print(captured.get(), end="")
 
 
-def read_standard_input() -> str:
-    """The text of standard input. Raises BadInput if it is no UTF-8, or too much."""
-    content = sys.stdin.buffer.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:
-        raise BadInput(f"standard input is longer than {_MOST_BYTES:,} bytes: not read.")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"standard input is not UTF-8: byte {error.start + 1} is wrong.") from None
-
-
 def write_out(path: str, content: str) -> None:
     """Write a file and say so on standard error; `-` is standard output.
 
@@ -133,5 +241,14 @@ def write_out(path: str, content: str) -> None:
     try:
         write_text(path, content)
     except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror or error}.") from error
+        raise not_written(path, error) from error
     print(f"Wrote {path}", file=sys.stderr)
+
+
+def write_picture(
+    path: str, lines: Sequence[Text], console: Console, context: typer.Context
+) -> None:
+    """Write lines as a picture of the terminal, below the command that was given."""
+    from regard.view import picture
+
+    write_out(path, picture(lines, console.width, command_line(context.obj["arguments"])))

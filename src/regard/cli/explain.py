@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from regard.cli.common import (
     BadInput,
-    command_line,
     make_console,
+    plain_error,
     print_out,
     quoted,
-    read_standard_input,
+    read_input,
+    refuse_no_text,
     refuse_two_outputs,
     write_out,
+    write_picture,
 )
-from regard.cli.reading import check_place, load_model, look, refuse_no_text
+from regard.cli.model import check_place, load_model, look, read_tokens
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from regard import Trace
-    from regard.run import Layer
 
 _MOST_NUMBERS, _MOST_PRINTED, _WIDEST_MODEL = 8_000_000, 1_000_000, 1024
 
@@ -46,7 +45,7 @@ Examples:
 STEP is a name, the beginning of one, a symbol (Q K V S A Z) or a number (1 to 10).
 ROW,COLUMN are two labels with a comma, a colon or a blank between them: the second
 "the" of a text is the#2, its third token 3, and ",,love" is row "," column "love".
-M is minilm, smollm2, or a folder that a model was saved to.
+M is minilm, smollm2, a folder that a model was saved to, or the id of one on the Hub.
 """
 
 
@@ -117,7 +116,7 @@ def explain(
     refuse_two_outputs(json=json, svg=svg, html=html)
     text = " ".join(words) if words else None
     if text == "-":
-        text = read_standard_input()
+        text = read_input("-")
     settings: dict[str, Any] = {"positions": positions, "causal": causal}
     sizes = {"heads": heads, "width": width, "seed": seed}
     sizes = {name: value for name, value in sizes.items() if value is not None}
@@ -139,13 +138,11 @@ def explain(
             scaled = _trace(text, example, settings, sizes) if no_scale else None
         lines = _lines(trace, scaled, console.width, step, cell, head, everything)
     except (KeyError, ValueError) as error:  # a label, or a number, that does not fit the trace
-        raise BadInput(re.sub(r"^\w+\(\): ", "", str(error.args[0]))) from error
+        raise BadInput(plain_error(error)) from error
     if json is not None:
         write_out(json, trace.to_json() + "\n")
     if svg is not None:
-        from regard.view import picture
-
-        write_out(svg, picture(lines, console.width, command_line(context.obj["arguments"])))
+        write_picture(svg, lines, console, context)
     if html is not None:
         from regard.view.html.trace import trace_page
 
@@ -197,82 +194,21 @@ def _check_model_options(text: str | None, example: str | None, refused: list[st
 
 def _trace_of_model(text: str, model: str, layer: int, head: int) -> Trace:
     """The trace of one head of a model, from its own Q, K and V, checked against its output."""
-    from regard import Trace
-    from regard._trace.check import rounding
-    from regard.view.names import token_labels
-
     refuse_no_text(text)
-    loaded = load_model(model)
-    n_tokens, most = len(loaded.tokens(text)), math.isqrt(_MOST_NUMBERS)
+    reading = read_tokens(model, text)
+    n_tokens, most = len(reading.tokens), math.isqrt(_MOST_NUMBERS)
     if n_tokens > most:
         raise ValueError(
             f"the text has {n_tokens:,} tokens: explain takes at most {most:,}, as it keeps "
             "tokens² numbers a step."
         )
-    run, _ = look(loaded, text, keep=("q", "k", "v", "output"))
+    run, _ = look(load_model(model), reading, keep=("q", "k", "v", "output"))
     check_place(run, layer, head)
-    seen = run.layer(layer)
-    _refuse_more_than_a_mask(seen, layer)
-    assert seen.q is not None
-    assert seen.k is not None
-    assert seen.v is not None
-    assert seen.output is not None
-    shared = head // (seen.q.shape[1] // seen.k.shape[1])  # key heads may serve several
-    q, k, v = seen.q[0, head], seen.k[0, shared], seen.v[0, shared]
-    scale = True if seen.options.scale is None else seen.options.scale
-    trace = Trace.build(
-        tokens=token_labels(run),
-        query=q.numpy(),
-        key=k.numpy(),
-        value=v.numpy(),
-        causal=seen.options.causal,
-        scale=scale,
-        title=text,
-    )
-    scaled, output = (trace.steps[name].array for name in ("scaled", "head_output"))
-    q, k, v, own = (x[None] for x in (q, k, v, seen.output[0, head]))
-    difference, limit = rounding(q, k, v, own, scaled, output, trace.divisor or 1.0)
-    if not difference <= limit:
-        found, allowed = (f"{number:.1e}".replace("-", "−") for number in (difference, limit))
-        print(
-            f"regard: head {layer}.{head} of {model}: weights · V differs from what the model "
-            f"computed by {found}, and rounding explains {allowed} at most.",
-            file=sys.stderr,
-        )
-        raise typer.Exit(1)
-    # A power of ten: the last bits are others on other machines.
-    within = f"1e−{-math.ceil(math.log10(difference)):02}" if 0 < difference < 1 else "rounding"
-    return replace(
-        trace,
-        note=f"Head {head} of layer {layer} of {model} ({seen.name}), both from 0. Q, K and V are "
-        "the model's own numbers; the weights follow from them. Checked: weights · V is what the "
-        f"model computed, within {within}. Steps 1, 9 and 10 are left out: X, W_Q, W_K, W_V and "
-        "W_O stay in the model.",
-    )
-
-
-def _refuse_more_than_a_mask(layer: Layer, number: int) -> None:
-    """Raise ValueError where a layer does more than attention as the ten steps have it."""
-    options = layer.options
-    n_keys = layer.shape[3]
-    left, right = options.window or (None, None)
-    narrow = (left is not None and left < n_keys - 1) or (
-        right is not None and right < n_keys - 1 and not options.causal
-    )
-    more = {
-        "attends to another sequence": layer.cross,
-        "sees a window of the text only": narrow,
-        "has a mask of its own": options.mask is not None,
-        "adds a bias to the scores": options.bias is not None,
-        "caps its scores": options.softcap is not None,
-        "has sinks": options.sinks is not None,
-    }
-    for what, is_so in more.items():
-        if is_so:
-            raise ValueError(
-                f"layer {number} {what}, which is not among the steps that explain shows; "
-                "regard see shows where its heads look."
-            )
+    try:
+        return run.trace(layer, head)
+    except ArithmeticError as error:
+        print(f"regard: {plain_error(error)}", file=sys.stderr)
+        raise typer.Exit(1) from error
 
 
 def _lines(

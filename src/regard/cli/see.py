@@ -4,44 +4,40 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.common import (
     BadInput,
-    command_line,
+    check_file,
+    check_room,
     make_console,
-    print_out,
-    read_standard_input,
-    refuse_two_outputs,
-    write_out,
-)
-from regard.cli.reading import (
-    check_config,
-    check_place,
-    load_model,
-    look,
+    not_written,
     notes,
     plain_error,
-    read_tokens,
+    print_out,
+    read_input,
     refuse_no_text,
+    refuse_two_outputs,
+    write_out,
+    write_picture,
 )
-from regard.cli.see_checks import ask, check_file, check_folder, check_query
+from regard.cli.model import check_config, check_place, load_model, look, read_tokens
 from regard.cli.see_json import document
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.text import Text
 
     from regard import Run
-    from regard.models import Loaded
     from regard.run import Effect
-    from regard.text import Token
 
 _MOST_WORDS = 100  # that are still read by the small encoder, if no model is named
-_MOST_BYTES = 2**20
+_CHANGED = {"hidden_states", "output"}  # what `run.effect` compares
 _MOST_MOVED = 256  # tokens whose movement through the layers a page can show
 
 _EPILOG = """
@@ -52,13 +48,15 @@ Examples:
   regard see "…" --layer 3 --head 1
   regard see "…" --ablate 3.1 --ablate 5.11
   regard see --file story.txt --model smollm2 --save story
+  regard see --file book.txt --model smollm2 --first 8192
   regard see "…" --sql "select layer, head from heads where first > 0.8"
 
 \b
-M is minilm (6 layers × 12 heads, 512 tokens), smollm2 (30 × 9, 8,192), or a
-folder that a model was saved to. Layers and heads count from 0: 3.5 is head 5
-of layer 3. TOKEN is a word as it is written: "the" is no "The", unless there
-is no "the". the#2 is the second of those words, 3 is the third token.
+M is minilm (6 layers × 12 heads, 512 tokens), smollm2 (30 × 9, 8,192), a
+folder that a model was saved to, or the id of one on the Hugging Face Hub, as
+org/name, in safetensors. Layers and heads count from 0: 3.5 is head 5 of
+layer 3. TOKEN is a word as it is written: "the" is no "The", unless there is
+no "the". the#2 is the second of those words, 3 is the third token.
 
 \b
 The tables of --sql and their columns:
@@ -92,8 +90,13 @@ def see(
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="M", help=f"minilm (chosen up to {_MOST_WORDS} words), smollm2, a folder."
+            metavar="M",
+            help=f"minilm (chosen up to {_MOST_WORDS} words), smollm2, a folder, a Hub id.",
         ),
+    ] = None,
+    first: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Read only the first N tokens of the text."),
     ] = None,
     layer: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Only this layer, from 0.")
@@ -135,50 +138,73 @@ def see(
     for path in (json, svg, html):
         check_file(path)
     if save is not None:
-        check_folder(save)
+        _check_folder(save)
     if sql is not None:
-        check_query(sql)
+        from regard.run._sql import check_names
+
+        with _sql_errors():
+            check_names(sql)
     name, why = (model, "") if model is not None else _choose(text)
+    reading = read_tokens(name, text, first)
+    position = None
+    if token is not None:
+        from regard.view.names import find_token
+
+        with notes():
+            position = find_token(reading.tokens, token, reading.text)
     loaded = load_model(name)
     for place in ((layer, head), *ablated):
         check_config(loaded, *place)
-    reading = read_tokens(loaded, text)
-    position = None if token is None else _position(reading.tokens, text, token)
+    from regard.ask._see import LONG
+
     # What is asked of single weights needs q and k, however long the text is.
     exact = None not in (layer, head) or not (save is token is sql is html is None)
-    keep = ("q", "k") if exact else None
+    keep = {"q", "k"} if exact or len(reading.tokens) <= LONG else set[str]()
     if html is not None and len(reading.tokens) <= _MOST_MOVED:
-        keep = ("q", "k", "hidden_states")
-    run, seconds = look(loaded, text, keep=keep, effect=bool(ablated))
+        keep |= {"hidden_states"}
+    if ablated:
+        keep |= _CHANGED
+    run, seconds = look(loaded, reading, keep=keep, logits=None if ablated else 1)
     for place in ((layer, head), *ablated):
         check_place(run, *place)
-    table = None if sql is None else ask(run, sql)
-    effect = _effect(loaded, text, run, ablated) if ablated else None
-
-    from regard.view import picture
-    from regard.view.run import render_summary
-    from regard.view.table import render_table
+    table = None if sql is None else _ask(run, sql)
+    effect = None
+    if ablated:  # the model reads the text once more
+        heads: dict[str | int, list[int]] = {}
+        for which, one in ablated:
+            heads.setdefault(which, []).append(one)
+        without, _ = look(loaded, reading, keep=_CHANGED, ablate=heads, logits=None)
+        effect = run.effect(without)
 
     console = make_console()
-    width = console.width
     if table is not None:
-        title, summary, lines = [], [], render_table(table, width)
+        from regard.view.table import render_table
+
+        title, summary, lines = [], [], render_table(table, console.width)
     else:
+        from regard.view.run import render_summary
+
         # A picture of the same text is the same every time: it does not tell the seconds.
         unknown, sign = reading.unknown, reading.sign
-        about = partial(render_summary, run, width, name=name, why=why, unknown=unknown, sign=sign)
+        about = partial(
+            render_summary, run, console.width, name=name, why=why, unknown=unknown, sign=sign
+        )
         title, summary = about(), about(seconds=seconds)
-        lines = _lines(run, position, layer, head, effect, ablated, width)
+        lines = _lines(run, position, layer, head, effect, ablated, console.width)
     if save is not None:
-        _save(run, save)
+        try:
+            with notes():
+                run.save(save)
+        except OSError as error:
+            raise not_written(save, error) from error
+        print(f"Wrote {save}", file=sys.stderr)
     if json is not None:
         content = document(
             run, name, seconds, table=table, token=position, effect=effect, ablated=ablated
         )
         write_out(json, content)
     if svg is not None:
-        command = command_line(context.obj["arguments"])
-        write_out(svg, picture([*title, *lines], width, command))
+        write_picture(svg, [*title, *lines], console, context)
     if html is not None:
         from regard.view.html.run import run_page
 
@@ -218,15 +244,6 @@ def _lines(
     return lines
 
 
-def _effect(loaded: Loaded, text: str, run: Run, ablated: list[tuple[int, int]]) -> Effect:
-    """What changes without these heads: the model reads the text once more."""
-    heads: dict[str | int, list[int]] = {}
-    for layer, head in ablated:
-        heads.setdefault(layer, []).append(head)
-    without, _ = look(loaded, text, keep=(), ablate=heads, effect=True)
-    return run.effect(without)
-
-
 # ── what was given ────────────────────────────────────────────────────────────────────────────
 
 
@@ -236,26 +253,10 @@ def _read(words: list[str] | None, file: str | None) -> str:
         what = "a text and --file exclude each other" if words else "a text or --file is needed"
         raise BadInput(f'{what}: regard see "The cat sat on the mat" reads that sentence.')
     text = " ".join(words or ())
-    if file is not None:
-        text = _read_file(file)
-    elif text == "-":
-        text = read_standard_input()
+    if file is not None or text == "-":
+        text = read_input(file or "-").removeprefix("\ufeff")
     refuse_no_text(text, "the text" if file is None else file)
     return text
-
-
-def _read_file(path: str) -> str:
-    try:
-        with Path(path).open("rb") as opened:
-            content = opened.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise BadInput(f"{path} is longer than {_MOST_BYTES:,} bytes: not read.")
-        return content.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8: byte {error.start + 1} is wrong.") from None
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
-        reason = getattr(error, "strerror", None) or error
-        raise BadInput(f"cannot read {path}: {reason}.") from error
 
 
 def _choose(text: str) -> tuple[str, str]:
@@ -276,26 +277,42 @@ def _pair(place: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _position(tokens: list[Token], text: str, name: str) -> int:
-    """The place of the token that is meant, from 0. Raises BadInput if there is no such one."""
-    from regard import Run
-    from regard.view.names import find_token
+def _check_folder(folder: str) -> None:
+    """Refuse a folder that a run cannot be kept in."""
+    from regard.run.disk import check_target
 
-    try:
-        return find_token(Run(text=text, tokens=[tokens]), name)
-    except KeyError as error:
-        raise BadInput(plain_error(error)) from error
-
-
-# ── what comes out ────────────────────────────────────────────────────────────────────────────
-
-
-def _save(run: Run, folder: str) -> None:
     try:
         with notes():
-            run.save(folder)
-    except (ValueError, ImportError) as error:
-        raise BadInput(plain_error(error)) from error
+            target = check_target(folder)
+        check_room(next(above for above in target.parents if above.exists()))
     except OSError as error:
-        raise BadInput(f"cannot write {folder}: {error.strerror or error}.") from error
-    print(f"Wrote {folder}", file=sys.stderr)
+        raise not_written(folder, error) from error
+
+
+# ── SQL ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ask(run: Run, query: str) -> pa.Table:
+    """The answer of a run to a query, with values as JSON has them."""
+    from regard.run._sql import ask
+
+    with notes(), _sql_errors():
+        return ask({None: run}, query, None, stacklevel=2, as_plain=True)
+
+
+@contextmanager
+def _sql_errors() -> Generator[None]:
+    """Refuse a query in the terms of --sql."""
+    try:
+        yield
+    except (ImportError, MemoryError) as error:
+        raise BadInput(plain_error(error).replace("memory=…", "LIMIT")) from error
+    except ValueError as error:
+        if error.__context__ is None:
+            raise BadInput(plain_error(error).replace("query must", "--sql must", 1)) from error
+        said = " ".join(str(error.__context__).partition("\n\nLINE ")[0].split())
+        stop = "" if said.endswith((".", "!", "?")) else "."
+        raise BadInput(
+            f"--sql must be a query that DuckDB can answer; {said}{stop} The tables are edges, "
+            "heads, layers and tokens; regard see --help has their columns."
+        ) from error

@@ -37,6 +37,12 @@ class Reading:
         each = zip(self.pieces, self.tokens, strict=True)
         return [piece for piece, token in each if piece != token.text]
 
+    @property
+    def sign(self) -> str:
+        """What the model reads for these; empty if it knows all."""
+        each = zip(self.pieces, self.tokens, strict=True)
+        return next((token.text for piece, token in each if piece != token.text), "")
+
 
 class Reader:
     """Reads texts with the tokenizer of a model that takes at most `positions` tokens, whose ids

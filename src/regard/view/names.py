@@ -10,6 +10,7 @@ from regard.view.labels import visible
 
 if TYPE_CHECKING:
     from regard.run import Run
+    from regard.text import Token
 
 _MOST_SHOWN = 12  # tokens, where one is asked for that is not there
 _MOST_DIGITS = 9  # of a number that is looked at
@@ -52,23 +53,22 @@ def token_names(run: Run) -> list[str]:
     return names
 
 
-def find_token(run: Run, name: str) -> int:
+def find_token(tokens: Sequence[Token], name: str, text: str | None = None) -> int:
     """The place of a token, by its text, by `it#2`, or by its number from 1.
 
     A name stands for the tokens that are written so, or in any case where none is; `#2` takes the
-    second of these. A token that is none of the text, as [UNK] is, has the name of its piece, too.
-    KeyError says what there is instead.
+    second of these. A token that is not as it stands in `text`, as [UNK] is, has the name of what
+    does, too. KeyError says what there is instead.
 
-    >>> from regard.run import Run
-    >>> from regard.text import Token
-    >>> run = Run(tokens=[[Token("it", 0, 2), Token("is", 3, 5), Token("it", 6, 8)]])
-    >>> find_token(run, "it#2"), find_token(run, "is"), find_token(run, "1")
+    >>> from regard.text import tokenize
+    >>> tokens = tokenize("it is it")
+    >>> find_token(tokens, "it#2"), find_token(tokens, "is"), find_token(tokens, "1")
     (2, 1, 0)
     """
-    labels = [visible(label) for label in token_labels(run)]
+    labels = [visible(token.text.strip() or token.text) for token in tokens]
     pieces: list[str] = []  # what stands in the text where each token does
-    if run.tokens and isinstance(run.text, str):
-        pieces = [visible(run.text[token.start : token.end].strip()) for token in run.tokens[0]]
+    if text is not None:
+        pieces = [visible(text[token.start : token.end].strip()) for token in tokens]
 
     def places(word: str) -> list[int]:
         for names in (labels, pieces):

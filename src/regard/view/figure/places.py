@@ -148,8 +148,6 @@ class Asked:
 
     def token_of(self, place: Place) -> int:
         """The position of the token among the keys, by its number from 0, or by its text."""
-        from regard.run import Run
-
         token, n_keys = self.token, place.layer.shape[3]
         if token is None:
             raise ValueError(
@@ -165,7 +163,7 @@ class Asked:
                 f"got {shown(token)}. It is from 0 to {n_keys - 1}."
             )
         try:
-            found = find_token(Run(text=place.text, tokens=[place.tokens]), token)
+            found = find_token(place.tokens, token, place.text)
         except KeyError as error:
             said = str(error.args[0]).removeprefix("find_token(): ")
             raise ValueError(f"{CALL}: {said}") from None
