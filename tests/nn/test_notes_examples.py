@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard import See
 from regard.nn import MultiHeadAttention, SelfAttention
-from regard.nn._tell import listening
+from regard.nn._hooks import recording
 
 
 def printed(found: Tensor, figures: list[list[float]], digits: int) -> None:
@@ -25,7 +25,7 @@ def printed(found: Tensor, figures: list[list[float]], digits: int) -> None:
 def told(layer: MultiHeadAttention, x: Tensor) -> dict[str, Tensor]:
     """Every step of the layer by name, of one sequence; and the weights, as `see` has them."""
     n = len(x)
-    with listening(layer) as heard:
+    with recording(layer) as heard:
         _, seen = layer(x[None], see=See(top=n))
     steps = {step.name: step.tensor[0] for step in heard}
     assert seen.top_keys is not None

@@ -13,7 +13,7 @@ import torch
 
 import regard
 from regard.nn import LanguageModel, LanguageModelConfig, Rotary, Transformer, TransformerConfig
-from regard.nn._tell import is_heard, listening
+from regard.nn._hooks import is_recording, recording
 
 IDS = [3, 1, 4, 1, 5]
 SIZES: dict[str, Any] = {"vocabulary": 11, "width": 12, "heads": 3, "layers": 2, "dropout": 0.5}
@@ -119,12 +119,12 @@ def test_an_interrupted_pass_leaves_the_model_as_it_was() -> None:
         assert all(module.training for module in model.modules())
 
 
-def test_only_the_thread_that_listens_is_heard() -> None:
+def test_only_the_thread_that_listens_is_recording() -> None:
     model = language()
     heard: list[bool] = []
-    with listening(model) as told:
-        other = threading.Thread(target=lambda: (heard.append(is_heard()), generated(model)))
+    with recording(model) as told:
+        other = threading.Thread(target=lambda: (heard.append(is_recording()), generated(model)))
         other.start()
         other.join(60)
-        assert (heard, told, is_heard()) == ([False], [], True)
-    assert not is_heard()
+        assert (heard, told, is_recording()) == ([False], [], True)
+    assert not is_recording()

@@ -30,7 +30,7 @@ from regard.nn import (
     SelfAttention,
     StackConfig,
 )
-from regard.nn._tell import tell
+from regard.nn._hooks import record
 from regard.nn.residual import Sublayer
 
 
@@ -130,7 +130,7 @@ class _HalfGoesRound(Residual):
     ) -> Tensor:
         for sublayer, norm in zip(sublayers, norms, strict=True):
             x = 0.5 * x + sublayer.apply(norm(x))
-            tell(layer, f"{sublayer.name}.residual", x)
+            record(layer, f"{sublayer.name}.residual", x)
         return x
 
 

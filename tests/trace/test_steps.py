@@ -256,14 +256,14 @@ def test_a_trace_keeps_its_numbers_when_the_model_is_trained_on() -> None:
         assert [found.explain(name, 0, 0), found.explain(name, -1, -1)] == lines
 
 
-def test_gradients_and_listeners_are_left_alone() -> None:
-    from regard.nn import _tell
+def test_gradients_and_recorders_are_left_alone() -> None:
+    from regard.nn import _hooks
 
     model, given, _ = made("language model")
     trace(given, model=model)
     assert all(parameter.grad is None for parameter in model.parameters())
     assert torch.is_grad_enabled()
-    assert not _tell.is_heard()
+    assert not _hooks.is_recording()
 
 
 # ── the check ─────────────────────────────────────────────────────────────────────────────────

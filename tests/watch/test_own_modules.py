@@ -23,7 +23,7 @@ from regard.nn import (
     Transformer,
     TransformerConfig,
 )
-from regard.nn._tell import listening
+from regard.nn._hooks import recording
 
 SEE = regard.See(entropy=True, top=3)
 
@@ -118,7 +118,7 @@ def test_where_attention_leaves_a_token_is_what_the_layer_says(
 ) -> None:
     model = language_model(residual=residual, norm=norm, position=Rotary(width=4))
     ids = some_ids(1, 7)
-    with listening(model) as told, regard.watch(model, SEE, keep=("hidden_states",)) as run:
+    with recording(model) as told, regard.watch(model, SEE, keep=("hidden_states",)) as run:
         model(ids)
     step = {"PostNorm": "norms.0 output", "PreNorm": " attention.residual"}.get(
         type(residual).__name__, "attention output"

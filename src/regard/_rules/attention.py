@@ -9,7 +9,17 @@ import numpy as np
 
 from regard._arithmetic import Explanation, dot, elide, equals, factor, figure
 from regard._rules.general import looked_up
-from regard._rules.rule import Cell, MatrixName, Rule, Step, StepName, Traced, in_head, numbers_of
+from regard._rules.rule import (
+    Cell,
+    MatrixName,
+    Rule,
+    Step,
+    StepName,
+    TableName,
+    Traced,
+    in_head,
+    numbers_of,
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ class Sloped(Rule):
 class Bucket(Rule):
     """A learned number for each head and each bucket of distances."""
 
-    table: str
+    table: TableName
     buckets: MatrixName
 
     def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:

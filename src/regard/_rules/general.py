@@ -9,7 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard._arithmetic import Explanation, added, dot, elide, equals, factor, figure
-from regard._rules.rule import Cell, MatrixName, Rule, Step, StepName, Traced, in_head, numbers_of
+from regard._rules.rule import (
+    Cell,
+    MatrixName,
+    Rule,
+    Step,
+    StepName,
+    TableName,
+    Traced,
+    in_head,
+    numbers_of,
+)
 
 
 @dataclass(frozen=True)
@@ -21,6 +31,11 @@ class Given(Rule):
     def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
         more = f": {self.words}" if self.words else ""
         return Explanation(f"{figure(cell.value)} is given{more}", cell.value)
+
+
+@dataclass(frozen=True)
+class Incoming(Given):
+    """Given, unless an earlier step of the model has the same numbers: then it is `Copied`."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +62,7 @@ class LookedUp(Rule):
     Where the numbers were multiplied by √width, `rows` holds them as they stand in the table.
     """
 
-    table: str
+    table: TableName
     ids: StepName | None = None
     row: int = -1
     rows: MatrixName | None = None
@@ -117,7 +132,7 @@ class Product(Rule):
         left = in_head(numbers_of(trace, self.left), h)[i]
         right = in_head(trace.matrices[self.weight], h)[:, j]
         bias = None if self.bias is None else in_head(trace.matrices[self.bias], h)[0, j]
-        return dot(cell.value, left, right, bias)
+        return dot(cell.value, left, right, None if bias is None else float(bias))
 
 
 @dataclass(frozen=True)
@@ -139,7 +154,7 @@ class Linear(Rule):
         left = in_head(trace.steps[self.left].array, cell.h)[cell.i]
         if weight.ndim == 3 and not trace.steps[self.left].has_heads:
             left = left[cell.h * len(right) : (cell.h + 1) * len(right)]
-        bias = None if self.bias is None else trace.matrices[self.bias].reshape(-1)[at]
+        bias = None if self.bias is None else float(trace.matrices[self.bias].reshape(-1)[at])
         return dot(cell.value, left, right, bias)
 
 

@@ -11,9 +11,11 @@ from regard._arithmetic import Explanation
 from regard.reference import Array
 
 AxisName = Literal["head", "token", "key token", "dimension"]
-# What a field of a rule names: a step (where there is none of that name, a matrix), or a matrix.
+# What a field of a rule names: a step (where there is none of that name, a matrix), a matrix, or a
+# table that is too large to be kept.
 StepName = str
 MatrixName = str
+TableName = str
 
 _KNOWN: dict[str, type[Rule]] = {}
 
@@ -101,7 +103,7 @@ class Rule(ABC):
 
 
 _TYPES: Mapping[str, type] = {
-    **dict.fromkeys(("str", "StepName", "MatrixName"), str),
+    **dict.fromkeys(("str", "StepName", "MatrixName", "TableName"), str),
     **{"int": int, "bool": bool},
 }
 

@@ -104,7 +104,7 @@ def trace(
         own |= {"heads": heads is not None, "width": width is not None}
         for name in (name for name, is_given in own.items() if is_given):
             raise ValueError(f"trace(): a model has its own {name}: leave {name} out.")
-        from regard._trace.listen import trace_model
+        from regard._trace.model import trace_model
 
         return trace_model(text_or_x, model, tokens=tokens, causal=causal, seed=seed, **others)
     for name in (name for name, value in others.items() if value is not None):

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from regard._attention import Options, attention
 from regard._attention.options import Window
+from regard.nn._hooks import HookPoints, attention_points, is_recording, record
 from regard.nn._places import Place, positions_of
-from regard.nn._tell import is_heard, tell
 from regard.nn.cache import Context, KeyValues
 from regard.nn.config import Chance, HeadsConfig, Split
 from regard.nn.linear import HeadLinear, Linear
@@ -145,38 +145,38 @@ class MultiHeadAttention(nn.Module):
         another.
         """
         self._check(x, context)
-        tell(self, "input", x)
+        record(self, "input", x)
         q = self._heads(self.w_q(x), self.heads)
-        tell(self, "query", q)
+        record(self, "query", q)
         if context is not None:
-            tell(self, "context", context)
+            record(self, "context", context)
             k, v = self._of_context(context, cache)
         else:
             k = self._heads(self.w_k(x), self.kv_heads)
-            tell(self, "key", k)
+            record(self, "key", k)
             v = self._heads(self.w_v(x), self.kv_heads)
-            tell(self, "value", v)
+            record(self, "value", v)
             if place is None:
                 place = self._own_place(x, cache, causal)
             if place.cosine is not None and place.sine is not None:
-                tell(self, "cosine", place.cosine)
-                tell(self, "sine", place.sine)
+                record(self, "cosine", place.cosine)
+                record(self, "sine", place.sine)
                 q, k = place.turn(q), place.turn(k)
-                tell(self, "turned_query", q)
-                tell(self, "turned_key", k)
+                record(self, "turned_query", q)
+                record(self, "turned_key", k)
             if cache is not None:
                 k, v = cache.extend(k, v)
                 if window is None and cache.window is not None:
                     window = (cache.window - 1, None)
             if place.bias is not None:
                 bias = place.bias if bias is None else place.bias + bias
-        if is_heard():
+        if is_recording():
             options = Options(causal, window, mask, lengths=lengths)
             allowed = options.allowed(q.shape[2], k.shape[2], q.device)
             if not allowed.all():
-                tell(self, "mask", allowed)
+                record(self, "mask", allowed)
             if bias is not None:
-                tell(self, "bias", bias)
+                record(self, "bias", bias.expand(*q.shape[:3], k.shape[2]))
         found: Any = attention(  # pyright: ignore[reportCallIssue] -- each see has an overload
             q,
             k,
@@ -191,13 +191,16 @@ class MultiHeadAttention(nn.Module):
             see=see,  # pyright: ignore[reportArgumentType]
         )
         out, seen = (found, None) if isinstance(found, Tensor) else found
-        tell(self, "head_output", out)
+        record(self, "head_output", out)
         y = out.transpose(1, 2).flatten(2)  # (B, Nq, H·Dv), as it lies in memory
-        tell(self, "concatenated", y)
+        record(self, "concatenated", y)
         if self.w_o is not None:
             y = self.w_o(y)
-            tell(self, "output", y)
+            record(self, "output", y)
         return y if seen is None else (y, seen)
+
+    def hook_points(self) -> HookPoints:
+        return attention_points(low_rank=isinstance(self.w_v, LowRankValue))
 
     def _of_context(self, context: Tensor, cache: KeyValues | None) -> tuple[Tensor, Tensor]:
         """Keys and values of a context; with a cache they are computed once."""
@@ -210,9 +213,9 @@ class MultiHeadAttention(nn.Module):
                 )
             return cache.memory
         k = self._heads(self.w_k(context), self.kv_heads)
-        tell(self, "key", k)
+        record(self, "key", k)
         v = self._heads(self.w_v(context), self.kv_heads)
-        tell(self, "value", v)
+        record(self, "value", v)
         if cache is not None:
             cache.memory, cache.context = (k, v), Context(context)
         return k, v
@@ -304,7 +307,8 @@ class LowRankValue(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         narrow = self.down(x)
-        tell(self, "down", narrow)
+        if is_recording():
+            record(self, "down", narrow.unflatten(-1, (self.up.heads, -1)).transpose(1, 2))
         return self.up(narrow)
 
 

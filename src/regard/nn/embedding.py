@@ -7,8 +7,10 @@ import math
 import torch
 from torch import Tensor, nn
 
+from regard._rules.general import Given, LookedUp
+from regard._steps import StepKind
+from regard.nn._hooks import HookPoints, placed, positions_point, record
 from regard.nn._places import Positions, check_positions, positions_of
-from regard.nn._tell import tell
 from regard.nn.config import StackConfig
 from regard.nn.norm import norm_of
 from regard.nn.position import NoPosition
@@ -64,23 +66,57 @@ class Embedding(nn.Module):
         else:
             used = type(self.positions) is not Positions
             check_positions("Embedding", positions, *ids.shape, used=used)
-        tell(self, "ids", ids)
+        record(self, "ids", ids)
         x = self.tokens(ids)
         if self.scale != 1.0:
+            record(self, "rows", x)
             x = x * self.scale
-        tell(self, "tokens", x)
+        record(self, "tokens", x)
         if self.segments is not None:
             part = self.segments(torch.zeros_like(ids) if segments is None else segments)
-            tell(self, "segments", part)
+            record(self, "segments", part)
             x = x + part
         added = self.positions.embed(positions, x.dtype)
         if added is not None:
-            tell(self, "positions", added)
+            record(self, "positions", added)
             x = x + added
-        tell(self, "output", x)
+        record(self, "output", x)
         if self.norm is not None:
             x = self.norm(x)
         return self.dropout(x)
+
+    def hook_points(self) -> HookPoints:
+        formula, rows = "E = table[I]", None
+        if self.scale != 1.0:
+            formula, rows = f"E = table[I]·√{self.tokens.embedding_dim}", "rows"
+        return {
+            "ids": StepKind(
+                "Token ids",
+                "I",
+                "I",
+                "The number of each token in the vocabulary.",
+                Given("the number of the token"),
+                "id",
+            ),
+            "tokens": StepKind(
+                "Token embeddings",
+                "E",
+                formula,
+                "What each token means by itself: its row of a learned table.",
+                LookedUp("tokens.weight", "ids", rows=rows),
+                "e",
+            ),
+            "segments": StepKind(
+                "Segments",
+                "G",
+                "G = table[kind]",
+                "Which part of the text each token is in.",
+                LookedUp("segments.weight", row=0),
+                "g",
+            ),
+            "positions": positions_point(self.positions),
+            "output": placed("X = {sum}", "tokens", "segments|", "positions|"),
+        }
 
     def check(self, ids: Tensor) -> None:
         """Raise TypeError or ValueError if these are no ids (B, N) of the vocabulary."""

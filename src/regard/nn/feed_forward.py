@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from torch import Tensor, nn
@@ -9,7 +10,9 @@ from torch.nn import functional
 
 from regard._arguments import whole
 from regard._attention.checks import check_dropout
-from regard.nn._tell import tell
+from regard._rules.general import Gated
+from regard._steps import StepKind
+from regard.nn._hooks import INPUT, HookPoints, activated, linear, record
 from regard.nn.linear import Linear
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
@@ -60,19 +63,52 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        tell(self, "input", x)
+        record(self, "input", x)
         hidden = self.w_in(x)
-        tell(self, "hidden", hidden)
+        record(self, "hidden", hidden)
         if self.w_gate is None:
             activated = ACTIVATIONS[self.activation](hidden)
         else:
             gate = self.w_gate(x)
-            tell(self, "gate", gate)
+            record(self, "gate", gate)
             activated = functional.silu(gate) * hidden
-        tell(self, "activated", activated)
+        record(self, "activated", activated)
         output = self.w_out(self.dropout(activated))
-        tell(self, "output", output)
+        record(self, "output", output)
         return output
+
+    def hook_points(self) -> HookPoints:
+        features = activated("hidden", self.activation)
+        if self.w_gate is not None:
+            features = replace(features, formula="A = silu(G) ⊙ F", rule=Gated("gate", "hidden"))
+        return {
+            "input": INPUT,
+            "hidden": StepKind(
+                "Hidden",
+                "F",
+                "F = X W_in",
+                "Each token's vector, widened: features of it.",
+                linear("input", "w_in"),
+                "f",
+            ),
+            "gate": StepKind(
+                "Gate",
+                "G",
+                "G = X W_gate",
+                "How far each feature is let through.",
+                linear("input", "w_gate"),
+                "g",
+            ),
+            "activated": features,
+            "output": StepKind(
+                "Refined",
+                "O",
+                "O = A W_out",
+                "The features, brought back to the width of a vector.",
+                linear("activated", "w_out"),
+                "o",
+            ),
+        }
 
     def extra_repr(self) -> str:
         return f"activation={self.activation}"

@@ -6,8 +6,8 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from regard.nn._hooks import HookPoints, record
 from regard.nn._places import Place
-from regard.nn._tell import tell
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.cache import KeyValues
 from regard.nn.config import StackConfig
@@ -15,7 +15,7 @@ from regard.nn.feed_forward import FeedForward
 from regard.nn.initial import shrink
 from regard.nn.norm import norm_of
 from regard.nn.position import Learned, NoPosition, Sinusoidal
-from regard.nn.residual import Sublayer
+from regard.nn.residual import Sublayer, layer_points
 
 
 class EncoderLayer(nn.Module):
@@ -49,7 +49,7 @@ class EncoderLayer(nn.Module):
     ) -> Tensor:
         """X (B, N, width). `mask`, True = may attend, fits (B, H, N, N); `lengths` is (B,)."""
         _check_place(self.config, place)
-        tell(self, "input", x)
+        record(self, "input", x)
         window = self.config.window
         attend = partial(
             self.attention,
@@ -63,8 +63,11 @@ class EncoderLayer(nn.Module):
             Sublayer("feed_forward", self.feed_forward, self.dropout),
         )
         y = self.config.residual.join(self, x, sublayers, self.norms)
-        tell(self, "output", y)
+        record(self, "output", y)
         return y
+
+    def hook_points(self) -> HookPoints:
+        return layer_points("attention", "feed_forward")
 
 
 class DecoderLayer(nn.Module):
@@ -117,7 +120,7 @@ class DecoderLayer(nn.Module):
                 "decoder looks at an encoder."
             )
         _check_place(self.config, place)
-        tell(self, "input", x)
+        record(self, "input", x)
         window = self.config.window
         if cache is not None and cache.window is not None:
             window = cache.window if window is None else min(window, cache.window)
@@ -143,8 +146,11 @@ class DecoderLayer(nn.Module):
             sublayers.append(Sublayer("cross", look, self.dropout))
         sublayers.append(Sublayer("feed_forward", self.feed_forward, self.dropout))
         y = self.config.residual.join(self, x, sublayers, self.norms)
-        tell(self, "output", y)
+        record(self, "output", y)
         return y
+
+    def hook_points(self) -> HookPoints:
+        return layer_points("attention", "cross", "feed_forward")
 
 
 def _check_place(config: StackConfig, place: Place | None) -> None:

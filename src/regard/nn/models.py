@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.nn._tell import tell
+from regard._rules.general import Copied, Mean
+from regard._steps import StepKind
+from regard.nn._hooks import LOGITS, HookPoints, activated, record, transformed
 from regard.nn.cache import Cache
 from regard.nn.config import (
     EncoderModelConfig,
@@ -67,8 +69,11 @@ class LanguageModel(Model, config=LanguageModelConfig):
         """
         x = self.hidden(ids, mask=mask, lengths=lengths, cache=cache)
         logits = self.head(last_of(x, mask, lengths) if last else x)
-        tell(self, "logits", logits)
+        record(self, "logits", logits)
         return logits
+
+    def hook_points(self) -> HookPoints:
+        return {"logits": LOGITS}
 
     def hidden(
         self,
@@ -188,12 +193,19 @@ class MaskedLanguageModel(Model, config=MaskedLanguageModelConfig):
         """The logits (B, N, vocabulary). `mask` (B, N): which tokens are real; `lengths` (B,)."""
         x = self.body(ids, segments=segments, mask=mask, lengths=lengths)
         x = self.transform(x)
-        tell(self, "transformed", x)
+        record(self, "transformed", x)
         x = functional.gelu(x)
-        tell(self, "activated", x)
+        record(self, "activated", x)
         logits = self.head(self.norm(x))
-        tell(self, "logits", logits)
+        record(self, "logits", logits)
         return logits
+
+    def hook_points(self) -> HookPoints:
+        return {
+            "transformed": transformed("T = X W", "transform"),
+            "activated": activated("^", "gelu"),
+            "logits": LOGITS,
+        }
 
 
 class SequenceClassifier(Model, config=SequenceClassifierConfig):
@@ -226,15 +238,27 @@ class SequenceClassifier(Model, config=SequenceClassifierConfig):
         """The logits (B, classes). `mask` (B, N): which tokens are real; `lengths` (B,)."""
         x = self.body(ids, segments=segments, mask=mask, lengths=lengths)
         x = _mean(x, mask, lengths) if self.config.pooling == "mean" else _first(x, mask)
-        tell(self, "pooled", x)
+        record(self, "pooled", x)
         if self.pooler is not None:
             x = self.pooler(x)
-            tell(self, "pooler", x)
+            record(self, "pooler", x)
             x = x.tanh()
-            tell(self, "activated", x)
+            record(self, "activated", x)
         logits = self.head(self.dropout(x))
-        tell(self, "logits", logits)
+        record(self, "logits", logits)
         return logits
+
+    def hook_points(self) -> HookPoints:
+        rule, formula = Mean("^"), "C = mean of {name}"
+        if self.config.pooling == "first":
+            rule, formula = Copied("^", 0), "C = {name}, first token"
+        meaning = "One vector that stands for the whole sequence."
+        return {
+            "pooled": StepKind("Pooled", "C", formula, meaning, rule, "c"),
+            "pooler": transformed("T = C W", "pooler"),
+            "activated": activated("^", "tanh"),
+            "logits": LOGITS,
+        }
 
 
 def new_positions(ids: Tensor, mask: Tensor | None, cache: Cache | None) -> Tensor:

@@ -7,7 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.nn._tell import tell
+from regard._rules.general import LayerNormed, RmsNormed
+from regard._steps import StepKind
+from regard.nn._hooks import INPUT, HookPoints, record
 
 NormName = Literal["layer", "rms"]
 
@@ -25,10 +27,21 @@ class LayerNorm(nn.LayerNorm):
         super().__init__(width, eps=eps)
 
     def forward(self, input: Tensor) -> Tensor:
-        tell(self, "input", input)
+        record(self, "input", input)
         output = super().forward(input)
-        tell(self, "output", output)
+        record(self, "output", output)
         return output
+
+    def hook_points(self) -> HookPoints:
+        output = StepKind(
+            "LayerNorm",
+            "N",
+            "N = (x − mean) / √(variance + ε) · γ + β",
+            "Each token's vector brought to one size.",
+            LayerNormed("input", "weight", "bias", self.eps),
+            "n",
+        )
+        return {"input": INPUT, "output": output}
 
 
 class RMSNorm(nn.Module):
@@ -46,12 +59,23 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        tell(self, "input", x)
+        record(self, "input", x)
         wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
         square = wide.square().mean(-1, keepdim=True)
         output = (wide * (square + self.eps).rsqrt()).to(x.dtype) * self.weight
-        tell(self, "output", output)
+        record(self, "output", output)
         return output
+
+    def hook_points(self) -> HookPoints:
+        output = StepKind(
+            "RMSNorm",
+            "N",
+            "N = x / √(mean(x²) + ε) · γ",
+            "Each token's vector brought to one size.",
+            RmsNormed("input", "weight", self.eps),
+            "n",
+        )
+        return {"input": INPUT, "output": output}
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, eps={self.eps}"

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from regard.nn._tell import tell
+from regard._rules.general import Summed
+from regard._steps import StepKind
+from regard.nn._hooks import INPUT, OUTPUT, HookPoints, record
 from regard.nn.serialization import Described
 
 
@@ -102,5 +104,17 @@ class NotesNorm(Residual):
 
 def _add(layer: nn.Module, sublayer: Sublayer, x: Tensor, found: Tensor) -> Tensor:
     total = x + sublayer.dropout(found)
-    tell(layer, f"{sublayer.name}.residual", total)
+    record(layer, f"{sublayer.name}.residual", total)
     return total
+
+
+def layer_points(*sublayers: str) -> HookPoints:
+    """The steps of a layer: what goes round a sublayer ("?") is found by its numbers."""
+    meaning = "What came in, plus what the sublayer makes of it: nothing is lost on the way."
+    residuals = {
+        f"{name}.residual": StepKind(
+            "Residual", "R", "R = {name} + " + name, meaning, Summed(("?", f"{name}.output")), "r"
+        )
+        for name in sublayers
+    }
+    return {"input": INPUT, **residuals, "output": OUTPUT}

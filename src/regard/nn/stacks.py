@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.nn._hooks import INPUT, HookPoints, placed, positions_point, record
 from regard.nn._places import Positions, check_positions, positions_of
-from regard.nn._tell import tell
 from regard.nn.cache import Cache
 from regard.nn.config import StackConfig
 from regard.nn.layers import DecoderLayer, EncoderLayer
@@ -34,11 +34,18 @@ class _Stack(nn.Module):
             positions = positions_in(x.shape[1], mask, x.device)
         added = self.positions.embed(positions, x.dtype)
         if added is not None:
-            tell(self, "input", x)
-            tell(self, "positions", added)
+            record(self, "input", x)
+            record(self, "positions", added)
             x = x + added
-            tell(self, "placed", x)
+            record(self, "placed", x)
         return x, positions
+
+    def hook_points(self) -> HookPoints:
+        return {
+            "input": INPUT,
+            "positions": positions_point(self.positions),
+            "placed": placed("X = input + {1}", "input", "positions"),
+        }
 
     def _spots(self, positions: Tensor, mask: Tensor | None) -> Tensor:
         """The positions (1 or B, N) as biases need them: alike for all, if padding is outside."""

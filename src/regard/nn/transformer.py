@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import torch
 from torch import Tensor
 
-from regard.nn._tell import tell
+from regard.nn._hooks import LOGITS, HookPoints, record
 from regard.nn.cache import Cache, Memory
 from regard.nn.config import StackConfig, TransformerConfig
 from regard.nn.embedding import Embedding
@@ -160,8 +160,11 @@ class Transformer(Model, config=TransformerConfig):
             cache=cache,
         )
         logits = self.head(last_of(x, mask, lengths) if last else x)
-        tell(self, "logits", logits)
+        record(self, "logits", logits)
         return logits
+
+    def hook_points(self) -> HookPoints:
+        return {"logits": LOGITS}
 
     def new_cache(self, batch: int, window: int | None = None) -> Cache:
         """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""

@@ -1,4 +1,4 @@
-"""One pass of a model of `regard.nn`, listened to: from what it tells to a `Trace`."""
+"""One pass of a model of `regard.nn`, recorded: from what its modules compute to a `Trace`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard._trace.attention_recording import take_attention
 from regard._trace.inputs import Read, names_of_ids, read_ids, read_vectors
-from regard._trace.told import Book
-from regard._trace.told_attention import AttentionReader
-from regard._trace.told_modules import take
+from regard._trace.recording import Recording
 from regard._trace.trace import Trace
 from regard.nn import (
     Decoder,
@@ -34,8 +33,8 @@ from regard.nn import (
     Transformer,
 )
 from regard.nn._evaluation import evaluating
+from regard.nn._hooks import recording
 from regard.nn._places import Positions
-from regard.nn._tell import listening
 
 _MOST_NUMBERS = 8_000_000  # of weights, in all heads of all layers together
 _OF_IDS = (Embedding, LanguageModel, EncoderModel, MaskedLanguageModel, SequenceClassifier)
@@ -115,18 +114,19 @@ def trace_model(
     if "context" in reads:
         name = "context" if isinstance(model, MultiHeadAttention) else "memory"
         options[name] = arguments.pop()
-    book = Book(model, sequences, _outcomes(model, tokenizer))
-    reader = AttentionReader(book)
-    with evaluating(model), torch.no_grad(), listening(model) as told:
+    found = Recording(model, sequences, _outcomes(model, tokenizer))
+    with evaluating(model), torch.no_grad(), recording(model) as recorded:
         model(*arguments, **options)
-    for step in told:
-        if isinstance(step.module, MultiHeadAttention | LowRankValue):
-            reader.take(step)
+    largest = 0.0  # difference between weights · V and what the model computed
+    for step in recorded:
+        if isinstance(step.module, MultiHeadAttention):
+            largest = max(largest, take_attention(found, step))
         else:
-            take(book, step)
+            found.take(step)
     title = given if isinstance(given, str) else ""
-    note = _note(kind, book, reader.largest, any(read.is_random for read in reads.values()), seed)
-    return Trace(title, sequences, book.steps, book.matrices, note, kind)
+    is_random = any(read.is_random for read in reads.values())
+    note = _note(kind, found, largest, is_random, seed)
+    return Trace(title, sequences, found.steps, found.matrices, note, kind)
 
 
 def _takes_context(model: nn.Module) -> bool | None:
@@ -203,8 +203,8 @@ def _outcomes(model: nn.Module, tokenizer: Any) -> tuple[str, ...]:
     return names_of_ids(range(head.out_features), tokenizer) if isinstance(head, nn.Linear) else ()
 
 
-def _note(kind: str, book: Book, largest: float, is_random: bool, seed: int) -> str:
-    count = sum(name.rpartition(".")[2] == "weights" for name in book.steps)
+def _note(kind: str, found: Recording, largest: float, is_random: bool, seed: int) -> str:
+    count = sum(name.rpartition(".")[2] == "weights" for name in found.steps)
     parts = [f"The embeddings are random numbers (seed {seed})."] if is_random else []
     parts.append(f"The numbers of every step are those of the {kind} itself.")
     if count:

@@ -1,0 +1,130 @@
+"""What attention does not record, as no kernel makes it: scores, weights, and how it was placed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from regard import reference
+from regard._arithmetic import figure
+from regard._rules.attention import Bucket, Scaled, Scored, Sloped, Turned
+from regard._rules.rule import Rule
+from regard._trace.check import rounding
+from regard._trace.recording import Recording, numbers
+from regard.nn._hooks import HookPoints, Recorded
+from regard.nn._places import AlibiBiases, RelativeBiases
+from regard.nn.attention import MultiHeadAttention
+from regard.reference import Array
+
+
+def take_attention(recording: Recording, recorded: Recorded) -> float:
+    """One step of an attention; before the head output come scores and weights.
+
+    Returns how far weights · V is from what the model computed.
+    """
+    path, name = recorded.path, recorded.name
+    difference = 0.0
+    if name == "head_output":
+        difference = _add_weights(recording, path, recorded)
+    begin = recording.take(recorded)
+    step = recording.steps.get(begin + name)
+    if step is not None and isinstance(step.rule, Turned):
+        rule = _paired(recording, step.rule, step.array)
+        recording.steps[begin + name] = replace(step, rule=rule)
+    elif step is not None and name == "bias":
+        rule = _biased(recording, path, step.array) or step.rule
+        formula = step.formula if rule is step.rule else step.symbol
+        recording.steps[begin + name] = replace(step, rule=rule, formula=formula)
+    return difference
+
+
+def _paired(recording: Recording, rule: Turned, array: Array) -> Turned:
+    """Which numbers were turned together is seen from what became of them."""
+    cosine, sine = (recording.matrices[name] for name in (rule.cosine, rule.sine))
+    x = recording.steps[rule.of].array[..., : cosine.shape[-1]]
+    halves = np.roll(x, x.shape[-1] // 2, axis=-1)
+    neighbours = x.reshape(*x.shape[:-1], -1, 2)[..., ::-1].reshape(x.shape)
+    away = [
+        np.abs(x * cosine + partner * sine - array[..., : x.shape[-1]]).max()
+        for partner in (halves, neighbours)
+    ]
+    return replace(rule, halves=bool(away[0] <= away[1]))
+
+
+def _biased(recording: Recording, path: str, array: Array) -> Rule | None:
+    """What is added to the scores, by the module that sees to positions around this one."""
+    while True:
+        places = getattr(recording.modules[path], "positions", None)
+        name = f"{path}.positions" if path else "positions"
+        if isinstance(places, AlibiBiases):
+            recording.matrices[f"{name}.slopes"] = np.array(places.slopes)
+            return Sloped(f"{name}.slopes")
+        if isinstance(places, RelativeBiases):
+            recording.matrices[f"{name}.buckets"] = _buckets(places, array)
+            return Bucket(recording.parameter(places.weight), f"{name}.buckets")
+        if not path:
+            return None
+        path = path.rpartition(".")[0]
+
+
+def _buckets(places: RelativeBiases, array: Array) -> Array:
+    """The bucket of every distance, with buckets for later keys or without, as the bias shows."""
+    n_queries, n_keys = array.shape[-2:]
+    queries = torch.arange(n_keys - n_queries, n_keys)[:, None]
+    table = numbers(places.weight)
+    both = [
+        places.buckets(queries - torch.arange(n_keys), causal).numpy() for causal in (False, True)
+    ]
+    away = [np.abs(table[buckets].transpose(2, 0, 1) - array).max() for buckets in both]
+    return both[int(away[1] < away[0])].astype(np.float64)
+
+
+def _add_weights(recording: Recording, path: str, recorded: Recorded) -> float:
+    """Scores, scaled scores and weights in float64; they must give what the model computed."""
+    module, begin, tensors = recorded.module, recording.begin(path), recording.tensors
+    assert isinstance(module, MultiHeadAttention)
+    points: HookPoints = module.hook_points()
+    scored = recording.resolve(points["scores"].rule, path)
+    assert isinstance(scored, Scored)
+    q, k, v = (tensors[name][0] for name in (scored.query, scored.key, begin + "value"))
+    usual = math.sqrt(module.head_width)
+    divisor = usual if module.scale is None else 1.0 / module.scale
+    if math.isclose(divisor, usual, rel_tol=1e-12):
+        divisor = usual
+    allowed, causal = np.ones((q.shape[1], k.shape[1]), dtype=bool), False
+    if (mask := tensors.get(begin + "mask")) is not None:
+        allowed = mask[0].cpu().numpy()
+        later = np.triu(np.ones(allowed.shape[-2:], dtype=bool), k=1)
+        own = q.shape[1] == k.shape[1] and begin + "context" not in recording.steps
+        causal = bool(own and later.any() and not (allowed & later).any())
+    biased = begin + "bias" in recording.steps
+    bias = recording.steps[begin + "bias"].array if biased else None
+    step = reference.attention(
+        numbers(q), numbers(k), numbers(v), mask=allowed, bias=bias, scale=1.0 / divisor
+    )
+    added = tensors[begin + "bias"][0] if biased else None
+    output = recorded.tensor[0]
+    difference, limit = rounding(q, k, v, output, step.scaled, step.output, divisor, added)
+    if not difference <= limit:
+        found, most = (f"{number:.1e}".replace("-", "−") for number in (difference, limit))
+        raise ValueError(
+            f"trace(): {path or type(module).__name__}: weights · V must be what the model "
+            f"computed; it differs by {found}, and rounding explains {most} at most."
+        )
+    formula = "S′ = S / √d_k" if divisor == usual else f"S′ = S / {figure(divisor)}"
+    formula += " + B" if biased else ""
+    if not allowed.all():
+        formula += ", −∞ where the key comes later" if causal else ", −∞ where masked"
+    # Divided, not multiplied by a reciprocal: 6 / √4 is 3 to the last bit.
+    scaled = np.where(
+        step.allowed, step.scores / divisor + (0.0 if bias is None else bias), -np.inf
+    )
+    rule = Scaled("scores", divisor, "bias" if biased else None, causal)
+    recording.add(path, "scores", points["scores"], step.scores)
+    kind = replace(points["scaled"], formula=formula, rule=rule)
+    recording.add(path, "scaled", kind, scaled)
+    recording.add(path, "weights", points["weights"], step.weights)
+    return difference
