@@ -223,7 +223,7 @@ def test_tokens_that_are_none_are_refused_in_words(make: Any) -> None:
         model(torch.tensor([[1, 11]]))
     with pytest.raises(ValueError, match=r"ids must be from 0 to 10, one of the 11 tokens; got -1"):
         model(torch.tensor([[1, -1]]))
-    with pytest.raises(TypeError, match=r"ids must be int64 or int32; got torch.float32"):
+    with pytest.raises(TypeError, match=r"ids must be whole numbers, .*; got torch.float32"):
         model(torch.zeros(1, 2))
     with pytest.raises(ValueError, match=r"ids must be \(B, N\); got \(2,\)"):
         model(torch.tensor([1, 2]))

@@ -208,10 +208,10 @@ def test_a_cache_refuses_another_context() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"batch": -1, "layers": 1}, "batch must be a whole number of at least 0; got -1"),
-        ({"batch": 1, "layers": 0}, "layers must be a whole number of at least 1; got 0"),
-        ({"batch": 1, "layers": 1, "window": 0}, "window must be a whole number of at least 1"),
-        ({"batch": 1, "layers": 1, "window": 1.5}, "window must be a whole number of at least 1"),
+        ({"batch": -1, "layers": 1}, "batch must be at least 0; got -1"),
+        ({"batch": 1, "layers": 0}, "layers must be at least 1; got 0"),
+        ({"batch": 1, "layers": 1, "window": 0}, "window must be at least 1; got 0"),
+        ({"batch": 1, "layers": 1, "window": 1.5}, "window must be a whole number; got 1.5"),
     ],
 )
 def test_sizes_of_a_cache_are_refused_in_words(options: dict[str, int], words: str) -> None:

@@ -146,7 +146,7 @@ def test_positions_that_are_no_places_leave_the_cache_as_it_was() -> None:
 def test_lengths_that_are_no_counts_are_refused_before_any_layer_runs(dtype: torch.dtype) -> None:
     stack = encoder(Rotary())
     stack.layers[0].register_forward_pre_hook(lambda *_: pytest.fail("a layer ran"))
-    with pytest.raises(TypeError, match=f"Encoder: lengths must be whole numbers; got {dtype}"):
+    with pytest.raises(TypeError, match=f"Encoder: lengths must be whole numbers, .*; got {dtype}"):
         stack(X, lengths=LENGTHS.to(dtype))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.nn._checks import check_whole
 from regard.nn.config import HeadsConfig
 from regard.nn.position import (
     ALiBi,
@@ -188,28 +189,13 @@ def positions_of(position: Position, config: HeadsConfig) -> Positions:
 def check_positions(name: str, positions: object, batch: int, n: int, *, used: bool = True) -> None:
     """Raise TypeError or ValueError if these are no `positions` (1 or B, N) that a caller may give.
 
-    What nobody uses may have any numbers. The greatest is 2³¹ − 1: angles are products in float64,
-    and beyond it these are less exact than numbers of float32.
+    The greatest is 2³¹ − 1: angles are products in float64, and beyond it these are less exact than
+    numbers of float32.
     """
-    if not isinstance(positions, Tensor):
-        raise TypeError(f"{name}: positions must be a tensor; got {type(positions).__name__}.")
-    if positions.dim() != 2 or positions.shape[0] not in (1, batch) or positions.shape[1] != n:
-        raise ValueError(
-            f"{name}: positions must be (1 or B, N) = (1 or {batch}, {n}); got "
-            f"{tuple(positions.shape)}. Give one for each token."
-        )
-    if positions.dtype not in (torch.int64, torch.int32):
-        raise TypeError(
-            f"{name}: positions must be int64 or int32; got {positions.dtype}. Tokens are counted."
-        )
-    if not used or torch.compiler.is_compiling() or positions.is_meta or not positions.numel():
-        return
-    low, high = (int(x) for x in positions.aminmax())
-    if low < 0 or high > _LARGEST:
-        raise ValueError(
-            f"{name}: positions must be from 0 to {_LARGEST}; got {low if low < 0 else high}. "
-            "Count tokens from 0."
-        )
+    found = tuple(positions.shape) if isinstance(positions, Tensor) else ()
+    fits, shape = found in ((1, n), (batch, n)), f"(1 or B, N) = (1 or {batch}, {n})"
+    remedy = "Count tokens from 0, one for each."
+    check_whole(name, "positions", positions, shape, fits, _LARGEST, remedy, used=used)
 
 
 def slopes(heads: int) -> list[float]:

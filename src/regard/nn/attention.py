@@ -205,12 +205,7 @@ class MultiHeadAttention(nn.Module):
     def _of_context(self, context: Tensor, cache: KeyValues | None) -> tuple[Tensor, Tensor]:
         """Keys and values of a context; with a cache they are computed once."""
         if cache is not None and cache.memory is not None and cache.context is not None:
-            if not cache.context.is_same(context):
-                raise ValueError(
-                    "MultiHeadAttention: context must be the one that the cache has been given, "
-                    f"of {cache.memory[0].shape[2]} tokens; got another, of {context.shape[1]}, or "
-                    "the same with other numbers written to it. Make a new cache for it."
-                )
+            cache.context.check("MultiHeadAttention: context", context)
             return cache.memory
         k = self._heads(self.w_k(context), self.kv_heads)
         record(self, "key", k)

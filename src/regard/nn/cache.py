@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard._arguments import whole
+
 
 class KeyValues:
     """Keys (B, Hkv, N, D) and values (B, Hkv, N, Dv) of one layer, which grow.
@@ -84,14 +86,6 @@ class Context:
 
     PyTorch counts how often a tensor was written to, but for those of `torch.inference_mode`: of
     these the first row of each sequence is kept.
-
-    >>> x = torch.zeros(1, 2, 3)
-    >>> context = Context(x)
-    >>> context.is_same(x), context.is_same(x.clone()), context.is_same(x + 1)
-    (True, True, False)
-    >>> _ = x.add_(1)
-    >>> context.is_same(x)
-    False
     """
 
     def __init__(self, tensor: Tensor) -> None:
@@ -102,16 +96,19 @@ class Context:
         self._first = tensor[:, :1].clone() if tensor.is_inference() else None
         self._version = tensor._version if self._first is None else 0
 
-    def is_same(self, tensor: Tensor) -> bool:
-        """Has it the numbers of the first one?"""
-        if not self._is_untouched():
-            return False
-        if tensor is self._tensor:
-            return True
-        if not _is_equal(tensor, self._tensor):
-            return False
-        self._keep(tensor)  # it will come again, and is then known at once
-        return True
+    def check(self, whose: str, tensor: Tensor) -> None:
+        """Raise ValueError unless it has the numbers of the first one; `whose` says what it is."""
+        if self._is_untouched():
+            if tensor is self._tensor:
+                return
+            if _is_equal(tensor, self._tensor):
+                self._keep(tensor)  # it will come again, and is then known at once
+                return
+        raise ValueError(
+            f"{whose} must be the one that the cache has been given, of "
+            f"{self._tensor.shape[1]} tokens; got another, of {tensor.shape[1]}, or the same with "
+            "other numbers written to it. Make a new cache for it with new_cache()."
+        )
 
     def _is_untouched(self) -> bool:
         if self._first is None:
@@ -196,23 +193,14 @@ class Cache:
     """
 
     def __init__(self, batch: int, layers: int, window: int | None = None) -> None:
-        for name, value, least in (
-            ("batch", batch, 0),
-            ("layers", layers, 1),
-            ("window", 1 if window is None else window, 1),
-        ):
-            if type(value) is not int or value < least:
-                raise ValueError(
-                    f"Cache(): {name} must be a whole number of at least {least}; got {value!r}."
-                )
-        self.batch = batch
-        self.window = window
+        self.batch = whole("Cache()", "batch", batch, 0)
+        self.window = None if window is None else whole("Cache()", "window", window, 1)
         self.length = 0
-        self.layers = [KeyValues(window) for _ in range(layers)]
+        count = whole("Cache()", "layers", layers, 1)
+        self.layers = [KeyValues(self.window) for _ in range(count)]
         self.memory: Memory | None = None  # what an encoder made of a source
         self._is_open = False  # has a pass begun that has not ended?
         self._real: Tensor | None = None  # (B, room), True where there is no token yet
-        self._count: Tensor | None = None  # (B, 1): how many tokens were real so far
 
     @property
     def real(self) -> Tensor | None:
@@ -241,41 +229,26 @@ class Cache:
         """The pass that `advance` began has ended."""
         self._is_open = False
 
-    def advance(self, new: int, mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    def advance(self, new: int, mask: Tensor | None) -> Tensor | None:
         """Take in `new` tokens; `mask` (B, new) says which are real.
 
-        Returns the positions (B, new) of the new tokens, None where they just go on counting, and
-        which keys of those that are kept are real (B, kept), None if all are.
+        Returns which keys of those that are kept are real (B, kept), None if all are.
         """
         first, kept = self.length, self.layers[0].n_seen(new)
         self.length += new
         self._is_open = True
-        if mask is None and self._real is None:
-            return None, None
-        real, count = self._with_room(first, mask)
-        if mask is None:
-            positions = count + torch.arange(new, device=real.device)
-            self._count = count + new
-        else:
-            real[:, first : self.length] = mask
-            positions = (count + mask.cumsum(1) - 1).clamp(min=0)
-            self._count = count + mask.sum(1, keepdim=True)
-        return positions, real[:, self.length - kept : self.length]
-
-    def _with_room(self, first: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """`_real` with room for `length` tokens, and `_count` of the `first` ones."""
-        real, count = self._real, self._count
-        if real is not None and count is not None and self.length <= real.shape[1]:
-            return real, count
+        real = self._real
         like = mask if real is None else real
-        assert like is not None
-        room = like.new_ones(self.batch, max(16, 2 * self.length))
-        if real is not None:
-            room[:, :first] = real[:, :first]
-        if count is None:
-            count = torch.full((self.batch, 1), first, device=like.device)
-        self._real, self._count = room, count
-        return room, count
+        if like is None:
+            return None
+        if real is None or self.length > real.shape[1]:
+            room = like.new_ones(self.batch, max(16, 2 * self.length))
+            if real is not None:
+                room[:, :first] = real[:, :first]
+            self._real = real = room
+        if mask is not None:
+            real[:, first : self.length] = mask
+        return real[:, self.length - kept : self.length]
 
     def select(self, rows: Tensor, memory: bool = True) -> None:
         """Keep these rows of the batch, in this order; a row may be kept more than once.
@@ -290,5 +263,5 @@ class Cache:
             moved[id(old.hidden_states)] = self.memory.hidden_states
         for layer in self.layers:
             layer.select(rows, memory, moved)
-        if self._real is not None and self._count is not None:
-            self._real, self._count = self._real[rows], self._count[rows]
+        if self._real is not None:
+            self._real = self._real[rows]

@@ -9,9 +9,15 @@ from torch import Tensor, nn
 
 from regard._rules.general import Given, LookedUp
 from regard._steps import StepKind
+from regard.nn._checks import check_whole
 from regard.nn._hooks import HookPoints, placed, positions_point, record
 from regard.nn._places import Positions, check_positions, positions_of
-from regard.nn.config import StackConfig
+from regard.nn.config import (
+    EncoderModelConfig,
+    LanguageModelConfig,
+    StackConfig,
+    TransformerConfig,
+)
 from regard.nn.norm import norm_of
 from regard.nn.position import NoPosition
 
@@ -120,29 +126,36 @@ class Embedding(nn.Module):
 
     def check(self, ids: Tensor) -> None:
         """Raise TypeError or ValueError if these are no ids (B, N) of the vocabulary."""
-        if ids.dim() != 2:
-            raise ValueError(f"Embedding: ids must be (B, N); got {tuple(ids.shape)}.")
-        _check_ids("ids", ids, self.vocabulary, "tokens")
+        most = self.vocabulary - 1
+        named = f"{most}, one of the {self.vocabulary} tokens"
+        check_whole("Embedding", "ids", ids, "(B, N)", ids.dim() == 2, most, named=named)
 
     def _check_segments(self, ids: Tensor, segments: Tensor) -> None:
         if self.segments is None:
             raise ValueError("Embedding: segments must be left out: the model has none.")
-        if segments.shape != ids.shape:
-            raise ValueError(
-                f"Embedding: segments must be (B, N) = {tuple(ids.shape)}, as ids; got "
-                f"{tuple(segments.shape)}. Give one for each token."
-            )
-        _check_ids("segments", segments, self.segments.num_embeddings, "kinds of parts")
-
-
-def _check_ids(name: str, ids: Tensor, count: int, what: str) -> None:
-    if ids.dtype not in (torch.int64, torch.int32):
-        raise TypeError(f"Embedding: {name} must be int64 or int32; got {ids.dtype}.")
-    if torch.compiler.is_compiling() or ids.is_meta or not ids.numel():
-        return
-    low, high = (int(x) for x in ids.aminmax())
-    if low < 0 or high >= count:
-        raise ValueError(
-            f"Embedding: {name} must be from 0 to {count - 1}, one of the {count} {what}; got "
-            f"{low if low < 0 else high}."
+        count = self.segments.num_embeddings
+        check_whole(
+            "Embedding",
+            "segments",
+            segments,
+            f"(B, N) = {tuple(ids.shape)}, as ids",
+            segments.shape == ids.shape,
+            count - 1,
+            "Give one for each token.",
+            named=f"{count - 1}, one of the {count} kinds of parts",
         )
+
+
+def embedding_of(
+    config: LanguageModelConfig | EncoderModelConfig | TransformerConfig,
+    vocabulary: int,
+    segments: int = 0,
+) -> Embedding:
+    """The embeddings of a model."""
+    return Embedding(
+        config,
+        vocabulary=vocabulary,
+        segments=segments,
+        norm=config.embedding_norm,
+        scale=config.embedding_scale,
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 
 from regard.nn._hooks import HookPoints, record
@@ -12,10 +14,9 @@ from regard.nn.attention import MultiHeadAttention
 from regard.nn.cache import KeyValues
 from regard.nn.config import StackConfig
 from regard.nn.feed_forward import FeedForward
-from regard.nn.initial import shrink
 from regard.nn.norm import norm_of
 from regard.nn.position import Learned, NoPosition, Sinusoidal
-from regard.nn.residual import Sublayer, layer_points
+from regard.nn.residual import PreNorm, Sublayer, layer_points
 
 
 class EncoderLayer(nn.Module):
@@ -23,7 +24,6 @@ class EncoderLayer(nn.Module):
 
     X (B, N, width) gives (B, N, width).
 
-    >>> import torch
     >>> from regard.nn import PostNorm
     >>> layer = EncoderLayer(StackConfig(width=6, heads=3, residual=PostNorm()))
     >>> layer(torch.randn(2, 5, 6), lengths=torch.tensor([5, 4])).shape
@@ -37,7 +37,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward = feed_forward_of(config)
         self.norms = norms_of(config, n_sublayers=2)
         self.dropout = nn.Dropout(config.dropout)
-        shrink(self, config, n_sublayers=2)
+        _shrink(self, config, n_sublayers=2)
 
     def forward(
         self,
@@ -78,7 +78,6 @@ class DecoderLayer(nn.Module):
     made; without, there is no such attention, as in a language model. Without `causal` a token
     sees those after it, too.
 
-    >>> import torch
     >>> layer = DecoderLayer(StackConfig(width=6, heads=3))
     >>> layer(torch.randn(2, 5, 6), memory=torch.randn(2, 7, 6)).shape
     torch.Size([2, 5, 6])
@@ -93,7 +92,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward_of(config)
         self.norms = norms_of(config, n_sublayers=3 if cross else 2)
         self.dropout = nn.Dropout(config.dropout)
-        shrink(self, config, n_sublayers=3 if cross else 2)
+        _shrink(self, config, n_sublayers=3 if cross else 2)
 
     def forward(
         self,
@@ -192,3 +191,15 @@ def norms_of(config: StackConfig, n_sublayers: int) -> nn.ModuleList:
     """The norms of one layer, as many as its arrangement needs."""
     count = config.residual.n_norms(n_sublayers)
     return nn.ModuleList(norm_of(config.norm, config.width, config.norm_eps) for _ in range(count))
+
+
+@torch.no_grad()
+def _shrink(layer: nn.Module, config: StackConfig, n_sublayers: int) -> None:
+    """Divide the matrices that end a sublayer by √(sublayers of the stack), under `PreNorm`.
+
+    What they give is added to the residual, that many times: so the sum stays of one size.
+    """
+    if isinstance(config.residual, PreNorm):
+        for name, part in layer.named_modules():
+            if isinstance(part, nn.Linear) and name.rpartition(".")[2] in ("w_o", "w_out"):
+                part.weight /= math.sqrt(n_sublayers * config.layers)

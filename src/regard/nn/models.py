@@ -19,7 +19,7 @@ from regard.nn.config import (
     MaskedLanguageModelConfig,
     SequenceClassifierConfig,
 )
-from regard.nn.embedding import Embedding
+from regard.nn.embedding import Embedding, embedding_of
 from regard.nn.files import Model
 from regard.nn.linear import Linear
 from regard.nn.norm import norm_of
@@ -29,7 +29,29 @@ if TYPE_CHECKING:
     from regard.nn.generation import Generated, GenerateOptions, StreamOptions, Tokens
 
 
-class LanguageModel(Model, config=LanguageModelConfig):
+class GeneratingModel(Model):
+    """The base of models that have a next token."""
+
+    decoder: Decoder
+
+    def new_cache(self, batch: int, window: int | None = None) -> Cache:
+        """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""
+        return self.decoder.new_cache(batch, window)
+
+    def generate(self, prompts: Tokens, **options: Unpack[GenerateOptions]) -> Generated:
+        """New tokens after each prompt, or a target for each source: `regard.nn.generate`."""
+        from regard.nn.generation import generate
+
+        return generate(self, prompts, **options)
+
+    def stream(self, prompts: Tokens, **options: Unpack[StreamOptions]) -> Iterator[Any]:
+        """The same, each token as soon as it is known: `regard.nn.stream`."""
+        from regard.nn.generation import stream
+
+        return stream(self, prompts, **options)
+
+
+class LanguageModel(GeneratingModel, config=LanguageModelConfig):
     """The next token: logits = Decoder(Embedding(ids)) W_head, each token from those before it.
 
     ids (B, N) give (B, N, vocabulary). With `causal=False` in its config each token sees all.
@@ -42,12 +64,7 @@ class LanguageModel(Model, config=LanguageModelConfig):
     def __init__(self, config: LanguageModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = Embedding(
-            config,
-            vocabulary=config.vocabulary,
-            norm=config.embedding_norm,
-            scale=config.embedding_scale,
-        )
+        self.embedding = embedding_of(config, config.vocabulary)
         self.decoder = Decoder(config, cross=False, causal=config.causal, adds_position=False)
         self.head = Linear(config.width, config.vocabulary, config.head_bias)
         if config.tied:
@@ -84,29 +101,9 @@ class LanguageModel(Model, config=LanguageModelConfig):
         cache: Cache | None = None,
     ) -> Tensor:
         """The vectors (B, N, width) that the head reads."""
-        self.embedding.check(ids)
-        check_padding("LanguageModel", (ids.shape[0], ids.shape[1]), mask, lengths)
-        if cache is not None:
-            cache.check(ids.shape[0], self.config.layers)
-        positions = new_positions(ids, mask, cache)
+        positions = new_positions("LanguageModel", self.embedding, ids, mask, lengths, cache)
         x = self.embedding(ids, positions)
         return self.decoder(x, mask=mask, lengths=lengths, positions=positions, cache=cache)
-
-    def new_cache(self, batch: int, window: int | None = None) -> Cache:
-        """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""
-        return self.decoder.new_cache(batch, window)
-
-    def generate(self, prompts: Tokens, **options: Unpack[GenerateOptions]) -> Generated:
-        """New tokens after each prompt: `regard.nn.generate`, which says what may be asked."""
-        from regard.nn.generation import generate
-
-        return generate(self, prompts, **options)
-
-    def stream(self, prompts: Tokens, **options: Unpack[StreamOptions]) -> Iterator[Any]:
-        """The same, each token as soon as it is known: `regard.nn.stream`."""
-        from regard.nn.generation import stream
-
-        return stream(self, prompts, **options)
 
 
 class EncoderModel(Model, config=EncoderModelConfig):
@@ -125,13 +122,7 @@ class EncoderModel(Model, config=EncoderModelConfig):
     def __init__(self, config: EncoderModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = Embedding(
-            config,
-            vocabulary=config.vocabulary,
-            segments=config.segments,
-            norm=config.embedding_norm,
-            scale=config.embedding_scale,
-        )
+        self.embedding = embedding_of(config, config.vocabulary, config.segments)
         self.encoder = Encoder(config, adds_position=False)
 
     def forward(
@@ -143,9 +134,7 @@ class EncoderModel(Model, config=EncoderModelConfig):
         lengths: Tensor | None = None,
     ) -> Tensor:
         """The vectors (B, N, width). `mask` (B, N): which tokens are real; `lengths` (B,)."""
-        self.embedding.check(ids)
-        check_padding("EncoderModel", (ids.shape[0], ids.shape[1]), mask, lengths)
-        positions = positions_in(ids.shape[1], mask, ids.device)
+        positions = new_positions("EncoderModel", self.embedding, ids, mask, lengths)
         x = self.embedding(ids, positions, segments)
         return self.encoder(x, mask=mask, lengths=lengths, positions=positions)
 
@@ -237,7 +226,11 @@ class SequenceClassifier(Model, config=SequenceClassifierConfig):
     ) -> Tensor:
         """The logits (B, classes). `mask` (B, N): which tokens are real; `lengths` (B,)."""
         x = self.body(ids, segments=segments, mask=mask, lengths=lengths)
-        x = _mean(x, mask, lengths) if self.config.pooling == "mean" else _first(x, mask)
+        if self.config.pooling == "mean":
+            x = _mean(x, mask, lengths)
+        else:
+            first = 0 if mask is None else mask.long().argmax(1)  # that is real
+            x = x[torch.arange(len(x), device=x.device), first]
         record(self, "pooled", x)
         if self.pooler is not None:
             x = self.pooler(x)
@@ -261,15 +254,20 @@ class SequenceClassifier(Model, config=SequenceClassifierConfig):
         }
 
 
-def new_positions(ids: Tensor, mask: Tensor | None, cache: Cache | None) -> Tensor:
-    """The positions (1 or B, N) of new tokens, counted over real ones, after those in the cache."""
-    if cache is None:
-        return positions_in(ids.shape[1], mask, ids.device)
-    if mask is None and cache.real is None:
-        return torch.arange(cache.length, cache.length + ids.shape[1], device=ids.device)[None]
-    before = cache.length if cache.real is None else cache.real.sum(1, keepdim=True)
-    real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
-    return (before + real.cumsum(1) - 1).clamp(min=0)
+def new_positions(
+    call: str,
+    embedding: Embedding,
+    ids: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    cache: Cache | None = None,
+) -> Tensor:
+    """The positions (1 or B, N) of new tokens. Raises TypeError or ValueError for wrong inputs."""
+    embedding.check(ids)
+    check_padding(call, (ids.shape[0], ids.shape[1]), mask, lengths)
+    if cache is not None:
+        cache.check(ids.shape[0], len(cache.layers))
+    return positions_in(ids.shape[1], mask, ids.device, cache)
 
 
 def last_of(x: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
@@ -293,10 +291,3 @@ def _mean(x: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
         real = real & (torch.arange(n, device=x.device) < lengths.to(x.device)[:, None])
     count = real.sum(1, keepdim=True).clamp(min=1)
     return x.masked_fill(~real[..., None], 0.0).sum(1) / count
-
-
-def _first(x: Tensor, mask: Tensor | None) -> Tensor:
-    """The vector of the first real token, (B, width)."""
-    if mask is None:
-        return x[:, 0]
-    return x[torch.arange(len(x), device=x.device), mask.long().argmax(1)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.nn._checks import COUNTS, check_whole
 from regard.nn._hooks import INPUT, HookPoints, placed, positions_point, record
 from regard.nn._places import Positions, check_positions, positions_of
 from regard.nn.cache import Cache
@@ -26,19 +27,15 @@ class _Stack(nn.Module):
         ends = norm_of(config.norm, config.width, config.norm_eps) if config.final_norm else None
         self.norm = ends
 
-    def _begin(
-        self, x: Tensor, mask: Tensor | None, positions: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """x with positions added, if that is asked for, and the positions (1 or B, N)."""
-        if positions is None:
-            positions = positions_in(x.shape[1], mask, x.device)
+    def _begin(self, x: Tensor, positions: Tensor) -> Tensor:
+        """x with positions added, if that is asked for."""
         added = self.positions.embed(positions, x.dtype)
         if added is not None:
             record(self, "input", x)
             record(self, "positions", added)
             x = x + added
             record(self, "placed", x)
-        return x, positions
+        return x
 
     def hook_points(self) -> HookPoints:
         return {
@@ -111,7 +108,9 @@ class Encoder(_Stack):
         """
         _check_input(self, x, mask, lengths, positions)
         self._check_whole(x.shape[1], mask, None)
-        x, positions = self._begin(x, mask, positions)
+        if positions is None:
+            positions = positions_in(x.shape[1], mask, x.device)
+        x = self._begin(x, positions)
         spots = self._spots(positions, mask)
         place = self.positions.place(spots, x.shape[1], False, x.dtype)
         keys = None if mask is None else mask[:, None, None, :]
@@ -172,17 +171,12 @@ class Decoder(_Stack):
             if lengths is not None:
                 raise ValueError("Decoder: with a cache, give mask (B, N) in place of lengths.")
         self._check_whole(x.shape[1], mask, cache)
+        if positions is None:
+            positions = positions_in(x.shape[1], mask, x.device, cache)
         if cache is not None:
-            first = cache.length
-            counted, keys = cache.advance(x.shape[1], mask)
-            if positions is None:
-                positions = counted
-            if positions is None:
-                positions = torch.arange(first, cache.length, device=x.device)[None]
-            n_keys = cache.length
-            if cache.window is not None:
-                n_keys = min(first, cache.window - 1) + x.shape[1]
-        x, positions = self._begin(x, mask, positions)
+            n_keys = cache.layers[0].n_seen(x.shape[1])
+            keys = cache.advance(x.shape[1], mask)
+        x = self._begin(x, positions)
         spots = self._spots(positions, mask)
         place = self.positions.place(spots, n_keys, self.causal, x.dtype)
         keys = None if keys is None else keys[:, None, None, :]
@@ -226,13 +220,8 @@ class Decoder(_Stack):
                 f"{tuple(memory.shape)}."
             )
         check_padding("Decoder: of the memory", (batch, memory.shape[1]), mask, lengths)
-        known = None if cache is None else cache.layers[0].context
-        if known is not None and not known.is_same(memory):
-            raise ValueError(
-                "Decoder: memory must be the one that the cache has been given, unchanged; got "
-                "another, or the same with other numbers written to it. Make a new cache for it "
-                "with new_cache()."
-            )
+        if cache is not None and cache.layers[0].context is not None:
+            cache.layers[0].context.check("Decoder: memory", memory)
 
     def _check_causal(self) -> None:
         if not self.causal:
@@ -247,15 +236,18 @@ class Decoder(_Stack):
         return Cache(batch, len(self.layers), self.config.window if window is None else window)
 
 
-def positions_in(n: int, mask: Tensor | None, device: torch.device) -> Tensor:
-    """The positions (1 or B, N) of tokens, counted over those that are real.
-
-    >>> positions_in(3, torch.tensor([[False, True, True]]), torch.device("cpu"))
-    tensor([[0, 0, 1]])
-    """
+def positions_in(
+    n: int, mask: Tensor | None, device: torch.device, cache: Cache | None = None
+) -> Tensor:
+    """The positions (1 or B, N) of new tokens: how many real ones come before, in the cache too."""
+    first = 0 if cache is None else cache.length
+    before = None if cache is None else cache.real
+    if mask is None and before is None:
+        return torch.arange(first, first + n, device=device)[None]
+    count = first if before is None else before.sum(1, keepdim=True)
     if mask is None:
-        return torch.arange(n, device=device)[None]
-    return (mask.cumsum(1) - 1).clamp(min=0)
+        return count + torch.arange(n, device=device)
+    return (count + mask.cumsum(1) - 1).clamp(min=0)
 
 
 def _has_holes(mask: Tensor | None) -> bool:
@@ -288,31 +280,18 @@ def check_padding(
     name: str, shape: tuple[int, int], mask: Tensor | None, lengths: Tensor | None
 ) -> None:
     """Raise ValueError or TypeError if `mask` or `lengths` do not say which tokens are real."""
-    for what, given in (("mask", mask), ("lengths", lengths)):
-        if not isinstance(given, Tensor | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"{name}: {what} must be a tensor; got {type(given).__name__}.")
-    if mask is not None and mask.dtype != torch.bool:
-        raise TypeError(
-            f"{name}: mask must be bool, True for a real token; got {mask.dtype}. "
-            "Say mask.bool() if 1 is a real token."
-        )
-    if mask is not None and tuple(mask.shape) != shape:
-        raise ValueError(f"{name}: mask must be (B, N) = {shape}; got {tuple(mask.shape)}.")
-    if lengths is not None and (
-        lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool
-    ):
-        raise TypeError(
-            f"{name}: lengths must be whole numbers; got {lengths.dtype}. Which tokens are real is "
-            "said by a mask; lengths.long() makes counts of numbers."
-        )
-    if lengths is not None and tuple(lengths.shape) != shape[:1]:
-        raise ValueError(
-            f"{name}: lengths must be (B,) = ({shape[0]},); got {tuple(lengths.shape)}."
-        )
-    if lengths is not None and lengths.numel() and not torch.compiler.is_compiling():
-        low, high = (int(x) for x in lengths.aminmax())
-        if low < 0 or high > shape[1]:
-            raise ValueError(
-                f"{name}: lengths must be from 0 to the {shape[1]} tokens that there are; got "
-                f"{low if low < 0 else high}."
+    if mask is not None:
+        if not isinstance(mask, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"{name}: mask must be a tensor; got {type(mask).__name__}.")
+        if mask.dtype != torch.bool:
+            raise TypeError(
+                f"{name}: mask must be bool, True for a real token; got {mask.dtype}. "
+                "Say mask.bool() if 1 is a real token."
             )
+        if tuple(mask.shape) != shape:
+            raise ValueError(f"{name}: mask must be (B, N) = {shape}; got {tuple(mask.shape)}.")
+    if lengths is not None:
+        fits = isinstance(lengths, Tensor) and tuple(lengths.shape) == shape[:1]  # pyright: ignore[reportUnnecessaryIsInstance]
+        named = f"the {shape[1]} tokens that there are"
+        said = f"(B,) = ({shape[0]},)"
+        check_whole(name, "lengths", lengths, said, fits, shape[1], named=named, dtypes=COUNTS)

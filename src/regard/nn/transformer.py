@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Unpack
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from regard.nn._hooks import LOGITS, HookPoints, record
 from regard.nn.cache import Cache, Memory
-from regard.nn.config import StackConfig, TransformerConfig
-from regard.nn.embedding import Embedding
-from regard.nn.files import Model
+from regard.nn.config import TransformerConfig
+from regard.nn.embedding import embedding_of
 from regard.nn.linear import Linear
-from regard.nn.models import last_of, new_positions
-from regard.nn.stacks import Decoder, Encoder, check_padding, positions_in
-
-if TYPE_CHECKING:
-    from regard.nn.generation import Generated, GenerateOptions, StreamOptions, Tokens
+from regard.nn.models import GeneratingModel, last_of, new_positions
+from regard.nn.stacks import Decoder, Encoder
 
 
-class Transformer(Model, config=TransformerConfig):
+class Transformer(GeneratingModel, config=TransformerConfig):
     """logits = Decoder(Embedding(target), Encoder(Embedding(source))) W_head (Vaswani).
 
     source (B, M) and target (B, N), token ids, give (B, N, vocabulary): token n of the target's
@@ -37,25 +31,16 @@ class Transformer(Model, config=TransformerConfig):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = self._embedding(config.vocabulary)
+        self.embedding = embedding_of(config, config.vocabulary)
         self.encoder = Encoder(config, adds_position=False)
         vocabulary = config.target_vocabulary or config.vocabulary
-        self.target_embedding = self._embedding(vocabulary)
-        self.decoder = Decoder(_of_decoder(config), adds_position=False)
+        self.target_embedding = embedding_of(config, vocabulary)
+        self.decoder = Decoder(replace(config, layers=config.decoder_layers), adds_position=False)
         self.head = Linear(config.width, vocabulary, config.head_bias)
         if not config.target_vocabulary:
             self.target_embedding.tokens.weight = self.embedding.tokens.weight
         if config.tied:
             self.head.weight = self.target_embedding.tokens.weight
-
-    def _embedding(self, vocabulary: int) -> Embedding:
-        config = self.config
-        return Embedding(
-            config,
-            vocabulary=vocabulary,
-            norm=config.embedding_norm,
-            scale=config.embedding_scale,
-        )
 
     def forward(
         self,
@@ -121,9 +106,7 @@ class Transformer(Model, config=TransformerConfig):
         self, source: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
     ) -> Tensor:
         """What the encoder makes of the source: (B, M, width)."""
-        self.embedding.check(source)
-        check_padding("Transformer", (source.shape[0], source.shape[1]), mask, lengths)
-        positions = positions_in(source.shape[1], mask, source.device)
+        positions = new_positions("Transformer", self.embedding, source, mask, lengths)
         x = self.embedding(source, positions)
         return self.encoder(x, mask=mask, lengths=lengths, positions=positions)
 
@@ -144,13 +127,10 @@ class Transformer(Model, config=TransformerConfig):
         With a `cache` target holds the new tokens alone, and the memory is looked at once: it must
         stay the one that the cache was given first.
         """
-        self.target_embedding.check(target)
-        check_padding("Transformer", (target.shape[0], target.shape[1]), mask, lengths)
-        if cache is not None:
-            cache.check(target.shape[0], self.config.decoder_layers)
-        positions = new_positions(target, mask, cache)
+        embedding = self.target_embedding
+        positions = new_positions("Transformer", embedding, target, mask, lengths, cache)
         x = self.decoder(
-            self.target_embedding(target, positions),
+            embedding(target, positions),
             memory=memory,
             mask=mask,
             lengths=lengths,
@@ -166,30 +146,6 @@ class Transformer(Model, config=TransformerConfig):
     def hook_points(self) -> HookPoints:
         return {"logits": LOGITS}
 
-    def new_cache(self, batch: int, window: int | None = None) -> Cache:
-        """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""
-        return self.decoder.new_cache(batch, window)
-
-    def generate(self, source: Tokens, **options: Unpack[GenerateOptions]) -> Generated:
-        """A target for each source: `regard.nn.generate`, which says what may be asked."""
-        from regard.nn.generation import generate
-
-        return generate(self, source, **options)
-
-    def stream(self, source: Tokens, **options: Unpack[StreamOptions]) -> Iterator[Any]:
-        """The same, each token as soon as it is known: `regard.nn.stream`."""
-        from regard.nn.generation import stream
-
-        return stream(self, source, **options)
-
 
 def _is_same(new: Tensor, old: Tensor | None) -> bool:
     return old is not None and new.shape == old.shape and torch.equal(new, old)
-
-
-def _of_decoder(config: TransformerConfig) -> StackConfig:
-    values: dict[str, Any] = {
-        field.name: getattr(config, field.name) for field in fields(StackConfig)
-    }
-    values["layers"] = config.decoder_layers
-    return StackConfig(**values)

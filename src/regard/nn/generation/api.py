@@ -18,15 +18,13 @@ from regard.nn.generation.inputs import (
     check_options,
     token_rows,
 )
-from regard.nn.models import LanguageModel
+from regard.nn.models import GeneratingModel, LanguageModel
 from regard.nn.position import Learned
 from regard.nn.transformer import Transformer
 
-Model = LanguageModel | Transformer
-
 
 def generate(
-    model: Model,
+    model: GeneratingModel,
     prompts: Tokens,
     *,
     max_new_tokens: int,
@@ -107,17 +105,19 @@ def generate(
 
 @overload
 def stream(
-    model: Model, prompts: Sequence[int], **options: Unpack[StreamOptions]
+    model: GeneratingModel, prompts: Sequence[int], **options: Unpack[StreamOptions]
 ) -> Iterator[int]: ...
 @overload
 def stream(
-    model: Model,
+    model: GeneratingModel,
     prompts: Sequence[Sequence[int]] | Sequence[Tensor],
     **options: Unpack[StreamOptions],
 ) -> Iterator[tuple[int, int]]: ...
 @overload
-def stream(model: Model, prompts: Tokens, **options: Unpack[StreamOptions]) -> Iterator[Any]: ...
-def stream(model: Model, prompts: Tokens, **options: Any) -> Iterator[Any]:
+def stream(
+    model: GeneratingModel, prompts: Tokens, **options: Unpack[StreamOptions]
+) -> Iterator[Any]: ...
+def stream(model: GeneratingModel, prompts: Tokens, **options: Any) -> Iterator[Any]:
     """The tokens of `generate`, each as soon as it is known.
 
     One prompt, (N,) or a list of ids, gives its tokens; several give (sequence, token). Arguments
