@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import hashlib
 import os
 import signal
@@ -17,6 +18,7 @@ import pytest
 import torch
 from helpers.wheels import INSIDE
 
+from regard import _files
 from regard.models import CheckpointError, fetch, load
 
 
@@ -116,13 +118,16 @@ def fail(error: BaseException) -> Callable[..., None]:
     return failing
 
 
-@pytest.mark.parametrize("where", ["unpack", "check_hash", "_download", "_put"])
+@pytest.mark.parametrize(
+    "where", ["fetch.unpack", "fetch.check_hash", "fetch._download", "_files._replace"]
+)
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_an_interrupted_fetch_leaves_nothing_and_the_next_one_works(
     cache: Path, where: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    module, _, name = where.partition(".")
     with monkeypatch.context() as broken:
-        broken.setattr(fetch, where, fail(error))
+        broken.setattr({"fetch": fetch, "_files": _files}[module], name, fail(error))
         expected = CheckpointError if isinstance(error, OSError) else KeyboardInterrupt
         with pytest.raises(expected):
             fetch.fetch("toy")
@@ -188,15 +193,15 @@ def test_without_locks_the_first_to_finish_wins(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if another process had put the model there while this one was unpacking."""
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    put = fetch._put
+    monkeypatch.setattr(fcntl, "flock", fail(OSError(95, "Operation not supported")))
+    unpack = fetch.unpack
 
-    def late(made: Path, target: Path) -> None:
-        target.mkdir()
-        (target / "first").touch()
-        put(made, target)
+    def late(wheel: Path, inside: str, folder: Path) -> None:
+        unpack(wheel, inside, folder)
+        (cache / "toy-1.0").mkdir()
+        (cache / "toy-1.0" / "first").touch()
 
-    monkeypatch.setattr(fetch, "_put", late)
+    monkeypatch.setattr(fetch, "unpack", late)
     assert fetch.fetch("toy") == cache / "toy-1.0"
     assert visible(cache) == ["toy-1.0"]
     assert (cache / "toy-1.0" / "first").exists()

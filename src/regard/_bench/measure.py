@@ -65,11 +65,7 @@ def measure(
 
 
 def measure_cell(cell: Cell, pace: Pace) -> Cell:
-    """The same cell with its times.
-
-    >>> list(measure_cell(Cell("forward", 8, 4, False, 1), Pace(rounds=1, seconds=0)).seconds)
-    ['sdpa', 'regard', 'sdpa again']
-    """
+    """The same cell with its times."""
     if cell.section == "memory":
         memory, seconds = measure_memory(cell.n, cell.d, cell.threads)
         return replace(cell, memory=memory, seconds={"observed": [seconds]})

@@ -18,9 +18,6 @@ def plan_cells(
     """The cells of the chosen sections, not measured yet: minutes, or well under one if `quick`.
 
     The section `observed` brings `rising` (scores that rise along every row) and `eager` along.
-
-    >>> [cell.section for cell in plan_cells((1, 2))].count("forward")
-    60
     """
     lengths, widths = (64, 128, 512, 2048, 8192), (32, 64, 128)
     observed_lengths, observed_widths = (128, 512, 1024, 2048, 4096, 8192), (64, 128)

@@ -45,10 +45,6 @@ def race(
     Every contestant is called once, and `check(name, result)` may stop the race, before any time is
     taken. Then all take turns, each time another one first. The same function under two names is
     raced against itself: how far the two differ is what the machine adds to every difference.
-
-    >>> laps = race({"sum": lambda: sum(range(9)), "nothing": lambda: 0}, Pace(rounds=2))
-    >>> {name: len(times) for name, times in laps.items()}
-    {'sum': 2, 'nothing': 2}
     """
     timers = {call: Timer(call, timer=clock) for call in contestants.values()}
     counts: dict[Call, int] = {}

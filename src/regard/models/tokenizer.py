@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from regard._checkpoint import (
-    CheckpointError,
-    is_from_rust,
-    own_file,
-    parse_object,
-    plain,
-    read_bytes,
-    read_object,
-)
+from regard._checkpoint.errors import CheckpointError, is_from_rust, plain
+from regard._checkpoint.files import own_file, parse_object, read_bytes, read_object
 from regard.models.config import refuse_code
 from regard.models.tokenizer_limits import check_added, check_tokenizer
 
@@ -29,11 +22,6 @@ _SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
     """The tokenizer that `tokenizer.json` describes, as transformers has it; None if there is no
     such file.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     read_tokenizer(Path(folder)) is None
-    True
     """
     from transformers import PreTrainedTokenizerFast
 
@@ -55,19 +43,21 @@ def read_exact(folder: Path) -> tuple[Tokenizer, dict[str, str]] | None:
     """
     from tokenizers import Tokenizer
 
+    path = folder / "tokenizer.json"
     file = own_file(folder, "tokenizer.json")
-    about = _about(folder)
+    config = own_file(folder, "tokenizer_config.json")
+    about = {} if config is None else read_object(config, _LIMIT)
+    refuse_code(about, folder / "tokenizer_config.json")
     if file is None:
         return None
     raw = read_bytes(file, _LIMIT)
     if raw.count(b"[") + raw.count(b"{") > _OBJECTS:
-        raise CheckpointError(
-            file, f"have at most {_OBJECTS:,} objects", "more", "Is it the file that it says it is?"
-        )
-    content = parse_object(raw, folder / "tokenizer.json")
-    check_tokenizer(content, folder / "tokenizer.json")
+        remedy = "Is it the file that it says it is?"
+        raise CheckpointError(file, f"have at most {_OBJECTS:,} objects", "more", remedy)
+    content = parse_object(raw, path)
+    check_tokenizer(content, path)
     try:
-        check_added(content, folder / "tokenizer.json")
+        check_added(content, path)
         exact = Tokenizer.from_buffer(raw)
     except CheckpointError:
         raise
@@ -75,32 +65,18 @@ def read_exact(folder: Path) -> tuple[Tokenizer, dict[str, str]] | None:
         if not is_from_rust(error):
             raise
         raise CheckpointError(
-            folder / "tokenizer.json",
+            path,
             "be a tokenizer that the tokenizers library reads",
             f"one that it refuses ({plain(error)})",
             "Save it once more with tokenizer.save_pretrained(folder).",
         ) from error
     exact.no_padding()
     exact.no_truncation()
-    special = {
-        f"{kind}_token": name
-        for kind in _SPECIAL
-        if (name := _name(about.get(f"{kind}_token"))) and exact.token_to_id(name) is not None
-    }
+    special: dict[str, str] = {}
+    for name in (f"{kind}_token" for kind in _SPECIAL):
+        # Configs write its text, or an object with its text as content.
+        text = about.get(name)
+        text = text.get("content") if isinstance(text, dict) else text
+        if isinstance(text, str) and text and exact.token_to_id(text) is not None:
+            special[name] = text
     return exact, special
-
-
-def _about(folder: Path) -> dict[str, Any]:
-    file = own_file(folder, "tokenizer_config.json")
-    if file is None:
-        return {}
-    about = read_object(file, _LIMIT)
-    refuse_code(about, folder / "tokenizer_config.json")
-    return about
-
-
-def _name(value: object) -> str | None:
-    """A special token as configs write it: its text, or an object with its text as content."""
-    if isinstance(value, dict):
-        value = value.get("content")
-    return value if isinstance(value, str) else None

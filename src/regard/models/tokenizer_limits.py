@@ -10,16 +10,16 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._checkpoint import CheckpointError, plain
+from regard._checkpoint.errors import DO_NOT_USE, CheckpointError, plain
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
-    from tokenizers.normalizers import Normalizer
 
 # Each is far more than any published tokenizer has.
 _IDS = 2**22  # the largest have a million tokens; a list of the numbers that have none is made
@@ -35,7 +35,6 @@ _ROOM, _GROWTH = 2**20, 20
 _PIECE = 1_000  # characters that are looked at together
 _SECONDS, _SLOWEST = 20.0, 5_000  # that a text may take: in all, and characters a second
 _INSIDE = ("normalizers", "pretokenizers", "processors", "decoders")
-_AGAIN = "Do not use it: an honest one never looks like this."
 
 
 class TooMuch(ValueError):
@@ -48,47 +47,39 @@ class TooMuch(ValueError):
 def check_tokenizer(content: Mapping[str, Any], file: Path) -> None:
     """Raise CheckpointError for a tokenizer.json that would fill the memory, however short a text.
 
-    >>> check_tokenizer({"model": {"vocab": {"a": 2**31}}}, Path("tokenizer.json"))
-    Traceback (most recent call last):
-    regard._checkpoint.errors.CheckpointError: load(): tokenizer.json must number its tokens below
-    4,194,304; got 2147483648. Do not use it: an honest one never looks like this.
+    What is no tokenizer at all is left to its library.
     """
 
     def refuse_above(most: int, expected: str, found: int) -> None:
         if found > most:
-            raise CheckpointError(file, expected, plain(found), _AGAIN)
+            raise CheckpointError(file, expected, plain(found), DO_NOT_USE)
 
-    model = content.get("model")
-    vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    added = [token for token in _listed(content.get("added_tokens")) if isinstance(token, dict)]
-    ids = [token.get("id") for token in added]
-    ids += vocabulary.values() if isinstance(vocabulary, dict) else []
+    ids = [_object(token).get("id") for token in _listed(content.get("added_tokens"))]
+    ids += _object(_object(content.get("model")).get("vocab")).values()
     largest = max((number for number in ids if isinstance(number, int)), default=0)
     refuse_above(_IDS - 1, f"number its tokens below {_IDS:,}", largest)
-    steps = {
-        part: list(_steps(content.get(part)))
-        for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
-    }
-    for part, found in steps.items():
+    steps: dict[str, list[_Step]] = {}
+    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        found = list(_steps(content.get(part)))
         what = part.replace("_", "-")
         refuse_above(_STEPS, f"have at most {_STEPS:,} steps as its {what}", len(found))
-        longest = max((len(_put(step)) for step in found), default=0)
+        steps[part] = [_Step(step) for step in found]
+        longest = max((step.put for step in steps[part]), default=0)
         refuse_above(_LONGEST, f"put in at most {_LONGEST:,} characters at a time", longest)
-    for step in steps["normalizer"]:
-        expected = f"have a map of characters to at most {_LONGEST:,} bytes"
-        refuse_above(_LONGEST, expected, _longest_entry(step))
-    twice = sum(step.get("type") == "ByteLevel" for step in steps["pre_tokenizer"])
+    entry = max((step.entry for step in steps["normalizer"]), default=0)
+    refuse_above(_LONGEST, f"have a map of characters to at most {_LONGEST:,} bytes", entry)
+    twice = sum(step.kind == "ByteLevel" for step in steps["pre_tokenizer"])
     refuse_above(_BYTE_LEVELS, f"turn bytes into letters at most {_BYTE_LEVELS} times", twice)
     times, special = 1, 0
     for step in steps["post_processor"]:
-        known = step.get("special_tokens")
-        sizes = {name: len(_listed(_get(known, name, "ids"))) for name in _keys(known)}
-        single = _listed(step.get("single"))
-        names = [_get(piece, "SpecialToken", "id") for piece in single]
-        repeated = sum("Sequence" in _keys(piece) for piece in single)
-        special = special * max(repeated, 1)
+        known = _object(step.content.get("special_tokens"))
+        sizes = {name: len(_listed(_object(each).get("ids"))) for name, each in known.items()}
+        single = [_object(piece) for piece in _listed(step.content.get("single"))]
+        names = [_object(piece.get("SpecialToken")).get("id") for piece in single]
+        repeated = max(sum("Sequence" in piece for piece in single), 1)
+        times *= repeated
+        special *= repeated
         special += sum(sizes.get(name, 1) for name in names if isinstance(name, str))
-        times *= max(repeated, 1)
     refuse_above(_TIMES, f"repeat a text at most {_TIMES} times by its templates", times)
     refuse_above(_SPECIAL, f"add at most {_SPECIAL:,} tokens by its templates", special)
     grown = _bound(steps["decoder"], 1)
@@ -97,19 +88,87 @@ def check_tokenizer(content: Mapping[str, Any], file: Path) -> None:
 
 def check_added(content: Mapping[str, Any], file: Path) -> None:
     """Raise CheckpointError if a token of its own becomes too long: they are normalized, too."""
-    added = [token for token in _listed(content.get("added_tokens")) if isinstance(token, dict)]
-    texts = [str(token.get("content")) for token in added if token.get("normalized")]
     growth = Growth(content.get("normalizer"))
-    for text in texts:
+    for token in map(_object, _listed(content.get("added_tokens"))):
         try:
-            growth.check(text)
+            if token.get("normalized"):
+                growth.check(str(token.get("content")))
         except TooMuch as error:
-            raise CheckpointError(
-                file, "have tokens that normalizing does not make long", plain(error), _AGAIN
-            ) from None
+            expected = "have tokens that normalizing does not make long"
+            raise CheckpointError(file, expected, plain(error), DO_NOT_USE) from None
 
 
 # ── what becomes of a text ────────────────────────────────────────────────────────────────────
+
+
+class _Step:
+    """A step of a tokenizer.json, as far as it may make a text longer."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self.content = content
+        self.kind = content.get("type")
+        self.pattern = content.get("pattern")
+        put = content.get("prepend" if self.kind == "Prepend" else "content")
+        self.put = len(put) if isinstance(put, str) else 0  # characters that it puts into a text
+        # Bytes of the longest entry in its map of characters: the size of an index in 4 bytes, the
+        # index, and the entries with a zero byte after each.
+        packed = content.get("precompiled_charsmap")
+        try:
+            unpacked = base64.b64decode(packed) if isinstance(packed, str) else b""
+        except (binascii.Error, ValueError):
+            unpacked = b""  # which the library refuses
+        start = 4 + int.from_bytes(unpacked[:4], "little")
+        entries = re.finditer(rb"[^\0]+", unpacked[start:])
+        self.entry = max((len(entry[0]) for entry in entries), default=0)
+
+    def apply(self, text: str, most: int) -> str | None:
+        """What becomes of a text; None if that is longer than `most`, and then it is not made."""
+        from tokenizers import Regex, Tokenizer
+        from tokenizers.normalizers import Replace
+
+        model = {"type": "WordLevel", "vocab": {}, "unk_token": ""}
+        alone = {"version": "1.0", "normalizer": self.content, "model": model, "added_tokens": []}
+        normalizer = Tokenizer.from_str(json.dumps(alone)).normalizer
+        assert normalizer is not None
+        if _bound([self], len(text)) <= most:
+            length = 0
+        elif self.pattern is not None:
+            # How often it matches is told by what one letter in its place makes longer than none.
+            regex = "Regex" in self.pattern
+            found = Regex(self.pattern["Regex"]) if regex else self.pattern["String"]
+            none, one = (len(Replace(found, put).normalize_str(text)) for put in ("", "x"))
+            length = none + (one - none) * self.put
+        else:
+            length = 0
+            for start in range(0, len(text), _PIECE):
+                length += len(normalizer.normalize_str(text[start : start + _PIECE]))
+                if length > most:
+                    break
+        made = normalizer.normalize_str(text) if length <= most else None
+        return None if made is None or len(made) > most else made
+
+
+def _bound(steps: list[_Step], length: int) -> int:
+    """At most so many characters come of a text of that length.
+
+    What Unicode itself makes longer does not count: it is at most 18 times as long, and no longer
+    by being done again.
+    """
+    maps = 0
+    for step in steps:
+        string = _object(step.pattern).get("String")
+        if step.kind == "Prepend":
+            length += step.put
+        elif isinstance(string, str) and string:
+            length = length * max(step.put, len(string)) // len(string)
+        elif step.pattern is not None:
+            length = (length + 1) * (step.put + 1)  # it may match between any two characters
+        elif step.kind == "ByteLevel":
+            length *= 4
+        elif step.entry:
+            maps += 1
+            length *= step.entry if maps > 1 or step.entry > _USUAL else 1
+    return length
 
 
 class Growth:
@@ -123,103 +182,31 @@ class Growth:
     """
 
     def __init__(self, normalizer: object) -> None:
-        self._steps = list(_steps(normalizer))
+        self._steps = [_Step(step) for step in _steps(normalizer)]
 
     def check(self, text: str) -> None:
         """Raise TooMuch if it becomes far longer than it is, before it is that long."""
-        most = _most(len(text))
+        most = _ROOM + _GROWTH * len(text)
         if _bound(self._steps, len(text)) <= most:
             return
-        now = text
+        now: str | None = text
         for step in self._steps:
-            part = _built(step)
-            if _grown(part, step, now, most) <= most:
-                now = part.normalize_str(now)
-                if len(now) <= most:
-                    continue
-            raise TooMuch(f"more than {most:,} characters from {len(text):,}")
-
-
-def _built(step: dict[str, Any]) -> Normalizer:
-    from tokenizers import Tokenizer
-
-    model = {"type": "WordLevel", "vocab": {}, "unk_token": ""}
-    alone = {"version": "1.0", "normalizer": step, "model": model, "added_tokens": []}
-    normalizer = Tokenizer.from_str(json.dumps(alone)).normalizer
-    assert normalizer is not None
-    return normalizer
-
-
-def _described(normalizer: Normalizer | None) -> Any:
-    """What a tokenizer.json would say of it; None of somebody's own, which is from no file."""
-    try:
-        return None if normalizer is None else json.loads(normalizer.__getstate__())
-    except Exception:  # noqa: BLE001, as the library raises nothing else where it is not its own
-        return None
-
-
-def _most(length: int) -> int:
-    return _ROOM + _GROWTH * length
-
-
-def _bound(steps: list[dict[str, Any]], length: int) -> int:
-    """At most so many characters come of a text of that length.
-
-    What Unicode itself makes longer does not count: it is at most 18 times as long, and no longer
-    by being done again.
-    """
-    maps = 0
-    for step in steps:
-        put = len(_put(step))
-        pattern = step.get("pattern")
-        if step.get("type") == "Prepend":
-            length += put
-        elif isinstance(_get(pattern, "String"), str) and _get(pattern, "String"):
-            length = length * max(put, len(_get(pattern, "String"))) // len(_get(pattern, "String"))
-        elif pattern is not None:
-            length = (length + 1) * (put + 1)  # it may match between any two characters
-        elif step.get("type") == "ByteLevel":
-            length *= 4
-        elif longest := _longest_entry(step):
-            maps += 1
-            length *= longest if maps > 1 or longest > _USUAL else 1
-    return length
-
-
-def _grown(part: Normalizer, step: dict[str, Any], text: str, most: int) -> int:
-    """How long a text will be, as far as that may be too long."""
-    from tokenizers import Regex
-    from tokenizers.normalizers import Replace
-
-    if _bound([step], len(text)) <= most:
-        return len(text)
-    pattern = step.get("pattern")
-    if pattern is not None:
-        # How often it matches is told by what one letter in its place makes longer than none.
-        found = Regex(pattern["Regex"]) if "Regex" in pattern else pattern["String"]
-        none, one = (len(Replace(found, put).normalize_str(text)) for put in ("", "x"))
-        return none + (one - none) * len(_put(step))
-    length = 0
-    for start in range(0, len(text), _PIECE):
-        length += len(part.normalize_str(text[start : start + _PIECE]))
-        if length > most:
-            break
-    return length
+            now = step.apply(now, most)
+            if now is None:
+                raise TooMuch(f"more than {most:,} characters from {len(text):,}")
 
 
 class Bounded:
-    """A tokenizer that makes neither too much of a text, nor takes for ever.
-
-    >>> from tokenizers import Tokenizer
-    >>> from tokenizers.models import WordLevel
-    >>> Bounded(Tokenizer(WordLevel({"?": 0, "I": 1}, unk_token="?"))).encode("I").ids
-    [1]
-    """
+    """A tokenizer that makes neither too much of a text, nor takes for ever."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._growth = Growth(_described(tokenizer.normalizer))
         self._has_no_end = False
+        try:
+            described = json.loads(tokenizer.normalizer.__getstate__())
+        except Exception:  # noqa: BLE001, there is none, or somebody's own, which is from no file
+            described = None
+        self._growth = Growth(described)
 
     def encode(self, text: str) -> Encoding:
         """The tokens of a text. Raises TooMuch, or TimeoutError: a pattern may never end.
@@ -250,7 +237,7 @@ class Bounded:
         return found[0]
 
 
-# ── what stands in a step ─────────────────────────────────────────────────────────────────────
+# ── what stands in the file ───────────────────────────────────────────────────────────────────
 
 
 def _steps(part: object) -> Iterator[dict[str, Any]]:
@@ -265,34 +252,9 @@ def _steps(part: object) -> Iterator[dict[str, Any]]:
             yield step
 
 
-def _put(step: dict[str, Any]) -> str:
-    """What a step puts into a text."""
-    found = step.get("prepend") if step.get("type") == "Prepend" else step.get("content")
-    return found if isinstance(found, str) else ""
-
-
-def _longest_entry(step: dict[str, Any]) -> int:
-    """Bytes of the longest entry in its map of characters: the size of an index in 4 bytes, the
-    index, and the entries with a zero byte after each.
-    """
-    packed = step.get("precompiled_charsmap")
-    try:
-        content = base64.b64decode(packed) if isinstance(packed, str) else b""
-    except (binascii.Error, ValueError):
-        return 0  # which the library refuses
-    start = 4 + int.from_bytes(content[:4], "little")
-    return max(map(len, content[start:].split(b"\0")))
-
-
 def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _keys(value: object) -> list[Any]:
-    return list(value) if isinstance(value, dict) else []
-
-
-def _get(value: object, *names: str) -> Any:
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

