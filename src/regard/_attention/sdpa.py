@@ -80,6 +80,26 @@ def scaled_dot_product_attention(
     if others or has_function_mode():
         given = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         return handle_torch_function(scaled_dot_product_attention, others, *given)
+    q, k, v, options, _, layout, axes = read_sdpa(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+    )
+    out = attend("scaled_dot_product_attention()", q, k, v, options, dropout_p, layout=layout)
+    assert isinstance(out, Tensor)
+    return out if len(axes) == 2 else out.reshape(*axes, *out.shape[2:])
+
+
+def read_sdpa(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Tensor, Tensor, Tensor, Options, float, str, tuple[int, ...]]:
+    """q, k and v of four axes, the options and the dropout; how the output is to lie in memory, and
+    its axes before the last two."""
     call = "scaled_dot_product_attention()"
     named: dict[str, object] = {"query": query, "key": key, "value": value}
     for name, tensor in named.items():
@@ -97,30 +117,26 @@ def scaled_dot_product_attention(
             f"{call}: attn_mask must be None with is_causal=True; got both. "
             "regard.attention takes both: mask=… and causal=True."
         )
-    query, key, value, attn_mask = _cast(query, key, value, attn_mask)
+    query, key, value, attn_mask = as_autocast(query, key, value, attn_mask)
     layout = sdpa_layout(query, key, value, attn_mask, dropout_p, enable_gqa)
     heads, key, value = _heads(call, query, key, value, enable_gqa)
     batch = _batch(call, query, key, value)
-    has_heads = max(query.dim(), key.dim(), value.dim()) > 2
+    axes = (*batch, heads) if max(query.dim(), key.dim(), value.dim()) > 2 else batch
     mask, bias = None, None
     if attn_mask is not None:
-        scores = (*batch, *([heads] if has_heads else []), query.shape[-2], key.shape[-2])
+        scores = (*axes, query.shape[-2], key.shape[-2])
         mask, bias = _mask_or_bias(call, attn_mask, query.dtype, batch, scores)
     # A position also where it makes no difference: what is traced may be called with other lengths.
     position = 0 if is_causal else None
-    out = attend(
-        call,
+    return (
         _four_axes(query, batch, heads),
         _four_axes(key, batch),
         _four_axes(value, batch),
         Options(is_causal, mask=mask, bias=bias, scale=scale, position=position),
         dropout_p,
-        layout=layout,
+        layout,
+        axes,
     )
-    assert isinstance(out, Tensor)
-    if len(batch) == 1 and has_heads:
-        return out
-    return out.reshape(*batch, *([heads] if has_heads else []), *out.shape[2:])
 
 
 def _are_alike(query: object, key: object, is_causal: bool) -> bool:
@@ -137,8 +153,8 @@ def _are_alike(query: object, key: object, is_causal: bool) -> bool:
     )
 
 
-def _cast(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+def as_autocast(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """As an operator of lower precision gets them: in autocast's type, if it is at work.
 

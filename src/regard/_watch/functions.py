@@ -23,8 +23,7 @@ from torch.overrides import (
 )
 
 from regard._attention import attention, scaled_dot_product_attention
-from regard._attention.sdpa import sdpa_layout
-from regard._watch.arguments import leading, own_call, sdpa_call
+from regard._watch.arguments import own_call, sdpa_call
 from regard._watch.call import Call
 from regard._watch.hugging_face_masks import Pattern, made_whole
 from regard._watch.modules import Modules, Running
@@ -110,31 +109,17 @@ class Functions(TorchFunctionMode):
             self._unseen.add_softmax(self._modules.stack, args[0])
         return func(*args, **given)
 
-    def _sdpa(
-        self,
-        function: Callable[..., Tensor],
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
-        call = sdpa_call(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-        if call is None:
-            self._unseen.add_sdpa(self._modules.stack[-1], (query, key, value))
-            more: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
-            return function(query, key, value, attn_mask, dropout_p, is_causal, **more)
+    def _sdpa(self, function: Callable[..., Tensor], *given: Any, **named: Any) -> Tensor:
+        found = sdpa_call(given, named)
+        if found is None:
+            self._unseen.add_sdpa(self._modules.stack[-1], [*given, *named.values()][:3])
+            return function(*given, **named)
+        call, layout, axes = found
         out, _ = self._attend(self._modules.stack[-1], call)
-        lead = leading(query, key, value, enable_gqa)
-        assert lead is not None
-        if len(lead) != 2:
-            return out.view(*lead, query.shape[-2], value.shape[-1]).contiguous()
-        layout = sdpa_layout(query, key, value, attn_mask, dropout_p, enable_gqa)
+        if len(axes) != 2:
+            return out.view(*axes, *out.shape[2:]).contiguous()
         if layout == "query":
-            as_query = torch.empty_like(query, dtype=out.dtype, requires_grad=False)
+            as_query = torch.empty_like(call.q, requires_grad=False)
             return out if out.stride() == as_query.stride() else as_query.copy_(out)
         return out.contiguous() if layout == "contiguous" else out
 
@@ -167,18 +152,27 @@ class Functions(TorchFunctionMode):
         calls: list[Call] = []
 
         def ours(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> Tensor:
-            call = sdpa_call(query, key, value, *others, padding=padding, cross=not is_same)
-            if call is None:
+            found = sdpa_call((query, key, value, *others), {}, padding, cross=not is_same)
+            if found is None:
                 self._unseen.add_sdpa(self._modules.stack[-1], (query, key, value))
                 raise _OnlyTorch
+            call = found[0]
             if more_keys and is_same:
-                call = _with_more_keys(call)
+                # Behind the tokens there are keys that are none: query i stands where key i does.
+                options = call.options
+                options = options if options.causal else replace(options, position=0)
+                real = None if call.keys is None else call.keys[:, : call.q.shape[2]]
+                call = replace(call, options=options, queries=real)
             out, call = self._attend(self._modules.stack[-1], call)
             calls.append(call)
             return out
 
+        # PyTorch's function with another SDPA, under the name by which it hands itself to modes.
+        names: dict[str, Any] = {**_mha.__globals__, "scaled_dot_product_attention": ours}
+        function = FunctionType(_mha.__code__, names, _mha.__name__, _mha.__defaults__)
+        names[_mha.__name__] = function
         try:
-            output, _ = _with_sdpa(ours)(**inner)
+            output, _ = function(**inner)
         except _OnlyTorch:
             return _mha(**given)
         if not given["need_weights"]:
@@ -190,22 +184,6 @@ class Functions(TorchFunctionMode):
 
 class _OnlyTorch(Exception):
     """This is attention that only PyTorch can compute."""
-
-
-def _with_more_keys(call: Call) -> Call:
-    """A call of one sequence, behind whose tokens there are keys that are none, as `add_bias_kv`
-    and `add_zero_attn` make them: query i stands where key i does."""
-    options = call.options if call.options.causal else replace(call.options, position=0)
-    queries = None if call.keys is None else call.keys[:, : call.q.shape[2]]
-    return replace(call, options=options, queries=queries)
-
-
-def _with_sdpa(ours: Callable[..., Tensor]) -> Callable[..., Any]:
-    """PyTorch's `multi_head_attention_forward` with another SDPA than PyTorch's."""
-    names: dict[str, Any] = {**_mha.__globals__, "scaled_dot_product_attention": ours}
-    function = FunctionType(_mha.__code__, names, _mha.__name__, _mha.__defaults__)
-    names[_mha.__name__] = function  # which it hands to function modes
-    return function
 
 
 def settle(trace: TracebackType | None) -> None:

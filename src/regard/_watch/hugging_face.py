@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from regard._watch.arguments import as_autocast, takes_mask
+from regard._attention.options import part
+from regard._attention.sdpa import as_autocast
 from regard._watch.call import Call
 from regard._watch.hugging_face_masks import MaskFunction, Pattern
 from regard._watch.masks import read_masks
@@ -91,50 +92,38 @@ class HuggingFace:
     def enter(self) -> None:
         with self._lock:
             self._active.append(self)
-            _replace_functions()
+            self._install()
 
     def leave(self) -> None:
         """Also called again: an interrupt may have come in between."""
         with self._lock:
             if self in self._active:
                 self._active.remove(self)
-            if not self._active:
-                _restore_functions()
+            self._install()
 
     @classmethod
-    def around(cls, module: nn.Module) -> HuggingFace | None:
-        """The one that watches this module."""
-        return next((each for each in cls._active if id(module) in each._modules.by_id), None)
+    def _install(cls) -> None:
+        """Have transformers find attention and masks by way of us, if any are entered."""
+        from transformers import AttentionInterface, AttentionMaskInterface, masking_utils
+
+        find: Any = AttentionInterface.get_interface
+        find = getattr(find, "before", find)
+        AttentionInterface.get_interface = _get_interface(find) if cls._active else find
+        masks = AttentionMaskInterface._global_mapping
+        for name, function in list(masks.items()):
+            own = function.before if isinstance(function, MaskFunction) else function
+            if cls._active and getattr(own, "__module__", "") == masking_utils.__name__:
+                own = MaskFunction(own, cls.is_watched)
+            masks[name] = own
 
     @classmethod
     def is_watched(cls, config: Any) -> bool:
         return any(id(config) in each._configs for each in cls._active)
 
-
-# ── what is replaced ──────────────────────────────────────────────────────────────────────────
-
-
-def _replace_functions() -> None:
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import __name__ as own
-
-    if not hasattr(AttentionInterface.get_interface, "before"):
-        AttentionInterface.get_interface = _get_interface(AttentionInterface.get_interface)
-    masks = AttentionMaskInterface._global_mapping
-    for name, function in list(masks.items()):
-        if getattr(function, "__module__", "") == own:
-            masks[name] = MaskFunction(function, HuggingFace.is_watched)
-
-
-def _restore_functions() -> None:
-    from transformers import AttentionInterface, AttentionMaskInterface
-
-    get_interface: Any = AttentionInterface.get_interface
-    AttentionInterface.get_interface = getattr(get_interface, "before", get_interface)
-    masks = AttentionMaskInterface._global_mapping
-    for name, function in list(masks.items()):
-        if isinstance(function, MaskFunction):
-            masks[name] = function.before
+    @classmethod
+    def around(cls, module: nn.Module) -> HuggingFace | None:
+        """The one that watches this module."""
+        return next((each for each in cls._active if id(module) in each._modules.by_id), None)
 
 
 def _get_interface(before: Callable[..., Any]) -> Any:
@@ -168,9 +157,6 @@ def _names(function: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-# ── attention ─────────────────────────────────────────────────────────────────────────────────
-
-
 class _AttentionFunction:
     """An attention function of transformers: what a watched module computes goes to its watch."""
 
@@ -192,7 +178,7 @@ class _AttentionFunction:
         given |= dict(zip(_names(self._before)[5:], args, strict=False))
         call = None
         if watch is not None:
-            q, k, v = as_autocast(query, key, value)
+            q, k, v, _ = as_autocast(query, key, value)
             call = self._call(module, q, k, v, attention_mask, given)
             if call is None and self._kind in ("flex", "flash"):
                 watch._unseen.add(watch._modules.of(module))
@@ -216,13 +202,9 @@ class _AttentionFunction:
         """The arguments as a call; None where the model alone knows what they mean."""
         if not self._is_known(module, q, given):
             return None
-        start = 0
         if isinstance(mask, Pattern):
             fits = mask.shape[2:] == (q.shape[2], k.shape[2]) and len(mask) in (1, len(q))
-            if fits and not mask.is_written:
-                start = mask.start
-            else:
-                mask = mask.whole
+            mask = mask if fits and not mask.is_written else mask.whole
         options = self._options(module, q, k, mask, given)
         if options is None:
             return None
@@ -237,6 +219,7 @@ class _AttentionFunction:
             sinks=None if sinks is None else sinks.to(q.dtype),
         )
         dropout = 0.0 if is_eager and not module.training else given.get("dropout", 0.0)
+        start = mask.start if isinstance(mask, Pattern) else 0
         call = read_masks(Call(q, k, v, options, dropout, is_cross_known=True, start=start))
         if isinstance(mask, Pattern) and call.queries is None:
             call = replace(call, queries=mask.queries)
@@ -265,78 +248,69 @@ class _AttentionFunction:
     def _options(
         self, module: nn.Module, q: Tensor, k: Tensor, mask: Any, given: dict[str, Any]
     ) -> Options | None:
-        """What the mask says; None where the model knows alone."""
+        """What the mask says to this kind of attention. None: an error, or what only the model can
+        make of it."""
+        kind, shape = self._kind, (*q.shape[:3], k.shape[2])
         if isinstance(mask, Pattern):
             return mask.options
-        if mask is not None:
-            return self._options_of(mask, q, (q.shape[0], q.shape[1], q.shape[2], k.shape[2]))
-        # Without a mask the module says what it is, as for PyTorch's SDPA, aligned to the first
-        # key. Eager attention knows masks only, and so does flex_attention.
-        causal, window = given.get("is_causal"), None
-        if causal is None:
-            causal = getattr(module, "is_causal", True)
-        if self._kind in ("eager", "flex") or not causal:
-            return Options(position=0)
-        if q.shape[2] == 1:  # the last one, which may look at everything
-            return Options(causal=True)
-        if self._kind == "flash" and given.get("sliding_window") is not None:
-            window = (given["sliding_window"] - 1, None)
-        return Options(causal=True, window=window, position=0)
-
-    def _options_of(self, mask: Any, q: Tensor, shape: tuple[int, int, int, int]) -> Options | None:
-        """What a mask that the caller made says to each kind of attention. None: an error, or what
-        only the model can make of it."""
-        if self._kind == "flex" and not isinstance(mask, Tensor):
+        if mask is None:
+            # The module says what it is, as for PyTorch's SDPA, aligned to the first key. Eager
+            # attention knows masks only, and so does flex_attention.
+            causal, window = given.get("is_causal"), None
+            if causal is None:
+                causal = getattr(module, "is_causal", True)
+            if kind in ("eager", "flex") or not causal:
+                return Options(position=0)
+            if q.shape[2] == 1:  # the last one, which may look at everything
+                return Options(causal=True)
+            if kind == "flash" and given.get("sliding_window") is not None:
+                window = (given["sliding_window"] - 1, None)
+            return Options(causal=True, window=window, position=0)
+        if kind == "flex" and not isinstance(mask, Tensor):
             return Options(mask=_dense(mask, shape, q.device))
-        if not isinstance(mask, Tensor) or mask.is_complex() or not _broadcasts(mask.shape, shape):
+        if not isinstance(mask, Tensor) or mask.is_complex() or not _broadcasts(mask, shape):
             return None
-        if self._kind == "eager":  # adds it, True and False as 1 and 0
+        if kind == "eager":  # adds it, True and False as 1 and 0
             dtype = torch.promote_types(mask.dtype, q.dtype)
             comes_back = not {"to", "type"}.isdisjoint(self._before.__code__.co_names)
             return Options(bias=mask.to(dtype)) if dtype == q.dtype or comes_back else None
-        if self._kind == "flex":  # adds that of the first head to all
-            size = (mask.shape[0], *mask.shape[2:])
-            is_whole = mask.dim() == 4 and size == (shape[0], *shape[2:])
+        if kind == "flex":  # adds that of the first head to all
+            is_whole = mask.dim() == 4 and mask[:, 0].shape == (shape[0], *shape[2:])
             return Options(bias=mask[:, :1].to(q.dtype)) if is_whole else None
-        if not takes_mask(q, mask):
+        is_cast = torch.is_autocast_enabled(q.device.type) and mask.is_floating_point()
+        if not is_cast and mask.dtype not in (torch.bool, torch.float32, q.dtype):
             return None
         return Options(mask=mask) if mask.dtype == torch.bool else Options(bias=mask)
 
 
 def _without_last(call: Call, count: int) -> Call:
     """The call without so many of its keys."""
-    left = call.k.shape[2] - count
-    changes: dict[str, Any] = {}
-    for name in ("mask", "bias"):
-        x = getattr(call.options, name)
-        if x is not None and x.shape[-1] > 1:
-            changes[name] = x[..., :left]
-    options = replace(call.options, position=call.position, **changes)
+    left = slice(call.k.shape[2] - count)
+    mask, bias = (part(x, slice(None), left) for x in (call.options.mask, call.options.bias))
     keys, queries = call.keys, call.queries
-    if keys is not None and bool(keys[:, :left].all()):
-        keys = queries = None
-        if options.mask is not None and bool(options.mask.all()):
-            options = replace(options, mask=None)
-    elif keys is not None:
-        keys = keys[:, :left]
+    if keys is not None:
+        keys = keys[:, left]
+        if bool(keys.all()):
+            keys = queries = None
+            mask = None if mask is None or bool(mask.all()) else mask
     return replace(
         call,
-        k=call.k[:, :, :left],
-        v=call.v[:, :, :left],
-        options=options,
+        k=call.k[:, :, left],
+        v=call.v[:, :, left],
+        options=replace(call.options, mask=mask, bias=bias, position=call.position),
         keys=keys,
         queries=queries,
     )
 
 
-def _broadcasts(mask: torch.Size, shape: tuple[int, int, int, int]) -> bool:
-    sizes = (*(1 for _ in shape[len(mask) :]), *mask)
-    return len(sizes) == 4 and all(
-        size in (1, whole) for size, whole in zip(sizes, shape, strict=True)
+def _broadcasts(mask: Tensor, shape: tuple[int, ...]) -> bool:
+    return mask.dim() <= len(shape) and all(
+        size in (1, whole)
+        for size, whole in zip(reversed(mask.shape), reversed(shape), strict=False)
     )
 
 
-def _dense(mask: Any, shape: tuple[int, int, int, int], device: torch.device) -> Tensor:
+def _dense(mask: Any, shape: tuple[int, ...], device: torch.device) -> Tensor:
     """A BlockMask of flex_attention as (B, H, Nq, Nk): what its function says, in its blocks."""
     from torch.nn.attention.flex_attention import create_mask
 

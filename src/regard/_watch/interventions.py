@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
+
+from torch import nn
 
 from regard._arguments import shown
 from regard._watch.call import Blocked, Call
@@ -30,34 +32,39 @@ class Interventions:
         ablate: Mapping[LayerName, Iterable[int]] | None,
         block: Iterable[Link] | None,
     ) -> None:
-        self._heads: dict[LayerName, tuple[int, ...]] = {}
         if not isinstance(cast("object", ablate), Mapping | None):
             raise TypeError(
                 f"watch(): ablate must be {{layer: heads}}; got {shown(ablate)}. "
                 "{3: [5]} ablates head 5 of layer 3."
             )
-        for layer, heads in (ablate or {}).items():
-            self._heads[_layer(layer)] = _numbers("ablate's heads", heads)
-        self._links: list[Link] = []
-        for link in block or ():
+        self._heads = {
+            layer: _numbers("ablate's heads", heads) for layer, heads in (ablate or {}).items()
+        }
+        self._links = list(block or ())
+        for link in self._links:
             if not isinstance(cast("object", link), tuple) or len(cast("Any", link)) != 4:
                 raise ValueError(
                     f"watch(): block must be links (layer, head, query, key); got {shown(link)}. "
                     "None as head or query stands for every one."
                 )
-            layer, *numbers = link
-            for number in numbers[:2]:
-                if number is not None:
-                    _numbers("block's heads and queries", [number])
-            _numbers("block's keys", [numbers[2]])
-            self._links.append((_layer(layer), *numbers))  # pyright: ignore[reportArgumentType]
+            _, head, query, key = link
+            some = [number for number in (head, query) if number is not None]
+            _numbers("block's heads and queries", some)
+            _numbers("block's keys", [key])
         self._used: set[object] = set()
 
-    def check_names(self, names: Collection[str]) -> None:
-        """Refuse a layer that is no module of the model, `names` being all of them."""
+    def check_names(self, model: nn.Module) -> None:
+        """Refuse a layer that is no module of the model."""
+        every = model.named_modules(remove_duplicate=False)
+        names = {name or type(model).__name__ for name, _ in every}
         given = [("ablate", layer) for layer in self._heads]
         given += [("block", link[0]) for link in self._links]
         for argument, layer in given:
+            if not isinstance(cast("object", layer), str | int) or isinstance(layer, bool):
+                raise TypeError(
+                    f"watch(): a layer must be a name or a number; got {shown(layer)}. "
+                    "Layers are numbered from 0 in the order of computation."
+                )
             if isinstance(layer, int) or any(is_meant(layer, name, -1) for name in names):
                 continue
             close = difflib.get_close_matches(layer, names, n=3, cutoff=0.4)
@@ -73,34 +80,36 @@ class Interventions:
 
         `first` is where the first query of this call stands in its own text.
         """
-        heads: tuple[int, ...] = ()
-        n_heads = call.q.shape[1]
-        for layer, numbers in self._heads.items():
+        ablated: tuple[int, ...] = ()
+        for layer, heads in self._heads.items():
             if is_meant(layer, name, index):
                 self._used.add(layer)
-                heads += numbers
-        last, n_keys = first + call.q.shape[2], call.start + call.k.shape[2]
+                ablated += heads
+        links = [link for link in self._links if is_meant(link[0], name, index)]
+        n_heads = call.q.shape[1]
+        for head in (*ablated, *(link[1] or 0 for link in links)):
+            if head >= n_heads:
+                raise ValueError(
+                    f"watch(): heads of {name} must be from 0 to {n_heads - 1}; got {head}. "
+                    f"It has {n_heads} of them."
+                )
         everywhere: list[Blocked] = []
         rows: dict[int, list[Blocked]] = {}
-        for link in self._links:
-            layer, head, query, key = link
-            if not is_meant(layer, name, index):
-                continue
-            if head is not None:
-                _check_heads(name, (head,), n_heads)
-            if not call.start <= key < n_keys or not (query is None or first <= query < last):
+        for link in links:
+            _, head, query, key = link
+            head = slice(None) if head is None else head
+            row = None if query is None else query - first
+            is_there = row is None or 0 <= row < call.q.shape[2]
+            if not call.start <= key < call.end or not is_there:
                 continue
             self._used.add(link)
-            heads_ = slice(None) if head is None else head
-            if query is None:
-                everywhere.append((heads_, slice(None), key - call.start))
+            if row is None:
+                everywhere.append((head, slice(None), key - call.start))
             else:
-                row = query - first
-                rows.setdefault(row, []).append((heads_, row, key - call.start))
-        _check_heads(name, heads, n_heads)
+                rows.setdefault(row, []).append((head, row, key - call.start))
         if everywhere:
             call = call.without(everywhere)
-        return (replace(call, links=rows) if rows else call), heads
+        return (replace(call, links=rows) if rows else call), ablated
 
     def unused(self) -> list[str]:
         """What named nothing that was computed."""
@@ -116,24 +125,6 @@ class Interventions:
             if link not in self._used
         ]
         return [*layers, *links]
-
-
-def _check_heads(name: str, heads: tuple[int, ...], n_heads: int) -> None:
-    for head in heads:
-        if head >= n_heads:
-            raise ValueError(
-                f"watch(): heads of {name} must be from 0 to {n_heads - 1}; got {head}. "
-                f"It has {n_heads} of them."
-            )
-
-
-def _layer(layer: object) -> LayerName:
-    if isinstance(layer, str) or (isinstance(layer, int) and not isinstance(layer, bool)):
-        return layer
-    raise TypeError(
-        f"watch(): a layer must be a name or a number; got {shown(layer)}. "
-        "Layers are numbered from 0 in the order of computation."
-    )
 
 
 def _numbers(what: str, values: object) -> tuple[int, ...]:

@@ -16,29 +16,23 @@ from torch import Tensor, nn
 _OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "memory", "context")
 
 
+@dataclass(slots=True)
 class ModuleCall:
     """A call of a module, with the hooks around it that have not been asked yet."""
 
-    __slots__ = ("_call", "_hooks", "args", "kwargs", "module")
-
-    def __init__(
-        self,
-        call: Callable[..., Any],
-        hooks: tuple[Hook, ...],
-        module: nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        self._call, self._hooks = call, hooks
-        self.module, self.args, self.kwargs = module, args, kwargs
+    _call: Callable[..., Any]
+    _hooks: tuple[Hook, ...]
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
     def run(self) -> Any:
         """What the module returns, with what the hooks inside of this one make of it."""
-        if self._hooks:
-            *inner, outer = self._hooks
-            self._hooks = tuple(inner)
-            return outer(self)
-        return self._call(self.module, *self.args, **self.kwargs)
+        if not self._hooks:
+            return self._call(self.module, *self.args, **self.kwargs)
+        *inner, outer = self._hooks
+        self._hooks = tuple(inner)
+        return outer(self)
 
 
 # A hook runs the call that it stands around, and returns what it is to return.
@@ -90,24 +84,19 @@ class Hooks:
             for module, hook in hooks._own:
                 found[id(module)] = (*found.get(id(module), ()), hook)
         Hooks._by_module = found
-        call: Any = nn.Module.__call__
-        if found and not hasattr(call, "before"):
-            nn.Module.__call__ = _with_hooks(call)
-        elif not found:
-            nn.Module.__call__ = getattr(call, "before", call)
+        before: Any = nn.Module.__call__
+        if not found:
+            nn.Module.__call__ = getattr(before, "before", before)
+        elif not hasattr(before, "before"):
 
+            def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+                hooks = Hooks._by_module.get(id(self))
+                if hooks is None:
+                    return before(self, *args, **kwargs)
+                return ModuleCall(before, hooks, self, args, kwargs).run()
 
-def _with_hooks(before: Callable[..., Any]) -> Callable[..., Any]:
-    """The call of a module, with the hooks that are around it."""
-
-    def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        hooks = Hooks._by_module.get(id(self))
-        if hooks is None:
-            return before(self, *args, **kwargs)
-        return ModuleCall(before, hooks, self, args, kwargs).run()
-
-    call.before = before  # pyright: ignore[reportFunctionMemberAccess]
-    return call
+            call.before = before  # pyright: ignore[reportFunctionMemberAccess]
+            nn.Module.__call__ = call
 
 
 @contextmanager
@@ -166,11 +155,12 @@ class Modules:
     """The modules of a model, and which of them are running in each thread."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.by_id = {
-            id(module): Running(name, module, _is_cross(module))
-            for name, module in model.named_modules()
-        }
         self._local = threading.local()
+        self.by_id: dict[int, Running] = {}
+        for name, module in model.named_modules():
+            said = getattr(module, "is_cross_attention", None)
+            is_named = said is None and "crossattention" in type(module).__name__.lower()
+            self.by_id[id(module)] = Running(name, module, said is True or is_named)
 
     @property
     def stack(self) -> list[Running]:
@@ -180,22 +170,10 @@ class Modules:
         stack: list[Running] = self._local.stack
         return stack
 
-    @property
-    def innermost(self) -> Running | None:
-        """The innermost module that is being computed in this thread."""
-        stack = self.stack
-        return stack[-1] if stack else None
-
     def of(self, module: nn.Module) -> Running:
         """The running module that is `module`, or, if it is not on the stack, itself."""
         running = (each for each in reversed(self.stack) if each.module is module)
         return next(running, self.by_id[id(module)])
-
-
-def _is_cross(module: nn.Module) -> bool:
-    """Does it say of itself that it looks at another sequence?"""
-    said = getattr(module, "is_cross_attention", None)
-    return said is True or (said is None and "crossattention" in type(module).__name__.lower())
 
 
 def may_attend(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -209,11 +187,6 @@ def may_attend(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield name, module
 
 
-def main_input(call: ModuleCall) -> Tensor | None:
-    """The first floating tensor that a module gets."""
-    return main_tensor([*call.args, *call.kwargs.values()])
-
-
 def main_tensor(x: Any) -> Tensor | None:
     """The tensor that a module is there for: the first floating one of what it returns."""
     if isinstance(x, Tensor):
@@ -221,11 +194,8 @@ def main_tensor(x: Any) -> Tensor | None:
     values = x.values() if isinstance(x, Mapping) else x
     if not isinstance(values, Iterable):
         return None
-    for name in ("logits", "last_hidden_state"):
-        found = getattr(x, name, None)
-        if isinstance(found, Tensor):
-            return found.detach()
-    for value in values:
+    named = (getattr(x, name, None) for name in ("logits", "last_hidden_state"))
+    for value in (*named, *values):
         if isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 0:
             return value.detach()
     return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from regard._arguments import shown
 from regard._watch.call import Call
 from regard._watch.interventions import Interventions, LayerName, is_meant
 from regard._watch.modules import Running
+from regard._watch.monitor import Monitor
 from regard._watch.record import Record
 from regard._watch.retention import Retention
 from regard._watch.tokens import Names, TokenIds
@@ -36,27 +36,23 @@ class Recording:
         self,
         model: nn.Module,
         see: See,
-        keep: Iterable[str],
+        keep: frozenset[str],
         layers: tuple[LayerName, ...] | None,
         interventions: Interventions,
-        token_ids: TokenIds,
-        is_asked: bool,
-        has_shares: bool,
+        monitor: Monitor | None,
     ) -> None:
+        self.token_ids = TokenIds(model)
         self._see = see
-        self._keep = frozenset(keep) & {"q", "k", "v", "output"}
+        self._retention = Retention(model, keep & {"q", "k", "v", "output"})
         self._layers = layers
         self._found: set[LayerName] = set()  # those of `layers` that were computed
         self._interventions = interventions
-        self._token_ids = token_ids
-        self._retention = Retention(model)
-        self._is_asked = is_asked
-        self._has_shares = has_shares
+        self._monitor = monitor
         self._pass = _Pass()
         self._numbers: dict[tuple[str, int], int] = {}  # of layers: a module, and which call of it
         self._records: list[Record] = []  # in the order of computation
         self._latest: dict[str, dict[int, Record]] = {}  # of each module, by the nth call in a pass
-        self.notes: list[str] = []
+        self._notes: list[str] = []
 
     @property
     def names(self) -> dict[str, None]:
@@ -71,14 +67,20 @@ class Recording:
         self._pass.calls.clear()
         self._pass.queries.clear()
 
-    def clear(self) -> None:
-        self._records.clear()
-        self._latest.clear()
+    def report(self, monitor: Monitor) -> None:
+        """Hand what was recorded to the monitor, instead of keeping it."""
+        if monitor.is_on and not _is_backward():
+            try:
+                monitor.end(self._close())
+            finally:
+                self._records.clear()
+                self._latest.clear()
 
     # ── one attention ─────────────────────────────────────────────────────────────────────────
 
-    def attend(self, running: Running, call: Call, is_watched: bool) -> tuple[Tensor, Call]:
+    def attend(self, running: Running, call: Call) -> tuple[Tensor, Call]:
         """The output, and the call as it was computed; put on record if it is watched."""
+        is_watched = (self._monitor is None or self._monitor.is_on) and not _is_backward()
         name = running.name or type(running.module).__name__
         if running.cross and not call.cross:
             # One query is at the end of its own sequence, and has the other before it as a whole.
@@ -105,11 +107,17 @@ class Recording:
             out = torch.where(alive[:, None, None], out, 0.0)
         if is_watched:
             assert seen is not None
+            text = self.token_ids.current
             if record is None:
-                record = self._opened(name, nth, number, call)
-            record.text = self._token_ids.current
-            tokens = self._token_ids.of(name, call.start + call.k.shape[2])
-            record.add(call, out, seen, tokens, self._has_shares)
+                latest = self._latest.setdefault(name, {})
+                if nth in latest and not call.cross and text is not None:
+                    text.forget()
+                record = Record(name, number, call.cross, self._see, self._retention)
+                self._records.append(record)
+                latest[nth] = record
+            record.text = text
+            tokens = self.token_ids.of(name, call.end)
+            record.add(call, out, seen, tokens, shares=self._monitor is None)
         return out, call
 
     def _continued(self, name: str, nth: int, call: Call) -> tuple[Call, Record | None]:
@@ -119,7 +127,7 @@ class Recording:
         records += [record for n, record in reversed(latest.items()) if n != nth]
         if call.cross and not call.is_cross_known and call.q.shape[2] == 1:
             # One query on more keys than before: a step of a generation, if the keys are the old.
-            options = replace(call.options, causal=True, position=call.k.shape[2] - 1)
+            options = replace(call.options, causal=True, position=None)
             step = replace(call, cross=False, options=options)
             for record in records:
                 if record.continues(step):
@@ -132,7 +140,9 @@ class Recording:
         Queries that look at another sequence are those that looked at themselves in the same
         block, if these are as many; else they are counted.
         """
-        block = _block_of(name)
+        parts = name.split(".")  # a block is named up to the first number
+        numbers = (n for n, part in enumerate(parts) if part.isdigit())
+        block = ".".join(parts[: next(numbers, len(parts) - 2) + 1])
         n_queries = call.q.shape[2]
         if not call.cross:
             first = call.position + call.start
@@ -145,24 +155,11 @@ class Recording:
             real = None
         return replace(call, queries=real), first
 
-    def _opened(self, name: str, nth: int, number: int, call: Call) -> Record:
-        """A record of its own for a call that continues none."""
-        latest = self._latest.setdefault(name, {})
-        text = self._token_ids.current
-        if nth in latest and not call.cross and text is not None:
-            text.forget()
-        record = Record(
-            name, number, call.cross, self._see, self._keep, self._retention, self._is_asked
-        )
-        self._records.append(record)
-        latest[nth] = record
-        return record
-
     # ── all of them ───────────────────────────────────────────────────────────────────────────
 
-    def close(self) -> dict[str, Layer]:
+    def _close(self) -> dict[str, Layer]:
         """The layers by name. A record that an error or an interrupt came into is left out."""
-        self.notes += [
+        self._notes += [
             f"{record.name}: left out, as its pass was stopped while it was looked at."
             for record in self._records
             if not record.is_whole
@@ -176,21 +173,33 @@ class Recording:
             layers[name] = record.close(name)
         return layers
 
-    def not_found(self) -> list[str]:
-        """What was asked for and not computed."""
-        return [
+    def finish(self, run: Run, tokenizer: Any, is_named: bool) -> None:
+        """Put the layers into the run, with the names of their tokens, and notes."""
+        run.layers = self._close()
+        last = self.token_ids.last
+        run.token_ids = None if last is None else last.ids
+        run.notes += self._notes
+        run.notes += [note for layer in run.layers.values() for note in layer.notes]
+        if is_named:
+            try:
+                self._name_tokens(run, Names(tokenizer, run.text, self.token_ids.sequences))
+            except Exception as error:  # noqa: BLE001 — it takes nothing with it but the names
+                run.notes.append(
+                    f"tokens: not named. The tokenizer failed: {type(error).__name__}: {error} "
+                    "A fast tokenizer (use_fast=True) can say where its tokens stand in a text."
+                )
+        run.notes += [
             f"layers: no attention of {layer!r} was computed."
             for layer in self._layers or ()
             if layer not in self._found
         ]
 
-    def name_tokens(self, run: Run, tokenizer: Any) -> None:
+    def _name_tokens(self, run: Run, names: Names) -> None:
         """Name the tokens of the last pass, and of each layer that read others."""
-        names = Names(tokenizer, run.text, self._token_ids.sequences)
-        last = self._token_ids.last
+        last = self.token_ids.last
         run.tokens = names.of(last)
         for (key, layer), record in zip(run.layers.items(), self._records, strict=True):
-            text = last if record.text is None and self._token_ids.count == 1 else record.text
+            text = last if record.text is None and self.token_ids.count == 1 else record.text
             part = "" if text is None else text.part(record.name)
             if text is last and not part:
                 continue
@@ -208,15 +217,6 @@ class Recording:
             run.text = names.texts_of(last)
 
 
-def is_backward() -> bool:
+def _is_backward() -> bool:
     """Is this a backward pass, which computes once more what was seen already?"""
     return torch._C._current_graph_task_id() != -1
-
-
-def _block_of(name: str) -> str:
-    """The block of a model that a module stands in: its name up to the first number."""
-    parts = name.split(".")
-    for n, part in enumerate(parts):
-        if part.isdigit():
-            return ".".join(parts[: n + 1])
-    return ".".join(parts[:-1])

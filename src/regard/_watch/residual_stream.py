@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard._watch.modules import Hooks, ModuleCall, main_input, main_tensor, may_attend
+from regard._watch.modules import Hooks, ModuleCall, main_tensor, may_attend
 
 _CLOSE = 1e-4  # of the length of a vector: sums that differ in rounding only
 
@@ -52,18 +53,22 @@ class ResidualStream:
         self._running: dict[str, list[_Part]] = {}  # the parts so far of each block
         for block, module in may_attend(model):
             if block.rpartition(".")[2].isdigit():
-                for name, part in _parts(module):
-                    hooks.add(part, partial(self._around_part, block, name))
+                for name, part in module.named_children():
+                    is_list = isinstance(part, nn.ModuleList)  # whose parts come one by one
+                    for own, each in part.named_children() if is_list else (("", part),):
+                        number = f".{own}" if own else ""
+                        hooks.add(each, partial(self._around_part, block, name + number))
                 hooks.add(module, partial(self._around_block, block))
 
     def _around_part(self, block: str, name: str, call: ModuleCall) -> Any:
         output = call.run()
         if block in self._running:
-            self._running[block].append(_Part(name, main_input(call), main_tensor(output)))
+            given = main_tensor([*call.args, *call.kwargs.values()])
+            self._running[block].append(_Part(name, given, main_tensor(output)))
         return output
 
     def _around_block(self, name: str, call: ModuleCall) -> Any:
-        before = main_input(call)
+        before = main_tensor([*call.args, *call.kwargs.values()])
         before = None if before is None else before.clone()
         self._running[name] = []
         try:
@@ -104,9 +109,11 @@ def _between(
     if update is None or update.shape != before.shape:
         return None
     if len(places) == 1:
-        found = _added(before, after, [part.output for part in parts[last:]])
-        if found is not None:
-            return found
+        outputs = [part.output for part in parts[last:]]
+        some = [x for x in outputs if x is not None and x.shape == before.shape]
+        for first, second in combinations(some, 2):
+            if _is_close(before + first + second, after):
+                return before + first
         for part in parts[last + 1 :]:
             if _is_close(part.input, before + update):
                 return part.output
@@ -114,27 +121,8 @@ def _between(
     return update if following is not None and _is_close(following.input, update) else None
 
 
-def _added(before: Tensor, after: Tensor, updates: list[Tensor | None]) -> Tensor | None:
-    """Before and the first of two updates, which with the second give what came after."""
-    some = [x for x in updates if x is not None and x.shape == before.shape]
-    for n, first in enumerate(some):
-        for second in some[n + 1 :]:
-            if _is_close(before + first + second, after):
-                return before + first
-    return None
-
-
 def _is_close(a: Tensor | None, b: Tensor | None) -> bool:
     """Do they differ in rounding only?"""
     if a is None or b is None or a.shape != b.shape:
         return False
     return bool((a - b).norm() <= _CLOSE * b.norm())
-
-
-def _parts(block: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """The parts of a block, those in a list one by one."""
-    for name, part in block.named_children():
-        if isinstance(part, nn.ModuleList):
-            yield from ((f"{name}.{number}", each) for number, each in part.named_children())
-        else:
-            yield name, part

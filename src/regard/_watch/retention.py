@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Set
 from dataclasses import dataclass
 
 import torch
@@ -37,7 +38,8 @@ class Held:
 class Retention:
     """Holds on to tensors of a model, which goes on using its parameters and buffers."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, keep: Set[str]) -> None:
+        self.keep = keep  # any of "q", "k", "v", "output"
         owned = (*model.parameters(), *model.buffers())
         self._owned = {x.untyped_storage().data_ptr() for x in owned}
         self._copies: dict[int, tuple[weakref.ref[Tensor], int | None, Tensor]] = {}
@@ -60,10 +62,10 @@ class Retention:
 
     def copy(self, x: Tensor) -> Tensor:
         """A copy of a mask or bias, one for all layers that got the same."""
-        given, version, copy = self._copies.get(id(x), (None, None, None))
-        if given is not None and given() is x and copy is not None:
-            same = version == x._version if version is not None else torch.equal(x, copy)
-            if same:
+        known = self._copies.get(id(x))
+        if known is not None and known[0]() is x:
+            _, version, copy = known
+            if version == x._version if version is not None else torch.equal(x, copy):
                 return copy
         copy = x.detach().clone()
         self._copies = {key: each for key, each in self._copies.items() if each[0]() is not None}

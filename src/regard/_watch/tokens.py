@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -16,25 +15,25 @@ from regard.text import Token, place_tokens
 class Text:
     """The token ids of one pass, or of a prompt and what is generated from it."""
 
-    def __init__(self, first: int, has_encoder: bool = False) -> None:
+    def __init__(self, first: int, has_encoder: bool) -> None:
         self.first = first  # how many sequences were read before
         self._has_encoder = has_encoder  # so that a decoder reads something else
-        self.grows = False
+        self._grows = False
         self._ids: dict[str, Tensor | None] = {"": None, "decoder": None}
 
-    def take(self, own: Any, decoder: Any) -> None:
-        """The ids of one forward pass."""
+    def take(self, own: Any, decoder: Any, grows: bool) -> None:
+        """The ids of one forward pass, which go on from those before, if it grows."""
+        self._grows = grows
         if decoder is None:
-            self._ids["decoder"] = None
-            self._ids[""] = self._grown(self._ids[""], own)
+            self._ids = {"": self._grown("", own), "decoder": None}
         else:
-            self._ids["decoder"] = self._grown(self._ids["decoder"], decoder)
+            self._ids["decoder"] = self._grown("decoder", decoder)
             if own is not None:
                 self._ids[""] = _ids(own)
 
-    def _grown(self, old: Tensor | None, given: Any) -> Tensor | None:
-        ids = _ids(given)
-        if ids is None or not self.grows:
+    def _grown(self, part: str, given: Any) -> Tensor | None:
+        old, ids = self._ids[part], _ids(given)
+        if ids is None or not self._grows:
             return ids
         if old is None or len(old) != len(ids):
             return None
@@ -42,7 +41,7 @@ class Text:
 
     def forget(self) -> None:
         """Sequences have changed places, as beams do: whose tokens are whose is not known."""
-        if self.grows:
+        if self._grows:
             self._ids = dict.fromkeys(self._ids)
 
     @property
@@ -52,24 +51,29 @@ class Text:
     def part(self, name: str) -> str:
         """Which ids a module reads: "decoder", or "" for all others."""
         is_known = self._has_encoder or self._ids["decoder"] is not None
-        is_decoders = is_known and "decoder" in name.split(".")
-        return "decoder" if is_decoders else ""
+        return "decoder" if is_known and "decoder" in name.split(".") else ""
 
     def of(self, part: str) -> Tensor | None:
         return self._ids[part]
 
 
+def _ids(given: Any) -> Tensor | None:
+    if isinstance(given, Tensor) and given.dim() == 2 and given.dtype in (torch.int64, torch.int32):
+        return given.detach().clone()
+    return None
+
+
 class TokenIds:
     """The texts that a model is given, by the thread that it runs in."""
 
-    def __init__(self, model: nn.Module | None = None, names: Iterable[str] = ()) -> None:
-        """`names` are those of the modules of the model."""
+    def __init__(self, model: nn.Module) -> None:
+        names = (name for name, _ in model.named_modules(remove_duplicate=False))
         self._has_encoder = any("encoder" in name.split(".") for name in names)
         self._is_ours = isinstance(model, Transformer)
         self._local = threading.local()
         self._lock = threading.RLock()
-        self._sequences = 0
-        self.count = 0
+        self.sequences = 0  # that were read, one pass after the other
+        self.count = 0  # of texts
         self.last: Text | None = None  # in whichever thread
 
     def take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -84,23 +88,17 @@ class TokenIds:
         text = self.current if grows else None
         with self._lock:
             if text is None:
-                text = Text(self._sequences, self._has_encoder)
+                text = Text(self.sequences, self._has_encoder)
                 self.count += 1
                 ids = _ids(own)
-                self._sequences += 0 if ids is None else len(ids)
+                self.sequences += 0 if ids is None else len(ids)
             self._local.text = self.last = text
-        text.grows = grows
-        text.take(own, decoder)
+        text.take(own, decoder, grows)
 
     @property
     def current(self) -> Text | None:
         """What is being read in this thread."""
         return getattr(self._local, "text", None)
-
-    @property
-    def sequences(self) -> int:
-        """How many were read, one pass after the other."""
-        return self._sequences
 
     def of(self, name: str, n_keys: int) -> Tensor | None:
         """The ids of all keys of a module, None if they are not known."""
@@ -109,17 +107,10 @@ class TokenIds:
         return ids if ids is not None and ids.shape[1] == n_keys else None
 
 
-def _ids(given: Any) -> Tensor | None:
-    if isinstance(given, Tensor) and given.dim() == 2 and given.dtype in (torch.int64, torch.int32):
-        return given.detach().clone()
-    return None
-
-
 def _has_past(kwargs: dict[str, Any]) -> bool:
-    cache = kwargs.get("cache")
+    cache, past = kwargs.get("cache"), kwargs.get("past_key_values")
     if isinstance(cache, Cache):
         return cache.length > 0
-    past = kwargs.get("past_key_values")
     length = getattr(past, "get_seq_length", None)
     return past is not None and (length is None or int(length()) > 0)
 
@@ -138,6 +129,11 @@ class Names:
         self._found: dict[str, bool] = {}  # was a text what the model read, in any pass?
         self._known: dict[tuple[int, str], list[list[Token]] | None] = {}
 
+    @property
+    def not_read(self) -> list[str]:
+        """The texts that are not what the model read, of those that were compared."""
+        return [text for text, found in self._found.items() if not found]
+
     def texts_of(self, text: Text | None) -> list[str] | None:
         """What was given as the texts of this one."""
         if self._texts is None or text is None or text.ids is None or not self._is_in_order:
@@ -151,66 +147,40 @@ class Names:
             return None
         key = id(text), part
         if key not in self._known:
-            self._known[key] = self._named(text, part)
+            texts = (None if part else self.texts_of(text)) or []
+            ids = None if text is None else text.of(part)
+            if ids is not None:
+                rows = enumerate(ids.tolist())
+                named = [self._named(row, texts[n] if n < len(texts) else None) for n, row in rows]
+            else:
+                named = [self._with_spans(each)[1] for each in texts] if texts else None
+            self._known[key] = named
         return self._known[key]
 
-    def _named(self, text: Text | None, part: str) -> list[list[Token]] | None:
-        texts = None if part else self.texts_of(text)
-        ids = None if text is None else text.of(part)
-        if ids is None:
-            if texts is None:
-                return None
-            return [_with_spans(self._tokenizer, each)[1] for each in texts]
-        result: list[list[Token]] = []
-        for n, row in enumerate(ids.tolist()):
-            spans: list[Token] | None = None
-            if texts is not None and n < len(texts):
-                own, tokens = _with_spans(self._tokenizer, texts[n])
-                at = _place(own, row)
-                self._found[texts[n]] = self._found.get(texts[n], False) or at is not None
-                if at is not None:
-                    spans = _pad(self._tokenizer, tokens, at, row, len(texts[n]))
-            result.append(spans if spans is not None else _apart(self._tokenizer, row))
-        return result
+    def _named(self, row: list[int], text: str | None) -> list[Token]:
+        """The tokens of one sequence, whose ids are `row`: the text may be padded, or go on."""
+        decode = self._tokenizer.decode
+        if text is not None:
+            own, tokens = self._with_spans(text)
+            starts = range(len(row) - len(own) + 1)
+            at = next((n for n in starts if row[n : n + len(own)] == own), None)
+            self._found[text] = self._found.get(text, False) or at is not None
+            if at is not None:
+                padding = self._tokenizer.convert_ids_to_tokens(row[:at])
+                before = [Token(name, 0, 0) for name in padding]
+                end = len(text)
+                behind = [Token(decode([token]), end, end) for token in row[at + len(tokens) :]]
+                return [*before, *tokens, *behind]
+        apart: list[Token] = []  # each token's own text, one behind the other
+        end = 0
+        for token in row:
+            start, word = end, decode([token])
+            end += len(word)
+            apart.append(Token(word, start, end))
+        return apart
 
-    @property
-    def not_read(self) -> list[str]:
-        """The texts that are not what the model read, of those that were compared."""
-        return [text for text, found in self._found.items() if not found]
-
-
-def _with_spans(tokenizer: Any, text: str) -> tuple[list[int], list[Token]]:
-    encoded = tokenizer(text, return_offsets_mapping=True, truncation=False)
-    ids, spans = encoded["input_ids"], encoded["offset_mapping"]
-    names = tokenizer.convert_ids_to_tokens(ids)
-    return ids, place_tokens(text, names, spans)
-
-
-def _place(own: list[int], row: list[int]) -> int | None:
-    """Where `own` lies in `row`, which may be padded, or go on."""
-    for at in range(len(row) - len(own) + 1):
-        if row[at : at + len(own)] == own:
-            return at
-    return None
-
-
-def _pad(tokenizer: Any, tokens: list[Token], at: int, row: list[int], end: int) -> list[Token]:
-    names = tokenizer.convert_ids_to_tokens(row)
-    before = [Token(name, 0, 0) for name in names[:at]]
-    behind = [Token(_text_of(tokenizer, token), end, end) for token in row[at + len(tokens) :]]
-    return [*before, *tokens, *behind]
-
-
-def _apart(tokenizer: Any, row: list[int]) -> list[Token]:
-    """Each token's own text, one behind the other."""
-    tokens: list[Token] = []
-    at = 0
-    for token in row:
-        text = _text_of(tokenizer, token)
-        tokens.append(Token(text, at, at + len(text)))
-        at += len(text)
-    return tokens
-
-
-def _text_of(tokenizer: Any, token: int) -> str:
-    return tokenizer.decode([token])
+    def _with_spans(self, text: str) -> tuple[list[int], list[Token]]:
+        encoded = self._tokenizer(text, return_offsets_mapping=True, truncation=False)
+        ids, spans = encoded["input_ids"], encoded["offset_mapping"]
+        names = self._tokenizer.convert_ids_to_tokens(ids)
+        return ids, place_tokens(text, names, spans)

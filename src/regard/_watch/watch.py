@@ -15,12 +15,12 @@ from torch import nn
 from regard._arguments import shown
 from regard._watch.interventions import Interventions, LayerName, Link
 from regard._watch.monitor import Monitor
+from regard._watch.record import USUAL
 from regard._watch.watching import Watching
 from regard.observation import See
 from regard.run import Run
 
 _KEEP = ("q", "k", "v", "output", "hidden_states")
-_USUAL = See(entropy=True, top=8, map=(64, 64), distance=True)
 
 
 def watch(
@@ -89,23 +89,23 @@ def watch(
             f"watch(): keep must be some of {', '.join(_KEEP)}; got {wrong}. "
             'keep=("q", "k") makes every weight available later.'
         )
+    if layers is not None:
+        layers = (layers,) if isinstance(layers, str | int) else layers
+        if not isinstance(cast("object", layers), Sequence) or not all(
+            isinstance(each, str) or (type(each) is int and each >= 0) for each in layers
+        ):
+            raise ValueError(
+                "watch(): layers must be names, patterns, or numbers from 0 on; "
+                f"got {shown(layers)}. Layers are numbered in the order of computation."
+            )
+        layers = tuple(layers)
     monitor = None
     if every is not None or report is not None:
-        monitor = Monitor(1 if every is None else every, report)
+        monitor = Monitor(every, report)
         see = See(entropy=True) if see is None else replace(see, entropy=True)
-    return _Watch(
-        Watching(
-            model,
-            _USUAL if see is None else see,
-            kept,
-            _check_layers(layers),
-            tokenizer,
-            text,
-            Interventions(ablate, block),
-            monitor,
-            is_asked=see is not None,
-        )
-    )
+    see = USUAL if see is None else see
+    interventions = Interventions(ablate, block)
+    return _Watch(Watching(model, see, kept, layers, tokenizer, text, interventions, monitor))
 
 
 class _Watch(AbstractContextManager[Run]):
@@ -131,17 +131,3 @@ class _Watch(AbstractContextManager[Run]):
         finally:
             self._watching.release()
         self._at_last.detach()
-
-
-def _check_layers(layers: object) -> tuple[LayerName, ...] | None:
-    if layers is None:
-        return None
-    chosen = (layers,) if isinstance(layers, str | int) else layers
-    if not isinstance(chosen, Sequence) or not all(
-        isinstance(each, str) or (type(each) is int and each >= 0) for each in chosen
-    ):
-        raise ValueError(
-            "watch(): layers must be names, patterns, or numbers from 0 on; "
-            f"got {shown(layers)}. Layers are numbered in the order of computation."
-        )
-    return tuple(chosen)
