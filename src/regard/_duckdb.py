@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Tables = Mapping[str, Mapping[str | None, "pa.Table"]]
 
 _CALL = "sql()"
-_GRACE = 0.5  # seconds for a query to end by itself, once it was told to
+_TIMES, _PAUSE = 25, 0.02  # how often, and after how many seconds again, a query is told to end
 _ROWS = 100_000  # that are fetched at a time
 # What no query needs, and some would misuse. The last one makes the others final.
 _LOCKS = (
@@ -30,12 +30,10 @@ _PLAIN = {
     *(f"{sign}{size}" for sign in ("", "u") for size in ("tinyint", "smallint", "integer")),
     *("bigint", "ubigint", "float", "double", "varchar"),
 }
-# Arrow, as DuckDB 2 writes it, makes -1 of the largest UHUGEINT, and leaves out the zone.
-_NOT_IN_ARROW = re.compile(r"\bUHUGEINT\b|\bTIME WITH TIME ZONE\b")
 
 
 def check_query(duckdb: Any, query: str) -> None:
-    """Raise ValueError in words if it is not one SELECT."""
+    """Raise ValueError with a message if it is not one SELECT."""
     try:
         query.encode("utf-8")
         statements = duckdb.extract_statements(query)
@@ -71,15 +69,12 @@ def connect(duckdb: Any, tables: Tables, memory: int) -> Any:
         parts: list[str] = []
         for number, (run, table) in enumerate(runs.items()):
             connection.register(f"_{name}_{number}", table)
-            parts.append(f"SELECT {_quoted(str(run))} AS run, * FROM _{name}_{number}")
+            quoted = str(run).replace("\0", "").replace("'", "''")
+            parts.append(f"SELECT '{quoted}' AS run, * FROM _{name}_{number}")
         connection.execute(f"CREATE TEMP VIEW {name} AS {' UNION ALL '.join(parts)}")
     for lock in _LOCKS:
         connection.execute(lock)
     return connection
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\0", "").replace("'", "''") + "'"
 
 
 def bind(duckdb: Any, tables: Tables, query: str, memory: int) -> None:
@@ -95,20 +90,8 @@ def bind(duckdb: Any, tables: Tables, query: str, memory: int) -> None:
         raise words(duckdb, error, memory) from None
 
 
-def plain(relation: Any) -> Any:
-    """The same with every value as JSON has it: what is no number, text or flag, nor made of these,
-    is the text that DuckDB writes for it.
-
-    Python has no date after 9999, no 24 o'clock and no infinite day, for instance.
-
-    >>> import duckdb
-    >>> plain(duckdb.sql("select 7, [1.5::float], date '290000-01-01'")).fetchall()
-    [(7, [1.5], '290000-01-01')]
-    """
-    return _with_texts(relation, [not _is_plain(kind) for kind in relation.types])
-
-
 def _is_plain(kind: Any) -> bool:
+    """Is it a number, a text or a flag, or made of these?"""
     if kind.id in ("list", "array"):
         return _is_plain(dict(kind.children)["child"])
     if kind.id == "struct":
@@ -116,16 +99,9 @@ def _is_plain(kind: Any) -> bool:
     return kind.id in _PLAIN
 
 
-def _exact(relation: Any) -> Any:
-    """The same with a text for what would come out of Arrow as another value."""
-    return _with_texts(relation, [bool(_NOT_IN_ARROW.search(str(x))) for x in relation.types])
-
-
-def _with_texts(relation: Any, as_text: list[bool]) -> Any:
-    if not any(as_text):
-        return relation
-    columns = (f"CAST(#{n} AS VARCHAR)" if text else f"#{n}" for n, text in enumerate(as_text, 1))
-    return relation.project(", ".join(columns))
+def _is_in_arrow(kind: Any) -> bool:
+    """Arrow, as DuckDB 2 writes it, makes -1 of the largest UHUGEINT, and leaves out the zone."""
+    return not re.search(r"\bUHUGEINT\b|\bTIME WITH TIME ZONE\b", str(kind))
 
 
 def answer(
@@ -140,14 +116,20 @@ def answer(
 ) -> pa.Table:
     """The whole answer to a query that was checked.
 
+    A value that would come out of Arrow as another one is the text that DuckDB writes for it; with
+    `as_plain` so is all that JSON has not. Python has no date after 9999, no 24 o'clock and no
+    infinite day, for instance.
+
     Another thread waits for DuckDB, so that this one hears of Ctrl-C, and of the time. A query that
     does not end when it is told to, as one call of a function may take minutes, is left to itself.
 
     >>> import duckdb, pyarrow
     >>> limits = {"seconds": None, "memory": 10**8}
-    >>> answer(duckdb, pyarrow, {}, "select 1 as one", **limits).to_pylist()
-    [{'one': 1}]
+    >>> days = "select 7 as n, [1.5::float] as x, date '290000-01-01' as day"
+    >>> answer(duckdb, pyarrow, {}, days, **limits, as_plain=True).to_pylist()
+    [{'n': 7, 'x': [1.5], 'day': '290000-01-01'}]
     """
+    keeps = _is_plain if as_plain else _is_in_arrow
     connection = connect(duckdb, tables, memory)
     found: list[Any] = []
     # Thread.join of Python 3.11 takes a thread for ended if Ctrl-C came while it waited.
@@ -158,9 +140,21 @@ def answer(
             with connection:
                 relation = connection.sql(query)
                 names = relation.columns
-                relation = plain(relation) if as_plain else _exact(relation)
+                columns = [
+                    f"#{n}" if keeps(kind) else f"CAST(#{n} AS VARCHAR)"
+                    for n, kind in enumerate(relation.types, 1)
+                ]
+                if not all(map(keeps, relation.types)):
+                    relation = relation.project(", ".join(columns))
                 reader = relation.to_arrow_reader(_ROWS)
-                found.append(_read(arrow, reader, memory).rename_columns(names))
+                batches, size = list[Any](), 0
+                for batch in reader:
+                    batches.append(batch)
+                    size += batch.nbytes
+                    if size > memory:
+                        raise MemoryError
+                table = arrow.Table.from_batches(batches, reader.schema)
+                found.append(table.rename_columns(names))
         except BaseException as error:  # noqa: BLE001, as it is raised where it is waited for
             found.append(error)
         done.set()
@@ -170,8 +164,12 @@ def answer(
     try:
         late = not done.wait(seconds)
     finally:
-        if late:
-            _interrupt(duckdb, connection, done)
+        # Told until it hears, as a query that is just about to start does not.
+        for _ in range(_TIMES if late else 0):
+            with contextlib.suppress(duckdb.Error):  # closed in between
+                connection.interrupt()
+            if done.wait(_PAUSE):
+                break
     if late:
         raise TimeoutError(
             f"{_CALL}: the query must be answered in {seconds:g} seconds; it was not. "
@@ -180,27 +178,6 @@ def answer(
     if isinstance(found[0], BaseException):
         raise words(duckdb, found[0], memory) from None
     return found[0]
-
-
-def _read(arrow: Any, reader: Any, memory: int) -> pa.Table:
-    """All there is, if it fits."""
-    batches, size = list[Any](), 0
-    for batch in reader:
-        batches.append(batch)
-        size += batch.nbytes
-        if size > memory:
-            raise MemoryError
-    return arrow.Table.from_batches(batches, reader.schema)
-
-
-def _interrupt(duckdb: Any, connection: Any, done: threading.Event) -> None:
-    """Tell it until it hears, as a query that is just about to start does not."""
-    pause = 0.02
-    for _ in range(int(_GRACE / pause)):
-        with contextlib.suppress(duckdb.Error):  # closed in between
-            connection.interrupt()
-        if done.wait(pause):
-            break
 
 
 def words(duckdb: Any, error: BaseException, memory: int) -> BaseException:

@@ -84,7 +84,7 @@ def replacing(target: Path) -> Generator[Path]:
             "Name a folder inside it."
         )
     target.parent.mkdir(parents=True, exist_ok=True)
-    new = _beside(target, f"{secrets.token_hex(8)}.tmp")
+    new, old = _beside(target, f"{secrets.token_hex(8)}.tmp"), _beside(target, "old")
     try:
         new.mkdir()
         with _in_use(new):
@@ -92,10 +92,29 @@ def replacing(target: Path) -> Generator[Path]:
             for file in new.iterdir():
                 sync(file)
             sync(new)
-            _replace(target, new)
+            has_old = target.exists()
+            if has_old:
+                _discard(old)  # from a crash, after which the folder was whole again
+                target.rename(old)
+            try:
+                new.rename(target)
+            except BaseException:
+                if has_old:
+                    old.rename(target)
+                raise
+            sync(target.parent)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
+    with contextlib.suppress(OSError):  # the new folder is in its place; this is only room
+        _discard(old)
+        # What interrupted writers, which live no more, have left beside the folder.
+        left = re.compile(rf"{re.escape(_beside(target, '').name)}[0-9a-f]+\.(tmp|trash)")
+        for each in target.parent.iterdir():
+            if left.fullmatch(each.name):
+                with contextlib.suppress(OSError), _in_use(each) as ours:
+                    if ours:
+                        shutil.rmtree(each)
 
 
 def left_over(target: Path) -> Path | None:
@@ -111,30 +130,6 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _replace(target: Path, new: Path) -> None:
-    old = _beside(target, "old")
-    if target.exists():
-        _discard(old)  # from a crash, after which the folder was whole again
-        target.rename(old)
-        try:
-            new.rename(target)
-        except BaseException:
-            old.rename(target)
-            raise
-    else:
-        new.rename(target)
-    sync(target.parent)
-    with contextlib.suppress(OSError):  # the new folder is in its place; this is only room
-        _discard(old)
-        # What interrupted writers, which live no more, have left beside the folder.
-        left = re.compile(rf"{re.escape(_beside(target, '').name)}[0-9a-f]+\.(tmp|trash)")
-        for each in target.parent.iterdir():
-            if left.fullmatch(each.name):
-                with contextlib.suppress(OSError), _in_use(each) as ours:
-                    if ours:
-                        shutil.rmtree(each)
 
 
 def _discard(old: Path) -> None:

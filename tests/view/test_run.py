@@ -17,10 +17,11 @@ from regard import Run, See
 from regard.run import Layer, Options
 from regard.run.links import links_of_heads, mean_looks, strongest_links
 from regard.text import Token
+from regard.view import names
 from regard.view.effect import render_effect
 from regard.view.head import render_head
 from regard.view.lines import fit_name
-from regard.view.names import find_token, token_labels, token_names
+from regard.view.names import token_labels, token_names
 from regard.view.run import render_run, render_summary
 from regard.view.table import render_table
 from regard.view.token import render_token
@@ -58,6 +59,12 @@ def make_run(
         name = f"layer.{number}"
         made[name] = Layer(name, seen, options, kv_heads=HEADS, q=kept[0], k=kept[1])
     return Run(made, model="random", text=" ".join(words), tokens=[tokens_of(words)])
+
+
+def find_token(run: Run, name: str) -> int:
+    assert run.tokens is not None
+    assert not isinstance(run.text, list)
+    return names.find_token(run.tokens[0], run.text, name)
 
 
 def plain(lines: Sequence[Text]) -> list[str]:

@@ -13,13 +13,8 @@ Which = int | str
 
 
 def index_of(call: str, name: str, value: object, size: int, remedy: str) -> int:
-    """A whole number from 0 to size − 1; negative ones count from the end.
-
-    >>> index_of("rollout()", "token", -1, 5, "")
-    4
-    """
-    found = whole(call, name, value, -size, size - 1, remedy)
-    return found % size
+    """A whole number from 0 to size − 1; negative ones count from the end."""
+    return whole(call, name, value, -size, size - 1, remedy) % size
 
 
 def layer_index(call: str, layers: Mapping[str, Layer], which: object) -> int:

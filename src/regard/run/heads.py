@@ -51,60 +51,38 @@ def describe(
 ) -> list[Head]:
     """Every head, from what was seen of each query (B, H, Nq).
 
-    `queries` (B, Nq) says which count, `allowed` (B, H, Nq) how many keys each may attend
-    to.
+    `queries` (B, Nq) says which count, `allowed` (B, H, Nq) how many keys each may attend to.
     """
-    n_heads = seen.lse.shape[1]
     # A query without a key looks nowhere, and counts in no mean.
     counted = seen.lse > -math.inf
     if queries is not None:
         counted = counted & queries[:, None, :]
-    columns = {name: _means(x, counted) for name, x in shares.items()}
-    columns["entropy"] = _means(seen.entropy, counted)
-    columns["distance"] = _means(seen.distance, counted)
-    columns["spread"] = _means(_spread(seen.entropy, allowed), counted)
-    columns["self_"] = columns.pop("self", None)
-    repeated = None
-    if "induction" in shares:
-        repeated = (counted & ~shares["induction"].isnan()).sum((0, 2)).tolist()
+    measured = {**shares, "entropy": seen.entropy, "distance": seen.distance}
+    if seen.entropy is not None and allowed is not None:
+        most = allowed.clamp(min=1).double().log()  # the entropy of equal weights
+        measured["spread"] = torch.where(most > 0, seen.entropy.double() / most, math.nan)
+    means: list[dict[str, float]] = [{} for _ in range(seen.lse.shape[1])]
+    counts: list[dict[str, int]] = [{} for _ in means]  # of the queries that have a number
+    for name, x in measured.items():
+        if x is not None:
+            use = counted & ~x.isnan()
+            total = torch.where(use, x.double(), 0.0).sum((0, 2)).tolist()
+            for n, count in enumerate(use.sum((0, 2)).tolist()):
+                counts[n][name] = count
+                if count:
+                    means[n][name] = total[n] / count
     heads: list[Head] = []
-    for n in range(n_heads):
-        means = {name: x[n] for name, x in columns.items() if x is not None and x[n] is not None}
-        telling = dict(means)
-        if repeated is not None and repeated[n] < _ENOUGH:
+    for n, of_head in enumerate(means):
+        telling = {name: of_head[name] for name in KINDS if name in of_head}
+        if counts[n].get("induction", 0) < _ENOUGH:
             telling.pop("induction", None)
-        heads.append(Head(n, **means, **_kind(telling)))  # pyright: ignore[reportArgumentType]
+        strongest = max(telling, key=lambda name: telling[name], default=None)
+        kind, score = "mixed", None if strongest is None else telling[strongest]
+        spread = of_head.get("spread", 0.0)
+        if strongest is not None and telling[strongest] >= _MOSTLY:
+            kind = KINDS[strongest]
+        elif spread >= _BROAD:
+            kind, score = "broad", spread
+        numbers = {"self_" if name == "self" else name: x for name, x in of_head.items()}
+        heads.append(Head(n, **numbers, kind=kind, score=score))
     return heads
-
-
-def _means(x: Tensor | None, counted: Tensor) -> list[float | None] | None:
-    """The mean of each head over the queries that count and have a number."""
-    if x is None:
-        return None
-    use = counted & ~x.isnan()
-    total = torch.where(use, x.double(), 0.0).sum((0, 2))
-    count = use.sum((0, 2))
-    return [t / n if n else None for t, n in zip(total.tolist(), count.tolist(), strict=True)]
-
-
-def _spread(entropy: Tensor | None, allowed: Tensor | None) -> Tensor | None:
-    """Entropy over the logarithm of the number of keys, NaN for a single one."""
-    if entropy is None or allowed is None:
-        return None
-    most = allowed.clamp(min=1).double().log()
-    return torch.where(most > 0, entropy.double() / most, math.nan)
-
-
-def _kind(means: dict[str, float | None]) -> dict[str, object]:
-    shares = {
-        name: share
-        for name in KINDS
-        if (share := means.get("self_" if name == "self" else name)) is not None
-    }
-    strongest = max(shares, key=lambda name: shares[name], default=None)
-    if strongest is not None and shares[strongest] >= _MOSTLY:
-        return {"kind": KINDS[strongest], "score": shares[strongest]}
-    spread = means.get("spread")
-    if spread is not None and spread >= _BROAD:
-        return {"kind": "broad", "score": spread}
-    return {"kind": "mixed", "score": shares[strongest] if strongest is not None else None}

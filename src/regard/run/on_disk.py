@@ -133,11 +133,7 @@ def in_memory(x: Tensor) -> Tensor: ...
 @overload
 def in_memory(x: Tensor | None) -> Tensor | None: ...
 def in_memory(x: Tensor | None) -> Tensor | None:
-    """The same as an ordinary tensor.
-
-    >>> in_memory(torch.ones(2)).tolist()
-    [1.0, 1.0]
-    """
+    """The same as an ordinary tensor."""
     return x.read() if isinstance(x, OnDisk) else x
 
 
@@ -157,41 +153,32 @@ def with_part(x: Tensor, span: object) -> Tensor:
         isinstance(end, int | None) for end in (span.start, span.stop, span.step)
     ):
         start, stop, _ = span.indices(x.shape[2]) if span.step != 0 else (start, stop, 1)
-    return _recent.part(x, start, stop)
+    if x._own is not None:
+        return x._own
+    place = x._place
+    where = (place.storage_offset(), tuple(place.shape), place.stride(), place.dtype)
+    key = (x._opened.number, x._opened.state, x._start, *where, start, stop)
+    with _lock:
+        if key in _recent:
+            _recent.move_to_end(key)
+            return _recent[key][0]
+    if stop - start >= x.shape[2]:
+        found = x.read()
+    else:
+        found = torch.empty(x.shape, dtype=x.dtype)
+        found[:, :, start:stop] = x[:, :, start:stop]
+    size = x.numel() // max(x.shape[2], 1) * (stop - start) * x.element_size()
+    with _lock:
+        _recent[key] = found, size
+        while sum(each for _, each in _recent.values()) > _RECENT:
+            _recent.popitem(last=False)
+    return found
 
 
-class _Recent:
-    """The parts that were looked at last: a picture is made in strips, which share their keys."""
-
-    def __init__(self) -> None:
-        self._parts: OrderedDict[tuple[Any, ...], tuple[Tensor, int]] = OrderedDict()
-        self._lock = threading.RLock()
-
-    def part(self, x: OnDisk, start: int, stop: int) -> Tensor:
-        """A tensor of x's shape, which nobody may change, with [start, stop) of axis 2."""
-        if x._own is not None:
-            return x._own
-        place = x._place
-        where = (place.storage_offset(), tuple(place.shape), place.stride(), place.dtype)
-        key = (x._opened.number, x._opened.state, x._start, *where, start, stop)
-        with self._lock:
-            if key in self._parts:
-                self._parts.move_to_end(key)
-                return self._parts[key][0]
-        if stop - start >= x.shape[2]:
-            found = x.read()
-        else:
-            found = torch.empty(x.shape, dtype=x.dtype)
-            found[:, :, start:stop] = x[:, :, start:stop]
-        size = x.numel() // max(x.shape[2], 1) * (stop - start) * x.element_size()
-        with self._lock:
-            self._parts[key] = found, size
-            while sum(each for _, each in self._parts.values()) > _RECENT:
-                self._parts.popitem(last=False)
-        return found
-
-
-_recent = _Recent()
+# The parts that were looked at last, which nobody may change: a picture is made in strips, which
+# share their keys.
+_recent: OrderedDict[tuple[Any, ...], tuple[Tensor, int]] = OrderedDict()
+_lock = threading.RLock()
 
 
 def _once(place: Tensor) -> Tensor:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.run.layer import Layer
-from regard.text import Token
 
 if TYPE_CHECKING:
     from regard.run.run import Run
@@ -17,12 +16,7 @@ Codes = NDArray[np.int32]
 
 
 def vocabulary(run: Run) -> dict[str, int]:
-    """Each different text of a token, numbered in the order in which they come.
-
-    >>> from regard.run import Run
-    >>> vocabulary(Run(tokens=[[Token("a", 0, 1), Token("b", 2, 3), Token("a", 4, 5)]]))
-    {'a': 0, 'b': 1}
-    """
+    """Each different text of a token, numbered in the order in which they come."""
     words: dict[str, int] = {}
     for sequences in (run.tokens, *(layer.tokens for layer in run.layers.values())):
         for tokens in sequences or []:
@@ -44,20 +38,13 @@ def codes_of_keys(run: Run, layer: Layer, words: dict[str, int]) -> Codes:
     sequences = run.tokens if layer.tokens is None else layer.tokens
     if layer.cross or sequences is None:
         return codes
-    real = None if layer.keys is None else layer.keys.cpu().numpy()
+    real = np.ones((batch, n_keys), bool) if layer.keys is None else layer.keys.cpu().numpy()
     for row, tokens in enumerate(sequences[:batch]):
-        places = _places(tokens, n_keys, None if real is None else real[row])
-        codes[row, places] = [words[token.text] for token in tokens[: len(places)]]
+        for places in (np.arange(n_keys), np.flatnonzero(real[row])):
+            if len(tokens) in (len(places), len(places) + 1):
+                codes[row, places] = [words[token.text] for token in tokens[: len(places)]]
+                break
     return codes
-
-
-def _places(tokens: list[Token], n_keys: int, real: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-    """The keys at which the tokens stand; none if they are not of this layer."""
-    if len(tokens) in (n_keys, n_keys + 1):
-        return np.arange(n_keys)
-    if real is not None and len(tokens) in (real.sum(), real.sum() + 1):
-        return np.flatnonzero(real)
-    return np.arange(0)
 
 
 def codes_of_queries(layer: Layer, keys: Codes) -> Codes:

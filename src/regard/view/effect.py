@@ -11,7 +11,7 @@ from regard.view.lines import INDENT, fit_name, title_line
 from regard.view.terminal import paragraph
 
 if TYPE_CHECKING:
-    from regard.run import Change, Effect
+    from regard.run import Effect
 
 
 def render_effect(
@@ -34,7 +34,11 @@ def render_effect(
     if effect.output is not None:
         changes.append(("output", effect.output))
     for name, change in changes:
-        lines.append(_changed(name, change, labels))
+        relative = change.relative.double().cpu().numpy()[0].reshape(-1)
+        line = f"{' ' * INDENT}{name:<6}  {relative.mean():>11.2%}  {relative.max():>7.2%}"
+        if len(relative) == len(labels) and relative.max() > 0:
+            line += f"  {fit_name(labels[int(relative.argmax())], 24)}"
+        lines.append(Text(line))
     output = effect.output
     if output is not None and output.divergence is not None and output.flipped is not None:
         flipped = int(output.flipped.sum())
@@ -45,12 +49,3 @@ def render_effect(
         )
     remark = "Change: the length of the difference, as a share of the vector's own."
     return lines + paragraph(remark, width, style="dim")
-
-
-def _changed(name: str, change: Change, labels: Sequence[str]) -> Text:
-    relative = change.relative.double().cpu().numpy()[0].reshape(-1)
-    line = Text(f"{' ' * INDENT}{name:<6}  ")
-    line.append(f"{relative.mean():>11.2%}  {relative.max():>7.2%}")
-    if len(relative) == len(labels) and relative.max() > 0:
-        line.append(f"  {fit_name(labels[int(relative.argmax())], 24)}")
-    return line

@@ -47,18 +47,13 @@ def render_head(run: Run, layer: int, head: int, width: int = 80) -> list[Text]:
     ]
     told = [f"{name} {value:.2f}{unit}" for name, value, unit in figures if value is not None]
     lines += [*paragraph(" · ".join(told), width), Text(), *render_map(run, layer, head, width)]
-    return [*lines, Text(), *_each_token(run, layer, head, width)]
-
-
-def _each_token(run: Run, index: int, head: int, width: int) -> list[Text]:
-    layer = run.layer(index)
-    lines = [title_line("Where each token looks", "its strongest keys", width)]
-    if layer.top_keys is None or layer.top_weights is None:
+    lines += [Text(), title_line("Where each token looks", "its strongest keys", width)]
+    if one.top_keys is None or one.top_weights is None:
         return [*lines, *paragraph("They were not kept.", width, style="dim")]
     labels = token_names(run)
-    keys, weights = layer.top_keys[0, head].tolist(), layer.top_weights[0, head].tolist()
+    keys, weights = one.top_keys[0, head].tolist(), one.top_weights[0, head].tolist()
     shown = list(range(len(keys)))[:_MOST_TOKENS]
-    names = [fit_name(label_at(labels, i + layer.offset), LABEL) for i in shown]
+    names = [fit_name(label_at(labels, i + one.offset), LABEL) for i in shown]
     column = max(map(most_cells, names), default=0)
     for i, name in zip(shown, names, strict=True):
         start = f"{' ' * INDENT}{pad(name, column, right=True)} → "

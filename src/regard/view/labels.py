@@ -49,14 +49,14 @@ def most_cells(text: str) -> int:
     """
     if text.isascii():
         return len(text)
-    return max(cell_len(text), sum(_most_cells_of_one(character) for character in text))
-
-
-def _most_cells_of_one(character: str) -> int:
-    if "\U0001f3fb" <= character <= "\U0001f3ff":  # a skin tone
-        return 2
-    cells = get_character_cell_size(character)
-    return cells or int(unicodedata.category(character) == "Mc")
+    cells = 0
+    for character in text:
+        if "\U0001f3fb" <= character <= "\U0001f3ff":  # a skin tone
+            cells += 2
+        else:
+            is_mark = unicodedata.category(character) == "Mc"
+            cells += get_character_cell_size(character) or int(is_mark)
+    return max(cell_len(text), cells)
 
 
 def fit(text: str, width: int) -> str:

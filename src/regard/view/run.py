@@ -72,8 +72,8 @@ def render_summary(
     if why:
         lines += paragraph(why, width, indent=0, style="dim")
     if unknown:
-        each = list(dict.fromkeys(fit(piece, LABEL) for piece in unknown))
-        shown = ", ".join(each[:_MOST_UNKNOWN]) + (", …" if len(each) > _MOST_UNKNOWN else "")
+        pieces = list(dict.fromkeys(fit(piece, LABEL) for piece in unknown))
+        shown = ", ".join(pieces[:_MOST_UNKNOWN]) + (", …" if len(pieces) > _MOST_UNKNOWN else "")
         are, it = ("is", "it") if len(unknown) == 1 else ("are", "each")
         told = f"{counted(len(unknown), 'token')} {are} unknown to {name or 'the model'}, which "
         told += f"reads {sign} for {it}: {shown}."
