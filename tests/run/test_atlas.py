@@ -12,7 +12,7 @@ import regard
 import regard.run.atlas
 from regard._wanted import asking
 from regard.run import Layer, Options
-from regard.run.atlas import blocks, build_levels, levels
+from regard.run.atlas import blocks, build_levels, levels, small_map
 
 
 def _layer(n_queries: int = 37, n_keys: int = 53, **options: Any) -> Layer:
@@ -123,3 +123,20 @@ def test_what_is_kept_is_saved(tmp_path: Path) -> None:
     assert (found.level, found.shape) == (layer.levels.level, layer.levels.shape)
     for name in ("mean", "max"):
         assert torch.equal(found.pictures[name], layer.levels.pictures[name])
+
+
+@pytest.mark.parametrize("level", [1, 5, 6])
+def test_one_sequence_is_what_it_is_in_the_batch(level: int) -> None:
+    generator = torch.Generator().manual_seed(3)
+    q = torch.randn(2, 3, 8200, 3, generator=generator)
+    _, seen = regard.attention(q, q, q, see=regard.See())
+    layer = build_levels(Layer("a", seen, kv_heads=3, q=q, k=q), ("mean",))
+    place = ((1, 5), (0, 7))
+    both = blocks(layer, 2, level, *place)
+    assert torch.equal(blocks(layer, 2, level, *place, sequence=1), both[1])
+    assert torch.equal(blocks(layer, None, level, *place, sequence=1)[2], both[1])
+    small = small_map(layer, 2)
+    assert small is not None
+    one = small_map(layer, 2, sequence=1)
+    assert one is not None
+    assert torch.equal(one, small[1])

@@ -13,6 +13,7 @@ from helpers.run_by_hand import Made, make_run
 import regard
 import regard.run.layer
 from regard.run import Run
+from regard.run.rollout import has_rollout
 
 
 def by_matrices(made: list[Made], token: int, sequence: int, residual: float) -> Any:
@@ -121,3 +122,19 @@ def test_what_is_missing_is_refused_in_words() -> None:
     with pytest.raises(ValueError, match=r"each module must be there once; got block.0"):
         twice.rollout(0)
     assert twice.rollout(0, layers=0).shape == (11,)
+
+
+def test_whether_there_is_a_rollout_is_told_without_making_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, _ = make_run("causal", "causal")
+    without, _ = make_run("causal", keep=())
+    padded, _ = make_run("left padding")
+    assert has_rollout(padded)
+    monkeypatch.setattr(regard.run.layer, "weights", None)
+    assert has_rollout(run)
+    assert not has_rollout(without)
+    assert not has_rollout(Run())
+    run.layers["again#2"] = next(iter(run.layers.values()))
+    run.layers["again"] = run.layers["again#2"]
+    assert not has_rollout(run)  # one module that ran twice

@@ -38,12 +38,6 @@ def save(run: Run, folder: str | Path) -> None:
     The new folder is complete, and on the disk, before it takes the place of the old: see
     `regard._files.replacing`. A disk that is full, or may not be written to, raises OSError, and
     leaves the old run as it was.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     save(Run(), Path(place, "one"))
-    ...     sorted(file.name for file in Path(place, "one").iterdir())
-    ['edges.parquet', 'run.json', 'tensors.safetensors']
     """
     with replacing(check_target(folder)) as new:
         document, tensors = pack(run)

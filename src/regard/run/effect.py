@@ -172,11 +172,7 @@ def _check_tokens(run: Run, other: Run) -> None:
 
 
 def compare(a: Tensor, b: Tensor, logits: bool) -> Change:
-    """Two tensors along their last axis, a few rows at a time.
-
-    >>> compare(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), True).flipped
-    tensor([True])
-    """
+    """Two tensors along their last axis, a few rows at a time."""
     shape, width = a.shape[:-1], a.shape[-1]
     rows = (x.reshape(shape.numel(), width).split(max(_CELLS // max(width, 1), 1)) for x in (a, b))
     parts: list[list[Tensor]] = [[], [], [], []]

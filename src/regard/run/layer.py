@@ -176,13 +176,6 @@ class Layer:
     ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
         """Some of the rows, which are in order, with their weights (rows, Nk), until all were
         there: a few at a time, from q and k.
-
-        >>> import regard
-        >>> q = k = torch.eye(5)[None, None]
-        >>> _, seen = regard.attention(q, k, k, see=regard.See())
-        >>> [(some, w)] = Layer("a", seen, q=q, k=k).weights_of_rows(0, 0, np.array([0, 3]))
-        >>> some.tolist(), tuple(w.shape)
-        ([0, 3], (2, 5))
         """
         q, k, lse, options = self._inputs("weights()", head, sequence)
         n_queries, n_keys = self.shape[2:]

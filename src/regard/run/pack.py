@@ -40,13 +40,7 @@ T = TypeVar("T")
 
 
 def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The document, and its tensors, on the CPU and contiguous.
-
-    >>> import torch
-    >>> document, tensors = pack(Run(model="tiny", token_ids=torch.tensor([[1, 2]])))
-    >>> document["model"], document["tensors"]
-    ('tiny', {'token_ids': {'dtype': 'int64', 'shape': [1, 2]}})
-    """
+    """The document, and its tensors, on the CPU and contiguous."""
     given: dict[str, Tensor | None] = {"token_ids": run.token_ids, "output": run.output}
     given |= {f"hidden_states.{n}": x for n, x in enumerate(run.hidden_states.values())}
     given |= {f"between.{n}": x for n, x in enumerate(run.between.values())}
