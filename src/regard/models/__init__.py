@@ -6,7 +6,7 @@ and sees that nothing is missing. `fetch` brings the two models that can be had 
 transformers are imported when they are needed, not before.
 """
 
-from regard._checkpoint import CheckpointError
+from regard._checkpoint.errors import CheckpointError
 from regard.models._load import load, load_reader
 from regard.models.loaded import Loaded
 from regard.models.reader import Reader, Reading

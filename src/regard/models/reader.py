@@ -115,25 +115,25 @@ class Reader:
     def check(self, readings: Sequence[Reading], operation: str = "read") -> None:
         """Raise ValueError for a text that the model cannot take."""
         for reading in readings:
-            count = len(reading.ids)
+            count, largest = len(reading.ids), max(reading.ids, default=0)
             if count == 0:
-                raise ValueError(
-                    f"{operation}(): text must have at least one token; got none. Give it a word."
+                wrong = "have at least one token; got none. Give it a word."
+            elif self._positions is not None and count > self._positions:
+                wrong = (
+                    f"have at most the {self._positions:,} tokens that {self.name} has positions "
+                    f"for; got {count:,}. Cut it into parts, or say first={self._positions} to "
+                    "read the first of them: nothing is cut off here unasked."
                 )
-            if self._positions is not None and count > self._positions:
-                raise ValueError(
-                    f"{operation}(): text must have at most the {self._positions:,} tokens that "
-                    f"{self.name} has positions for; got {count:,}. Cut it into parts, or say "
-                    f"first={self._positions} to read the first of them: nothing is cut off "
-                    "here unasked."
+            elif self._rows is not None and largest >= self._rows:
+                unknown = reading.tokens[reading.ids.index(largest)].text
+                wrong = (
+                    f"have tokens that {self.name} knows, {self._rows:,} in number; got "
+                    f"{unknown!r}, whose number is {largest:,}. The tokenizer does not belong to "
+                    "the model."
                 )
-            if self._rows is not None and max(reading.ids) >= self._rows:
-                place = reading.ids.index(max(reading.ids))
-                raise ValueError(
-                    f"{operation}(): text must have tokens that {self.name} knows, "
-                    f"{self._rows:,} in number; got {reading.tokens[place].text!r}, whose number "
-                    f"is {max(reading.ids):,}. The tokenizer does not belong to the model."
-                )
+            else:
+                continue
+            raise ValueError(f"{operation}(): text must {wrong}")
 
     def _encode(self, text: object, operation: str) -> Encoding:
         if not isinstance(text, str):
@@ -141,33 +141,29 @@ class Reader:
                 f"{operation}(): text must be a str, or a list of them; got {type(text).__name__}. "
                 "Decode bytes first, and join words with spaces."
             )
+        tokenizer = f"the tokenizer of {self.name}"
+        harm = "Its tokenizer.json is broken, or made to do harm."
+        cause: BaseException | None = None
         try:
             text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"{operation}(): text must be Unicode; got half of a surrogate pair at "
-                f"{error.start}. Read the text with the encoding that it was written in."
-            ) from None
-        try:
             return self._bounded.encode(text)
+        except UnicodeEncodeError as error:
+            wrong = (
+                f"be Unicode; got half of a surrogate pair at {error.start}. Read the text with "
+                "the encoding that it was written in."
+            )
         except TooMuch as error:
-            raise ValueError(
-                f"{operation}(): text must stay of about its length when the tokenizer of "
-                f"{self.name} normalizes it; got {error}. Its tokenizer.json is broken, or made to "
-                "do harm."
-            ) from None
+            wrong = f"stay of about its length when {tokenizer} normalizes it; got {error}. {harm}"
         except TimeoutError:
-            raise ValueError(
-                f"{operation}(): text must be one that the tokenizer of {self.name} cuts in "
-                "seconds; got no end. Its tokenizer.json is broken, or made to do harm."
-            ) from None
+            wrong = f"be one that {tokenizer} cuts in seconds; got no end. {harm}"
         except BaseException as error:
             if not is_from_rust(error):
                 raise
-            raise ValueError(
-                f"{operation}(): text must be one that the tokenizer of {self.name} can take; got "
-                f"an error from it ({plain(error)}). Its tokenizer.json may be broken."
-            ) from error
+            cause, said = error, f"an error from it ({plain(error)})"
+            wrong = (
+                f"be one that {tokenizer} can take; got {said}. Its tokenizer.json may be broken."
+            )
+        raise ValueError(f"{operation}(): text must {wrong}") from cause
 
 
 def positions_of(config: Any) -> int | None:
