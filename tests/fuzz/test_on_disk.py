@@ -13,7 +13,7 @@ from helpers.soak import attacks
 from safetensors.torch import save_file
 from torch import Tensor
 
-from regard._checkpoint import open_tensors
+from regard._checkpoint.safetensors_file import open_tensors
 from regard.run import RunError
 from regard.run.on_disk import OnDisk
 

@@ -11,7 +11,7 @@ from typing import Any
 from helpers.soak import attacks
 from tokenizers import Tokenizer
 
-from regard._checkpoint import CheckpointError, is_from_rust
+from regard._checkpoint.errors import CheckpointError, is_from_rust
 from regard.models.tokenizer_limits import Bounded, TooMuch, check_added, check_tokenizer
 
 SECONDS = 10

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import regard
-from regard._checkpoint import Opened, open_tensors
+from regard._checkpoint.safetensors_file import Opened, open_tensors
 from regard.run import Layer, Options, Run, RunError, load
 from regard.run.on_disk import OnDisk
 

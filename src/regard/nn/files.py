@@ -11,18 +11,10 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from regard._checkpoint import (
-    Checkpoint,
-    CheckpointError,
-    listed,
-    own_file,
-    plain,
-    read_checkpoint,
-    read_object,
-    read_tensors,
-    within,
-    write_tensors,
-)
+from regard._checkpoint.errors import CheckpointError, listed, plain
+from regard._checkpoint.files import own_file, read_object
+from regard._checkpoint.folder import Checkpoint, read_checkpoint, read_tensors, within
+from regard._checkpoint.safetensors_file import write_tensors
 from regard._extras import need
 from regard._files import left_over, replacing
 from regard.nn._parameters import fill

@@ -8,14 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from regard._arguments import shown
-from regard._checkpoint import (
-    CheckpointError,
-    Opened,
-    open_tensors,
-    own_file,
-    read_object,
-    write_tensors,
-)
+from regard._checkpoint.errors import CheckpointError
+from regard._checkpoint.files import own_file, read_object
+from regard._checkpoint.safetensors_file import Opened, open_tensors, write_tensors
 from regard._extras import need
 from regard._files import left_over, replacing
 from regard.run.errors import AGAIN, RunError, refusing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator
 
-from regard._checkpoint import CheckpointError
+from regard._checkpoint.errors import CheckpointError
 
 AGAIN = "Save the run again, or restore the folder."
 

@@ -13,7 +13,7 @@ from typing import Any, Self, overload
 import torch
 from torch import Tensor
 
-from regard._checkpoint import TORCH_DTYPES, Entry, Opened
+from regard._checkpoint.safetensors_file import TORCH_DTYPES, Entry, Opened
 from regard.run.errors import refusing
 
 # Of a safetensors file, those that a run may have.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard._arguments import shown
-from regard._checkpoint import own_file
+from regard._checkpoint.files import own_file
 from regard._extras import need
 from regard.run.edges import MIN_WEIGHT, NOT_FINITE, TRUNCATED, edge_table, schema
 from regard.run.errors import RunError, refusing
