@@ -13,3 +13,5 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],  # not explain: it is slow
 )
 settings.load_profile("regard")
+
+collect_ignore = ["mutants.py"]  # what `make mutants` runs; its library is not among the tests'

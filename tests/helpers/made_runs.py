@@ -70,5 +70,5 @@ def made_run(
         model="made up",
         text=text,
         tokens=[tokens],
-        hidden_states=blocks if hidden_states else None,
+        hidden_states=blocks if hidden_states else {},
     )

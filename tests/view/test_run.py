@@ -29,11 +29,6 @@ from regard.view.token import render_token
 HEADS, WIDTH = 3, 5
 
 
-def find(run: Run, name: str) -> int:
-    assert run.tokens is not None
-    return find_token(run.tokens[0], name, run.text if isinstance(run.text, str) else None)
-
-
 def tokens_of(words: Sequence[str], special: Sequence[str] = ("[CLS]", "[SEP]")) -> list[Token]:
     tokens: list[Token] = []
     at = 0
@@ -64,7 +59,7 @@ def make_run(
 def find_token(run: Run, name: str) -> int:
     assert run.tokens is not None
     assert not isinstance(run.text, list)
-    return names.find_token(run.tokens[0], run.text, name)
+    return names.find_token(run.tokens[0], name, run.text)
 
 
 def plain(lines: Sequence[Text]) -> list[str]:
@@ -89,45 +84,45 @@ def everything_of(run: Run, width: int) -> list[str]:
 def test_a_token_is_found_without_the_blank_that_it_begins_with() -> None:
     run = make_run(["it", " is", " it", " "])
     assert token_labels(run) == ("it", "is", "it", " ")
-    assert find(run, "is") == 1
-    assert find(run, "it#2") == 2
-    assert find(run, "4") == 3
+    assert find_token(run, "is") == 1
+    assert find_token(run, "it#2") == 2
+    assert find_token(run, "4") == 3
     with pytest.raises(KeyError, match="'it' occurs 2 times: say it#1 or it#2"):
-        find(run, "it")
+        find_token(run, "it")
     with pytest.raises(KeyError, match="There are: it, is"):
-        find(run, "was")
+        find_token(run, "was")
 
 
 def test_a_name_counts_the_same_words_with_and_without_a_number() -> None:
     run = make_run(["The", " the", " cat", " THE", " the"])
-    assert find(run, "The") == find(run, "The#1") == 0
-    assert [find(run, f"the#{n}") for n in (1, 2)] == [1, 4]
-    assert [find(run, f"tHE#{n}") for n in (1, 2, 3, 4)] == [0, 1, 3, 4]
+    assert find_token(run, "The") == find_token(run, "The#1") == 0
+    assert [find_token(run, f"the#{n}") for n in (1, 2)] == [1, 4]
+    assert [find_token(run, f"tHE#{n}") for n in (1, 2, 3, 4)] == [0, 1, 3, 4]
     assert token_names(run) == ["The", "the#1", "cat", "THE", "the#2"]
     for name, ways in (("the", "the#1 or the#2"), ("tHE", "tHE#1 to tHE#4")):
         with pytest.raises(KeyError, match=f"say {ways}"):
-            find(run, name)
+            find_token(run, name)
     with pytest.raises(KeyError, match="'the' occurs 2 times: say the#1 or the#2"):
-        find(run, "the#3")
+        find_token(run, "the#3")
     with pytest.raises(KeyError, match="'cat' occurs once: say cat"):
-        find(run, "cat#2")
+        find_token(run, "cat#2")
 
 
 def test_a_name_of_many_tokens_says_the_first_and_the_last() -> None:
     run = Run(tokens=[tokens_of(["fox"] * 1483)])
     with pytest.raises(KeyError, match=r"'fox' occurs 1,483 times: say fox#1 to fox#1483\."):
-        find(run, "fox")
+        find_token(run, "fox")
 
 
 @pytest.mark.parametrize("name", ["#", "it#", "it#0", "it#" + "9" * 5000, "9" * 5000, "#1", "0"])
 def test_a_name_that_is_nobodys_is_refused_in_words(name: str) -> None:
     with pytest.raises(KeyError, match=r"find_token\(\): "):
-        find(make_run(["it", " is", " so"]), name)
+        find_token(make_run(["it", " is", " so"]), name)
 
 
 def test_a_token_is_found_by_its_piece_of_the_text_where_its_own_is_another() -> None:
     run = Run(text="a 🍎 b", tokens=[[Token("a", 0, 1), Token("[UNK]", 2, 3), Token("b", 4, 5)]])
-    assert find(run, "🍎") == find(run, "[UNK]") == find(run, "2") == 1
+    assert find_token(run, "🍎") == find_token(run, "[UNK]") == find_token(run, "2") == 1
 
 
 def test_what_the_model_does_not_know_is_counted_and_each_is_named_once() -> None:
@@ -185,7 +180,7 @@ def test_links_name_a_token_as_it_can_be_asked_for() -> None:
     names = {name for row in rows for name in (row[0], row[2])}
     assert names <= {"The", "the#1", "cat#1", "the#2", "mat", "cat#2"}
     links = strongest_links(run)
-    assert {find(run, name) for name in names} == {
+    assert {find_token(run, name) for name in names} == {
         place for link in links for place in (link.query, link.key)
     }
 
@@ -373,8 +368,8 @@ def test_hostile_tokens_are_shown_and_obeyed_by_nobody() -> None:
     assert "[red]x[/red]" in text
     forbidden = {"Cc", "Cf", "Cs", "Zl", "Zp"}
     assert not {c for c in text if unicodedata.category(c) in forbidden and c != "\n"}
-    assert find(run, "a\u202eb") == 1
-    assert find(run, "a<U+202E>b") == 1
+    assert find_token(run, "a\u202eb") == 1
+    assert find_token(run, "a<U+202E>b") == 1
 
 
 def test_a_run_of_nothing_is_said_to_be_one() -> None:
