@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from regard._rules.attention import Joined, Mixed, Scaled, Scored, Softmaxed
 from regard._rules.general import Product, Summed
@@ -16,8 +17,8 @@ from regard.reference import Array
 class StepKind:
     """What is the same for a step in every trace: its names, formula, meaning and rule.
 
-    `dimension` is the letter of its columns' labels; without one they are keys. The rows are
-    tokens, or keys.
+    Rows are tokens, or keys. Columns are the numbers of a vector, unless they are keys, "outcome"s
+    of a model, or an "id"; those are named by the letter of the symbol: q1, q2, …
     """
 
     title: str
@@ -25,7 +26,7 @@ class StepKind:
     formula: str
     meaning: str
     rule: Rule
-    dimension: str = ""
+    columns: Literal["dimension", "key token", "outcome", "id"] = "dimension"
     of_keys: bool = False
 
     def step(
@@ -58,7 +59,6 @@ STEPS: Mapping[str, StepKind] = {
         "X = embeddings + positions",
         "Each token is a row of numbers: what the word means, plus where it stands.",
         Summed(("embeddings", "positions"), "embedding + position"),
-        "x",
     ),
     "query": StepKind(
         "Query",
@@ -66,7 +66,6 @@ STEPS: Mapping[str, StepKind] = {
         "Q = X W_Q",
         "What each token is looking for in the others.",
         Product("input", "W_Q"),
-        "q",
     ),
     "key": StepKind(
         "Key",
@@ -74,7 +73,6 @@ STEPS: Mapping[str, StepKind] = {
         "K = X W_K",
         "What each token offers to be found by.",
         Product("input", "W_K"),
-        "k",
         of_keys=True,
     ),
     "value": StepKind(
@@ -83,7 +81,6 @@ STEPS: Mapping[str, StepKind] = {
         "V = X W_V",
         "What each token hands over when it is found.",
         Product("input", "W_V"),
-        "v",
         of_keys=True,
     ),
     "scores": StepKind(
@@ -92,6 +89,7 @@ STEPS: Mapping[str, StepKind] = {
         "S = Q Kᵀ",
         "How well the query of a row's token fits the key of a column's token.",
         Scored("query", "key"),
+        "key token",
     ),
     "scaled": StepKind(
         "Scaled scores",
@@ -99,6 +97,7 @@ STEPS: Mapping[str, StepKind] = {
         "S′ = S / √d_k",
         "Long vectors make large scores; √d_k keeps the softmax from saturating.",
         Scaled("scores", 1.0),
+        "key token",
     ),
     "weights": StepKind(
         "Weights",
@@ -106,6 +105,7 @@ STEPS: Mapping[str, StepKind] = {
         "A = softmax(S′), row by row",
         "How much attention a row's token gives each column's token; a row sums to 1.",
         Softmaxed("scaled"),
+        "key token",
     ),
     "head_output": StepKind(
         "Head output",
@@ -113,7 +113,6 @@ STEPS: Mapping[str, StepKind] = {
         "Z = A V",
         "Each token's new vector: the values of all tokens, mixed by its weights.",
         Mixed("weights", "value"),
-        "z",
     ),
     "concatenated": StepKind(
         "Concatenated",
@@ -121,7 +120,6 @@ STEPS: Mapping[str, StepKind] = {
         "C = [Z₁ … Z_h]",
         "The outputs of all heads side by side, one row a token.",
         Joined("head_output"),
-        "c",
     ),
     "output": StepKind(
         "Output",
@@ -129,14 +127,13 @@ STEPS: Mapping[str, StepKind] = {
         "O = C W_O",
         "The heads mixed into one vector a token: the word in its context.",
         Product("concatenated", "W_O"),
-        "o",
     ),
 }
 
 
-def dimensions(letter: str, width: int) -> Axis:
-    """Columns that are the numbers of a vector."""
-    return Axis("dimension", tuple(f"{letter}{i + 1}" for i in range(width)))
+def dimensions(symbol: str, width: int) -> Axis:
+    """Columns that are the numbers of a vector: q1, q2, … of a Q."""
+    return Axis("dimension", tuple(f"{symbol[0].lower()}{i + 1}" for i in range(width)))
 
 
 def find_label(label: str | int, axis: Axis) -> int:

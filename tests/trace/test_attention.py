@@ -418,8 +418,12 @@ def test_a_text_or_an_x_that_cannot_be_traced_is_refused(arguments: Any, message
 
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="1 rows of X, but 2 tokens"):
+    with pytest.raises(ValueError, match=r"tokens must be 1 texts, .*; got 2: 'a', 'b'"):
         trace([[1.0, 2.0]], tokens=["a", "b"])
+    with pytest.raises(ValueError, match="1 rows of X, but 2 tokens"):
+        Trace.build(
+            tokens=["a", "b"], embeddings=[[1.0, 2.0]], projections=Projections(*[np.eye(2)] * 3)
+        )
     with pytest.raises(ValueError, match="a text has its own tokens"):
         trace("a b", tokens=["a", "b"])
     with pytest.raises(ValueError, match="0 heads do not divide"):

@@ -3,56 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from regard._trace.build import as_matrix
+from regard._trace.inputs import random_numbers, read_vectors
 from regard._trace.projections import Positions, Projections
 from regard._trace.trace import Trace
-from regard.reference import Array
-from regard.text import tokenize
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
     from torch import Tensor, nn
 
 
-@overload
-def trace(
-    text_or_x: str | ArrayLike,
-    *,
-    model: Projections | None = None,
-    tokens: Sequence[str] | None = None,
-    positions: Positions = "none",
-    causal: bool = False,
-    scale: bool = True,
-    heads: int | None = None,
-    width: int | None = None,
-    seed: int = 0,
-) -> Trace: ...
-@overload
 def trace(
     text_or_x: str | ArrayLike | Tensor,
     *,
-    model: nn.Module,
+    model: Projections | nn.Module | None = None,
     tokens: Sequence[str] | None = None,
     context: str | ArrayLike | Tensor | None = None,
     context_tokens: Sequence[str] | None = None,
     target: str | ArrayLike | Tensor | None = None,
-    target_tokens: Sequence[str] | None = None,
-    tokenizer: Any = None,
-    causal: bool = False,
-    seed: int = 0,
-) -> Trace: ...
-def trace(
-    text_or_x: Any,
-    *,
-    model: Projections | nn.Module | None = None,
-    tokens: Sequence[str] | None = None,
-    context: Any = None,
-    context_tokens: Sequence[str] | None = None,
-    target: Any = None,
     target_tokens: Sequence[str] | None = None,
     tokenizer: Any = None,
     positions: Positions = "none",
@@ -97,7 +68,7 @@ def trace(
     >>> list(example.steps)[-3:]
     ['decoder.norm.input', 'decoder.norm.output', 'logits']
     """
-    others = {"context": context, "target": target, "tokenizer": tokenizer}
+    others: dict[str, Any] = {"context": context, "target": target, "tokenizer": tokenizer}
     others |= {"context_tokens": context_tokens, "target_tokens": target_tokens}
     if model is not None and not isinstance(model, Projections):
         own = {"positions": positions != "none", "scale": not scale}
@@ -109,47 +80,30 @@ def trace(
         return trace_model(text_or_x, model, tokens=tokens, causal=causal, seed=seed, **others)
     for name in (name for name, value in others.items() if value is not None):
         raise ValueError(f"trace(): {name} needs a model of regard.nn; got none. Say model=…")
-    heads, d_model = 2 if heads is None else heads, 4 if width is None else width
-    note = ""
-    if isinstance(text_or_x, str):
-        if tokens is not None:
-            raise ValueError("trace(): a text has its own tokens; `tokens` are names for an X.")
-        words = [token.text for token in tokenize(text_or_x)]
-        if not words:
-            raise ValueError("trace(): the text has no word in it.")
-        tokens, title = words, text_or_x
-        d_model = d_model if model is None else model.w_q.shape[1]
-        x = np.stack([random_numbers(seed, word.encode(), (d_model,)) for word in words])
-        note = f"The embeddings are random numbers (seed {seed}): they mean nothing yet."
-    else:
-        x, title = as_matrix(text_or_x, "X"), ""
-        tokens = [f"x{i + 1}" for i in range(len(x))] if tokens is None else tokens
+    if model is not None:
+        width = model.w_q.shape[1]
+    x, names, is_random = read_vectors(text_or_x, "X", tokens, 4 if width is None else width, seed)
+    note = f"The embeddings are random numbers (seed {seed}): they mean nothing yet."
     if model is None:
-        model = _random_projections(x.shape[1], heads, seed)
-        subject = "The embeddings and the matrices" if note else "The matrices"
+        n_heads, d_model = 2 if heads is None else heads, x.shape[1]
+        if n_heads < 1 or d_model % n_heads:
+            raise ValueError(f"trace(): {n_heads} heads do not divide a width of {d_model}.")
+        # So that queries, keys and values are about as large as what they are made of.
+        size, shape = 1 / np.sqrt(d_model), (n_heads, d_model, d_model // n_heads)
+        w_q, w_k, w_v = (random_numbers(seed, w, shape, size) for w in (b"W_Q", b"W_K", b"W_V"))
+        w_o = random_numbers(seed, b"W_O", (d_model, d_model), size)
+        model = Projections(w_q, w_k, w_v, w_o)
+        subject = "The embeddings and the matrices" if is_random else "The matrices"
         note = f"{subject} are random numbers (seed {seed}): nothing has been learned yet."
+    elif not is_random:
+        note = ""
     return Trace.build(
-        tokens=tokens,
+        tokens=names,
         embeddings=x,
         projections=model,
         positions=positions,
         causal=causal,
         scale=scale,
-        title=title,
+        title=text_or_x if isinstance(text_or_x, str) else "",
         note=note,
     )
-
-
-def _random_projections(width: int, heads: int, seed: int) -> Projections:
-    if heads < 1 or width % heads:
-        raise ValueError(f"trace(): {heads} heads do not divide a width of {width}.")
-    shape = (heads, width, width // heads)
-    # So that queries, keys and values are about as large as what they are made of.
-    size = 1 / np.sqrt(width)
-    w_q, w_k, w_v = (random_numbers(seed, name, shape, size) for name in (b"W_Q", b"W_K", b"W_V"))
-    return Projections(w_q, w_k, w_v, random_numbers(seed, b"W_O", (width, width), size))
-
-
-def random_numbers(seed: int, name: bytes, shape: tuple[int, ...], size: float = 1.0) -> Array:
-    """Random numbers of two digits after the point, the same for the same seed and name."""
-    return np.random.default_rng([seed, *name]).normal(scale=size, size=shape).round(2)

@@ -129,7 +129,9 @@ class _Maker:
         for h in range(len(array) - further, len(array)):
             heads[h] += ", given"
         rows = self.keys if kind.of_keys else self.tokens
-        columns = dimensions(kind.dimension, array.shape[-1]) if kind.dimension else self.keys
+        columns = self.keys
+        if kind.columns == "dimension":
+            columns = dimensions(kind.symbol, array.shape[-1])
         if array.shape[1:] != (len(rows.labels), len(columns.labels)):
             raise ValueError(
                 f"trace(): {name} must be {len(rows.labels)}×{len(columns.labels)}, a row "

@@ -1,4 +1,4 @@
-"""What a model is given for a trace: vectors or token ids of one sequence, and their names."""
+"""What a trace is given: vectors or token ids of one sequence, and a name for each token."""
 
 from __future__ import annotations
 
@@ -6,26 +6,33 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from regard._trace.api import random_numbers
 from regard._trace.build import as_matrix
+from regard.reference import Array
 from regard.text import tokenize
 
 
 class Read(NamedTuple):
-    """One sequence as the model takes it, with a batch axis of 1, and a name for each token."""
+    """One sequence, vectors (N, width) or ids (N,), and a name for each token."""
 
-    tensor: Tensor
+    array: NDArray[Any]
     tokens: tuple[str, ...]
     is_random: bool = False
 
 
+def random_numbers(seed: int, name: bytes, shape: tuple[int, ...], size: float = 1.0) -> Array:
+    """Random numbers of two digits after the point, the same for the same seed and name."""
+    return np.random.default_rng([seed, *name]).normal(scale=size, size=shape).round(2)
+
+
 def read_vectors(
-    given: Any, what: str, letter: str, width: int, tokens: Sequence[str] | None, seed: int
+    given: Any, what: str, tokens: Sequence[str] | None, width: int, seed: int, of: str = ""
 ) -> Read:
-    """X (N, width); of a text, a random vector for each word, the same for the same word."""
+    """X (N, width); of a text, a random vector for each word, the same for the same word.
+
+    An X of another width is refused if it is `of` something of that width.
+    """
     if isinstance(given, str):
         if tokens is not None:
             raise ValueError("trace(): a text has its own tokens; `tokens` are names for an X.")
@@ -33,76 +40,61 @@ def read_vectors(
         if not words:
             raise ValueError("trace(): the text has no word in it.")
         rows = [random_numbers(seed, word.encode(), (width,)) for word in words]
-        return Read(torch.from_numpy(np.stack(rows))[None], words, is_random=True)
-    given = given.detach().cpu().double().numpy() if isinstance(given, Tensor) else given
-    x = as_matrix(given, what)
-    if x.shape[1] != width:
-        raise ValueError(
-            f"trace(): {what} must be (N, {width}), as wide as the model; got {x.shape}."
-        )
-    return Read(torch.from_numpy(x)[None], _named(len(x), letter, tokens))
+        return Read(np.stack(rows), words, is_random=True)
+    x = as_matrix(
+        given.detach().cpu().double().numpy() if hasattr(given, "detach") else given, what
+    )
+    if of and x.shape[1] != width:
+        raise ValueError(f"trace(): {what} must be (N, {width}), as wide as {of}; got {x.shape}.")
+    letter = "x" if what == "X" else "y"
+    names = tuple(f"{letter}{i + 1}" for i in range(len(x)))
+    return Read(x, names if tokens is None else _checked(tokens, len(x)))
 
 
-def _named(count: int, letter: str, tokens: Sequence[str] | None) -> tuple[str, ...]:
-    if tokens is None:
-        return tuple(f"{letter}{i + 1}" for i in range(count))
-    return _checked(tuple(tokens), count)
-
-
-def _checked(tokens: tuple[Any, ...], count: int) -> tuple[str, ...]:
+def _checked(tokens: Sequence[Any], count: int) -> tuple[str, ...]:
     if len(tokens) != count or not all(isinstance(token, str) for token in tokens):
         raise ValueError(
             f"trace(): tokens must be {count} texts, a name for each token; got {len(tokens)}: "
             f"{', '.join(map(repr, tokens[:6]))}."
         )
-    return tokens
+    return tuple(tokens)
 
 
 def read_ids(given: Any, what: str, tokens: Sequence[str] | None, tokenizer: Any) -> Read:
     """Token ids (N,), or a text and a tokenizer that makes ids of it."""
-    if isinstance(given, str):
-        if tokenizer is None:
-            raise ValueError(
-                f"trace(): {what} must be token ids, as a text needs a tokenizer; got a text. "
-                "Say tokenizer=…"
-            )
-        ids, names = _encoded(given, tokenizer)
-    else:
-        if isinstance(given, Tensor):
-            given = given.detach().cpu().numpy()
-        array = np.asarray(given)
-        if array.ndim != 1 or not len(array) or array.dtype.kind not in "iu":
+    pieces: Sequence[str] = ()  # of the text, where the tokenizer says what each id stands for
+    if not isinstance(given, str):
+        ids = np.asarray(given.detach().cpu().numpy() if hasattr(given, "detach") else given)
+        if ids.ndim != 1 or not len(ids) or ids.dtype.kind not in "iu":
             raise ValueError(
                 f"trace(): {what} must be token ids (N,), whole numbers of one sequence; got "
-                f"shape {array.shape} of {array.dtype}."
+                f"shape {ids.shape} of {ids.dtype}."
             )
-        ids = [int(each) for each in array]
-        names = names_of_ids(ids, tokenizer)
-    if not ids:
-        raise ValueError(f"trace(): {what} must have a token; the tokenizer makes none of it.")
-    return Read(torch.tensor([ids]), names if tokens is None else _checked(tuple(tokens), len(ids)))
-
-
-def _encoded(text: str, tokenizer: Any) -> tuple[list[int], tuple[str, ...]]:
-    """The ids of a text, and what of the text each stands for, where the tokenizer says that."""
-    if getattr(tokenizer, "is_fast", False):
-        encoded = tokenizer(text, return_offsets_mapping=True, truncation=False)
-        ids = list(encoded["input_ids"])
-        names = names_of_ids(ids, tokenizer)
-        spans = encoded["offset_mapping"]
-        pieces = [text[start:end] for start, end in spans]
-        return ids, tuple(piece or name for piece, name in zip(pieces, names, strict=True))
-    encoded = tokenizer(text)
-    if hasattr(encoded, "keys"):
-        encoded = encoded["input_ids"]
-    ids = np.asarray(encoded)
-    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
-        raise TypeError(
-            "trace(): tokenizer(text) must give token ids, or a mapping with input_ids; got "
-            f"{type(encoded).__name__}."
+    elif tokenizer is None:
+        raise ValueError(
+            f"trace(): {what} must be token ids, as a text needs a tokenizer; got a text. "
+            "Say tokenizer=…"
         )
-    found = [int(each) for each in ids]
-    return found, names_of_ids(found, tokenizer)
+    elif getattr(tokenizer, "is_fast", False):
+        encoded = tokenizer(given, return_offsets_mapping=True, truncation=False)
+        ids = np.asarray(encoded["input_ids"])
+        pieces = [given[start:end] for start, end in encoded["offset_mapping"]]
+    else:
+        encoded = tokenizer(given)
+        ids = np.asarray(encoded["input_ids"] if hasattr(encoded, "keys") else encoded)
+        if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+            raise TypeError(
+                "trace(): tokenizer(text) must give token ids, or a mapping with input_ids; got "
+                f"{type(encoded).__name__}."
+            )
+    if not len(ids):
+        raise ValueError(f"trace(): {what} must have a token; the tokenizer makes none of it.")
+    if tokens is not None:
+        return Read(ids, _checked(tokens, len(ids)))
+    names = names_of_ids(ids.tolist(), tokenizer)
+    if pieces:
+        names = tuple(piece or name for piece, name in zip(pieces, names, strict=True))
+    return Read(ids, names)
 
 
 def names_of_ids(ids: Sequence[int], tokenizer: Any) -> tuple[str, ...]:

@@ -97,18 +97,21 @@ def trace_model(
     elif isinstance(model, _OF_IDS):
         reads["input"] = read_ids(given, "the input", tokens, tokenizer)
     else:
-        reads["input"] = read_vectors(given, "X", "x", _width(model), tokens, seed)
+        width = _width(model)
+        reads["input"] = read_vectors(given, "X", tokens, width, seed, "the model")
         if context is not None:
-            width = getattr(model, "context_width", _width(model))
-            reads["context"] = read_vectors(context, "context", "y", width, context_tokens, seed)
+            width = getattr(model, "context_width", width)
+            reads["context"] = read_vectors(
+                context, "context", context_tokens, width, seed, "the model"
+            )
     sequences = {name: read.tokens for name, read in reads.items()}
     _refuse_large(model, max(map(len, sequences.values())))
     _refuse_scale(model)
     parameter = next(model.parameters())
     arguments = [
-        read.tensor.to(parameter.device)
-        if read.tensor.dtype == torch.int64
-        else read.tensor.to(parameter.device, parameter.dtype)
+        torch.as_tensor(
+            read.array, dtype=torch.int64 if read.array.ndim == 1 else parameter.dtype
+        ).to(parameter.device)[None]
         for read in reads.values()
     ]
     if "context" in reads:

@@ -156,14 +156,14 @@ class Recording:
         tokens = Axis("token", self.tokens(path) if rows is None else rows)
         crossed = name == "context" or begin + "context" in self.steps
         keys = Axis("key token", self.others if crossed else tokens.labels)
+        columns = keys
         if isinstance(rule, Joined):
             columns = joined_columns(self.steps[rule.of])
-        elif kind.dimension in ("id", "outcome"):
-            labels = ("id",) if kind.dimension == "id" else tuple(self.outcomes)
+        elif kind.columns == "dimension":
+            columns = dimensions(kind.symbol, array.shape[-1])
+        elif kind.columns != "key token":
+            labels = ("id",) if kind.columns == "id" else tuple(self.outcomes)
             columns = Axis("dimension", labels)
-        else:
-            width = array.shape[-1]
-            columns = dimensions(kind.dimension, width) if kind.dimension else keys
         axes = (keys if kind.of_keys else tokens, columns)
         if array.ndim == 3:
             axes = (self._heads(len(array), self.modules[path].heads), *axes)

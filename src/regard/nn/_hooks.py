@@ -86,10 +86,10 @@ def recording(model: nn.Module) -> Generator[list[Recorded]]:
 # ── steps that several modules have ───────────────────────────────────────────────────────────
 
 INPUT = StepKind(
-    "Input", "X", "X", "Each token's vector as it comes in.", Incoming("each token's vector"), "x"
+    "Input", "X", "X", "Each token's vector as it comes in.", Incoming("each token's vector")
 )
 OUTPUT = StepKind(
-    "Output", "O", "O", "Each token's vector as it goes out.", Incoming("each token's vector"), "o"
+    "Output", "O", "O", "Each token's vector as it goes out.", Incoming("each token's vector")
 )
 
 
@@ -100,13 +100,13 @@ def linear(left: str, matrix: str) -> Linear:
 
 def transformed(formula: str, matrix: str) -> StepKind:
     meaning = "Each token's vector, made ready for the head."
-    return StepKind("Transformed", "T", formula, meaning, linear("^", matrix), "t")
+    return StepKind("Transformed", "T", formula, meaning, linear("^", matrix))
 
 
 def activated(of: str, function: str) -> StepKind:
     meaning = "Features that are there; others are near 0."
     formula = f"A = {function}({{0}})"
-    return StepKind("Activated", "A", formula, meaning, Activated(of, function), "a")
+    return StepKind("Activated", "A", formula, meaning, Activated(of, function))
 
 
 LOGITS = StepKind(
@@ -126,12 +126,12 @@ def positions_point(positions: nn.Module) -> StepKind:
     if isinstance(position, Sinusoidal):
         rule = Wave(position.base, position.layout == "halves")
         formula = "P = sin, cos of p / base^(2i/width)"
-    return StepKind("Positions", "P", formula, "Where each token stands.", rule, "p")
+    return StepKind("Positions", "P", formula, "Where each token stands.", rule)
 
 
 def placed(formula: str, *of: str) -> StepKind:
     meaning = "What each token means, plus where it stands."
-    return StepKind("Embeddings", "X", formula, meaning, Summed(of), "x")
+    return StepKind("Embeddings", "X", formula, meaning, Summed(of))
 
 
 def attention_points(low_rank: bool) -> HookPoints:
@@ -148,7 +148,6 @@ def attention_points(low_rank: bool) -> HookPoints:
             "Y",
             "The other sequence, which is looked at.",
             Incoming("the context"),
-            "y",
             of_keys=True,
         ),
         "query": replace(STEPS["query"], rule=linear("input", "w_q")),
@@ -159,7 +158,6 @@ def attention_points(low_rank: bool) -> HookPoints:
             "D = {0} V_down",
             "The value through a narrow place.",
             linear(left, "w_v.down"),
-            "d",
             of_keys=True,
         ),
         "value": value,
@@ -169,6 +167,7 @@ def attention_points(low_rank: bool) -> HookPoints:
             "B",
             "What is added to a score for how far query and key stand apart.",
             Given("what is added to the score"),
+            "key token",
         ),
         "scores": replace(
             STEPS["scores"],

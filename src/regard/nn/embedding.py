@@ -110,7 +110,6 @@ class Embedding(nn.Module):
                 formula,
                 "What each token means by itself: its row of a learned table.",
                 LookedUp("tokens.weight", "ids", rows=rows),
-                "e",
             ),
             "segments": StepKind(
                 "Segments",
@@ -118,7 +117,6 @@ class Embedding(nn.Module):
                 "G = table[kind]",
                 "Which part of the text each token is in.",
                 LookedUp("segments.weight", row=0),
-                "g",
             ),
             "positions": positions_point(self.positions),
             "output": placed("X = {sum}", "tokens", "segments|", "positions|"),

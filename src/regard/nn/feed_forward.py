@@ -89,7 +89,6 @@ class FeedForward(nn.Module):
                 "F = X W_in",
                 "Each token's vector, widened: features of it.",
                 linear("input", "w_in"),
-                "f",
             ),
             "gate": StepKind(
                 "Gate",
@@ -97,7 +96,6 @@ class FeedForward(nn.Module):
                 "G = X W_gate",
                 "How far each feature is let through.",
                 linear("input", "w_gate"),
-                "g",
             ),
             "activated": features,
             "output": StepKind(
@@ -106,7 +104,6 @@ class FeedForward(nn.Module):
                 "O = A W_out",
                 "The features, brought back to the width of a vector.",
                 linear("activated", "w_out"),
-                "o",
             ),
         }
 

@@ -39,7 +39,6 @@ class LayerNorm(nn.LayerNorm):
             "N = (x − mean) / √(variance + ε) · γ + β",
             "Each token's vector brought to one size.",
             LayerNormed("input", "weight", "bias", self.eps),
-            "n",
         )
         return {"input": INPUT, "output": output}
 
@@ -73,7 +72,6 @@ class RMSNorm(nn.Module):
             "N = x / √(mean(x²) + ε) · γ",
             "Each token's vector brought to one size.",
             RmsNormed("input", "weight", self.eps),
-            "n",
         )
         return {"input": INPUT, "output": output}
 

@@ -113,7 +113,7 @@ def layer_points(*sublayers: str) -> HookPoints:
     meaning = "What came in, plus what the sublayer makes of it: nothing is lost on the way."
     residuals = {
         f"{name}.residual": StepKind(
-            "Residual", "R", "R = {name} + " + name, meaning, Summed(("?", f"{name}.output")), "r"
+            "Residual", "R", "R = {name} + " + name, meaning, Summed(("?", f"{name}.output"))
         )
         for name in sublayers
     }
