@@ -168,7 +168,7 @@ def test_vectors_that_grow_are_shown_by_their_directions_unless_asked_for(
     open_page: OpenPage,
 ) -> None:
     opened = open_page(run_page(fine_run(grow=1.5)), address="#view=shift")
-    pressed = opened.page.locator('regard-shift .lengths [aria-pressed="true"]')
+    pressed = opened.page.locator('regard-shift .field [aria-pressed="true"]')
     assert pressed.text_content() == "directions only"
     said = opened.page.locator("regard-shift").get_by_text("Across and up")
     assert "only their directions are shown" in (said.text_content() or "")
@@ -177,7 +177,7 @@ def test_vectors_that_grow_are_shown_by_their_directions_unless_asked_for(
     assert pressed.text_content() == "as they are"
     assert opened.state()["lengths"] == "raw"
     again = open_page(fine_page(), address="#view=shift")
-    pressed = again.page.locator('regard-shift .lengths [aria-pressed="true"]')
+    pressed = again.page.locator('regard-shift .field [aria-pressed="true"]')
     assert pressed.text_content() == "as they are"
 
 

@@ -1,31 +1,29 @@
 // <regard-atlas>: every weight of one head as a map, from the whole text down to single cells.
 
 import { RegardElement } from "./base.js";
-import { el, visible } from "./dom.js";
-import { legend, palette } from "./scale.js";
+import { contextOf, el, many, refill, visible } from "./dom.js";
+import { onceAFrame } from "./pause.js";
+import { palette } from "./scale.js";
 import { TILE } from "./source.js";
 import { isDark } from "./theme.js";
-import { LEGIBLE, drawAxes, inks } from "./atlas_axes.js";
+import { drawAxes, inks } from "./atlas_axes.js";
 import { atlasControls } from "./atlas_controls.js";
 import { drawCells, drawMarks, drawOverview, drawTiles, hatching } from "./atlas_draw.js";
 import { Hands } from "./atlas_hands.js";
 import { coarsest, levelsAt, reached, tileOf } from "./atlas_reach.js";
+import { SIDE, SIDE_CSS, Side } from "./atlas_side.js";
 import { Tiles } from "./atlas_tiles.js";
 import {
-  corner, fitting, isWhole, levelFor, readView, spots, topLevel, whole, within, written,
+  isWhole, layout, levelFor, pixels, readView, spots, topLevel, whole, within, written,
 } from "./atlas_view.js";
-import { isMasked, lacking, namesOf, reading } from "./atlas_words.js";
+import { isMasked, namesOf } from "./atlas_words.js";
 
 /**
- * @typedef {import("./source.js").RunSource} RunSource
- * @typedef {import("./scale.js").Range} Range
- * @typedef {import("./atlas_view.js").View} View
- * @typedef {import("./atlas_view.js").Frame} Frame
- * @typedef {import("./atlas_view.js").Spot} Spot
- * @typedef {import("./atlas_tiles.js").Kept} Kept
- * @typedef {import("./atlas_axes.js").Cell} Cell
- * @typedef {import("./atlas_words.js").Choice} Choice
- * @typedef {import("./atlas_words.js").Reach} Reach
+ * @import { RunSource } from "./source.js"
+ * @import { Frame, Spot, View } from "./atlas_view.js"
+ * @import { Kept } from "./atlas_tiles.js"
+ * @import { Cell } from "./atlas_axes.js"
+ * @import { Choice, Reach } from "./atlas_words.js"
  */
 
 // Where logarithmic colours begin: of the strongest weight, or of what each key would get if all got the same.
@@ -33,11 +31,7 @@ const DECADES = 1e-4;
 const EVEN = 0.02;
 const PAINTING = 12; // milliseconds of a frame
 const REST = 250; // milliseconds without a movement, after which it has ended
-const SLIM = 42; // pixels above the map for numbers
 const NARROW = 760; // pixels below which it stands under the map
-const SIDE = 268; // pixels of what stands beside the map
-const HELP = "Drag to move; wheel, pinch or double click to zoom; click to choose a token. Keys: arrows, + and −, " +
-  "0 for all, Home; Shift with an arrow goes cell by cell, Enter chooses.";
 const NICE = [1, 1.5, 2, 3, 4, 5, 6, 8, 10];
 
 /** A round number that is as large as a weight, or a little larger. @param {number} weight */
@@ -51,31 +45,14 @@ function rounded(weight) {
 export class RegardAtlas extends RegardElement {
   static css = `
 .about { margin: 0 0 8px; }
-.field { display: inline-flex; gap: 6px; align-items: center; color: var(--faint); }
-.field button { color: var(--ink); }
-.field button[aria-pressed="true"] { color: var(--on-accent); }
 button:disabled { opacity: 0.5; cursor: default; }
 .choose { display: flex; flex-wrap: wrap; gap: 4px; align-items: center; margin: 0 0 8px; }
 .choose button { padding: 1px 8px; }
 .both { display: flex; gap: 16px; align-items: flex-start; }
 .map { display: block; cursor: crosshair; flex: none; border-radius: 4px; }
 .map.drags { cursor: grabbing; }
-.side { flex: 1 1 ${SIDE}px; min-width: 0; max-width: 420px;
-  display: flex; flex-direction: column; gap: 10px; font-size: 14px; }
-.side p { margin: 0; }
-.readout { min-height: 4.6em; padding: 8px 10px;
-  background: var(--raised); border: 1px solid var(--edge); border-radius: 6px; }
-.readout strong { font-size: 16px; }
-.readout span { display: block; }
-.moves { display: flex; flex-wrap: wrap; gap: 4px; }
-.moves button { min-width: 34px; padding: 2px 8px; }
-.scale { display: flex; flex-wrap: wrap; gap: 2px 16px; }
-.hatched { display: inline-flex; gap: 6px; align-items: center; font-size: 13px; }
-.hatched i { width: 22px; height: 12px; border: 1px solid var(--edge); border-radius: 3px;
-  background: repeating-linear-gradient(135deg, var(--faint) 0 1px, var(--raised) 1px 4px); }
-.overview { display: block; border: 1px solid var(--edge); cursor: pointer; }
-.both.narrow { flex-direction: column; gap: 10px; } .narrow .side { max-width: none; flex: none; width: 100%; }
-`;
+.both.narrow { flex-direction: column; gap: 10px; }
+${SIDE_CSS}`;
 
   /** How long the last drawings took, in milliseconds. @type {number[]} */
   frames = [];
@@ -94,24 +71,21 @@ button:disabled { opacity: 0.5; cursor: default; }
   /** @type {Reach} */
   #reach = { finest: 0, base: null };
   #most = 0;
-  #legend = "";
   #colours = palette();
   #dark = isDark();
-  #waiting = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #resting;
   /** @type {string | null} */
   #at = null;
   /** @type {{ tokens: unknown, width: number }} */
   #measured = { tokens: null, width: 40 };
-  #resized = new ResizeObserver(() => this.#redraw());
 
   #map = el("canvas", {
     class: "map", tabindex: 0, role: "application", "aria-roledescription": "map", "aria-describedby": "readout",
   });
   #both = el("div", { class: "both" });
-  #overview = el("canvas", { class: "overview", "aria-hidden": "true" });
-  #hands = new Hands(this.#map, this.#overview, {
+  #side = new Side((key) => this.#hands.press(key));
+  #hands = new Hands(this.#map, this.#side.overview, {
     view: () => this.#now,
     frame: () => this.#frame,
     margins: () => this.#margins,
@@ -125,20 +99,15 @@ button:disabled { opacity: 0.5; cursor: default; }
   #about = el("p", { class: "about faint" });
   #choose = el("div", { class: "choose", role: "group", "aria-label": "Heads of this layer" });
   #bar = el("div", { class: "bar" });
-  #readout = el("p", { class: "readout", id: "readout", role: "status", "aria-live": "polite" });
-  #scale = el("div", { class: "scale" });
-  #note = el("p", { class: "note faint" });
-  #problem = el("p", { class: "error", role: "alert" });
 
-  connectedCallback() {
-    super.connectedCallback();
-    if (!this.root.contains(this.#map)) this.#build();
-    this.#resized.observe(this);
+  constructor() {
+    super();
+    this.#both.append(this.#map, this.#side.element);
+    this.root.append(this.#about, this.#choose, this.#bar, this.#both);
   }
 
   disconnectedCallback() {
     super.disconnectedCallback();
-    this.#resized.disconnect();
     clearTimeout(this.#resting);
     this.#resting = undefined;
   }
@@ -163,7 +132,6 @@ button:disabled { opacity: 0.5; cursor: default; }
     }
     this.#dark = isDark();
     this.#colours = palette();
-    this.#legend = "";
     this.#controls(source);
     this.#redraw();
   }
@@ -204,56 +172,28 @@ button:disabled { opacity: 0.5; cursor: default; }
 
   // ── controls ──────────────────────────────────────────────────────────────────────────────────
 
-  #build() {
-    const move = (/** @type {string} */ sign, /** @type {string} */ name, /** @type {string} */ key) =>
-      el("button", { type: "button", title: name, "aria-label": name, onclick: () => this.#hands.press(key) }, sign);
-    this.root.replaceChildren(
-      this.#about,
-      this.#choose,
-      this.#bar,
-      this.#both,
-    );
-    this.#both.replaceChildren(
-      this.#map,
-      el("div", { class: "side" },
-        this.#readout,
-        this.#problem,
-        this.#scale,
-        this.#note,
-        el("div", { class: "moves", role: "group", "aria-label": "Move the map" },
-          move("+", "Zoom in", "+"), move("−", "Zoom out", "-"), move("All", "Show all", "0"),
-          move("⇱", "To the top left", "Home"), move("←", "Move left", "ArrowLeft"), move("↑", "Move up", "ArrowUp"),
-          move("↓", "Move down", "ArrowDown"), move("→", "Move right", "ArrowRight")),
-        this.#overview,
-        el("p", { class: "faint help" }, HELP)),
-    );
-  }
-
   /** @param {RunSource} source */
   #controls(source) {
     const { layer, head } = this.#choice(source);
     const { heads, queries, keys, cross } = source.info.layers[layer];
     const kind = source.info.heads.find((each) => each.layer === layer && each.head === head)?.kind;
     const what = kind && kind !== "mixed" ? ` (${kind})` : "";
-    const many = `${queries.toLocaleString("en")} × ${keys.toLocaleString("en")}`;
+    const size = `${many(queries)} × ${many(keys)}`;
     this.#about.replaceChildren(
       el("strong", {}, `Layer ${layer}, head ${head}${what}`),
-      `: all ${many} weights. Each row is a token that looks, each column one that it looks at; `,
+      `: all ${size} weights. Each row is a token that looks, each column one that it looks at; `,
       "the stronger the colour, the more it does.",
     );
     const keysSaid = "Arrows move, plus and minus zoom, 0 shows all, Enter chooses a token.";
-    this.#map.setAttribute("aria-label", `Map of the weights of layer ${layer}, head ${head}: ${many}. ${keysSaid}`);
+    this.#map.setAttribute("aria-label", `Map of the weights of layer ${layer}, head ${head}: ${size}. ${keysSaid}`);
     this.#choose.hidden = this.state.head !== null;
     if (this.state.head === null) {
       const buttons = Array.from({ length: heads }, (_, n) =>
         el("button", { type: "button", "aria-label": `Head ${n}`, onclick: () => this.say({ head: n }) }, n));
       this.#choose.replaceChildren(el("span", {}, "No head is chosen, so this is head 0. Choose one:"), ...buttons);
     } else this.#choose.replaceChildren();
-    const focused = this.root.activeElement;
-    const held = focused !== null && this.#bar.contains(focused) ? focused.getAttribute("name") : null;
     const reduces = topLevel(queries, keys) === 0 ? [] : this.#reduces(source);
-    this.#bar.replaceChildren(...atlasControls(this.#choice(source), reduces, cross, (change) => this.say(change)));
-    if (held !== null) /** @type {HTMLElement | null} */ (this.#bar.querySelector(`[name="${held}"]`))?.focus();
+    refill(this.#bar, atlasControls(this.#choice(source), reduces, cross, (change) => this.say(change)));
   }
 
   // ── drawing ───────────────────────────────────────────────────────────────────────────────────
@@ -263,59 +203,39 @@ button:disabled { opacity: 0.5; cursor: default; }
     return this.#view === null ? whole(this.#frame) : within(this.#view, this.#frame);
   }
 
-  #redraw() {
-    if (this.#waiting) return;
-    this.#waiting = true;
-    requestAnimationFrame(() => {
-      this.#waiting = false;
-      if (!this.isConnected || this.source === null || this.source !== this.#asked) return;
-      const began = performance.now();
-      this.#draw(this.source);
-      this.frames.push(performance.now() - began);
-      if (this.frames.length > 500) this.frames.shift();
-      this.dispatchEvent(new CustomEvent("regard-drawn", { bubbles: true, composed: true }));
-    });
+  resized() {
+    this.#redraw();
   }
+
+  #redraw = onceAFrame(() => {
+    if (!this.isConnected || this.source === null || this.source !== this.#asked) return;
+    const began = performance.now();
+    this.#draw(this.source);
+    this.frames.push(performance.now() - began);
+    if (this.frames.length > 500) this.frames.shift();
+    this.drawn();
+  });
 
   /** How much room there is. @param {RunSource} source @param {CanvasRenderingContext2D} context */
   #measure(source, context) {
-    const { queries, keys } = source.info.layers[this.state.layer];
     const label = Math.round(this.#longest(source, context) + 18);
     const space = this.clientWidth || 600;
     const narrow = space < NARROW;
     this.#both.classList.toggle("narrow", narrow);
-    const room = narrow ? space : space - SIDE - 16;
-    const most = narrow ? 84 : 112;
-    const left = Math.min(most, Math.max(82, label));
     const above = this.#map.getBoundingClientRect().top + scrollY;
-    const total = Math.min(720, Math.max(360, innerHeight - above - 14));
-    const wide = Math.max(100, room - left - 1);
-    // Names of tokens need more room on top than numbers do; the map as a whole stays as large as it is.
-    const slim = { queries, keys, height: total - SLIM, width: wide };
-    const named = { ...slim, height: total - Math.min(most, Math.max(SLIM, label)) };
-    const fit = fitting(named) >= LEGIBLE ? named : slim;
-    this.#named = this.#view === null ? fit === named : this.#view.scale >= LEGIBLE;
-    const rows = Math.min(fit.height, Math.max(queries * fitting(fit), 120));
-    const frame = this.#named ? named : slim;
-    this.#margins = { left, top: total - frame.height };
+    const [across, down] = [narrow ? space : space - SIDE - 16, Math.min(720, Math.max(360, innerHeight - above - 14))];
     const before = this.#frame.height;
-    this.#frame = {
-      queries,
-      keys,
-      height: Math.round(rows + (frame.height - fit.height)),
-      width: Math.round(Math.min(wide, Math.max(keys * fitting(fit), 120))),
-    };
+    const { frame, margins, named } =
+      layout(source.info.layers[this.state.layer], across, down, label, narrow ? 84 : 112, this.#view);
+    [this.#frame, this.#margins, this.#named] = [frame, margins, named];
     if (this.#view !== null && this.#resting !== undefined && before > 0) {
       // While the reader moves, what is under the pointer stays there.
-      this.#view = { ...this.#view, query: this.#view.query + (before - this.#frame.height) / this.#view.scale / 2 };
+      this.#view = { ...this.#view, query: this.#view.query + (before - frame.height) / this.#view.scale / 2 };
     }
-    const ratio = devicePixelRatio;
-    const [width, height] = [this.#frame.width + this.#margins.left + 1, this.#frame.height + this.#margins.top + 1];
-    if (this.#map.width !== Math.round(width * ratio)) this.#map.width = Math.round(width * ratio);
-    if (this.#map.height !== Math.round(height * ratio)) this.#map.height = Math.round(height * ratio);
+    const [width, height] = [frame.width + margins.left + 1, frame.height + margins.top + 1];
+    contextOf(this.#map, width, height);
     this.#map.style.width = `${width}px`;
     this.#map.style.height = `${height}px`;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
   }
 
   /** Pixels of the longest name of a token. @param {RunSource} source @param {CanvasRenderingContext2D} context */
@@ -387,51 +307,20 @@ button:disabled { opacity: 0.5; cursor: default; }
     drawAxes(context, view, frame, margins, colours, names, this.#named, this.#pointed, chosen);
 
     const all = isWhole(view, frame);
-    this.#overview.hidden = all;
-    this.#overview.style.display = all ? "none" : "block";
+    const { overview } = this.#side;
+    overview.hidden = all;
+    overview.style.display = all ? "none" : "block";
     const small = find(top);
-    if (!all) drawOverview(this.#overview, small === undefined ? null : picture(small), view, frame, colours);
+    if (!all) drawOverview(overview, small === undefined ? null : picture(small), view, frame, colours);
     this.#map.style.touchAction = all ? "pan-y" : "none";
     this.#map.setAttribute("aria-busy", String(this.#tiles.waiting || late));
-    this.#words(source, choice, levels, find, range);
+    this.#side.legend(choice, reach, levels[levels.length - 1] ?? 0, range, this.#dark);
+    this.#side.read(source, choice, reach, levels, find, this.#pointed);
+    this.#side.fail(this.#tiles, () => {
+      this.#tiles.retry();
+      this.#redraw();
+    });
     if (late) this.#redraw();
-  }
-
-  // ── words ─────────────────────────────────────────────────────────────────────────────────────
-
-  /** @param {RunSource} source @param {Choice} choice @param {number[]} levels
-   * @param {(spot: Spot) => Kept | undefined} find @param {Range} range */
-  #words(source, choice, levels, find, range) {
-    const { mask, reduce } = choice;
-    const finest = levels[levels.length - 1] ?? 0;
-    const what = finest === 0 ? "weight" : reduce === "max" ? "maximum weight" : "mean weight";
-    const out = mask.diagonal !== null || mask.sink !== null;
-    const partly = this.#reach.finest !== 0 && finest === 0;
-    const looks = JSON.stringify([range, what, out, partly, this.#dark]);
-    if (looks !== this.#legend) {
-      this.#legend = looks;
-      const hatched = [partly && "not in this file", out && "left out"].filter(Boolean).join(", or ");
-      this.#scale.replaceChildren(legend(range, what));
-      if (hatched !== "") this.#scale.append(el("span", { class: "hatched faint" }, el("i"), hatched));
-    }
-    set(this.#note, lacking(source, this.#reach, finest));
-    const problem = this.#tiles.problem;
-    const why = problem instanceof Error ? problem.message : String(problem);
-    const problems = problem === null ? "" : `A part of the map could not be had: ${why} `;
-    if (this.#problem.dataset.said !== problems) {
-      this.#problem.dataset.said = problems;
-      const again = () => {
-        this.#tiles.retry();
-        this.#redraw();
-      };
-      this.#problem.replaceChildren(problems);
-      if (problems !== "") this.#problem.append(el("button", { type: "button", onclick: again }, "Try again"));
-    }
-    const [first, second] = reading(source, choice, levels, find, this.#pointed);
-    const said = `${first}\n${second}`;
-    if (this.#readout.dataset.said === said) return;
-    this.#readout.dataset.said = said;
-    this.#readout.replaceChildren(el("strong", {}, first), el("span", { class: "faint" }, second));
   }
 
   // ── moving ────────────────────────────────────────────────────────────────────────────────────
@@ -456,13 +345,9 @@ button:disabled { opacity: 0.5; cursor: default; }
 
   /** The middle of a weight, in pixels of the window. @param {number} query @param {number} key */
   where(query, key) {
-    const start = corner(this.#now, this.#frame);
-    const box = this.#map.getBoundingClientRect();
-    const { scale } = this.#now;
-    return {
-      x: box.left + this.#margins.left + (key + 0.5 - start.key) * scale,
-      y: box.top + this.#margins.top + (query + 0.5 - start.query) * scale,
-    };
+    const { left, top } = this.#map.getBoundingClientRect();
+    const { x, y } = pixels(this.#now, this.#frame, this.#margins);
+    return { x: left + x(key + 0.5), y: top + y(query + 0.5) };
   }
 
   /** @param {Cell} cell */
@@ -478,17 +363,11 @@ button:disabled { opacity: 0.5; cursor: default; }
     const { position, cross } = this.source.info.layers[this.state.layer];
     this.say({ token: cross ? query : query + position });
   }
-
 }
 
 /** The tile of single weights that holds one. @param {number} query @param {number} key @returns {Spot} */
 function spotOf(query, key) {
   return { level: 0, row: Math.floor(query / TILE), column: Math.floor(key / TILE) };
-}
-
-/** @param {HTMLElement} element @param {string} text */
-function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }
 
 customElements.define("regard-atlas", RegardAtlas);

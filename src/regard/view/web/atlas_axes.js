@@ -1,19 +1,15 @@
 // The edges of an atlas: the tokens that look, on the left, and those looked at, on top.
 
-import { visible } from "./dom.js";
-import { corner, ticks } from "./atlas_view.js";
+import { clip, many, visible } from "./dom.js";
+import { corner, pixels, ticks } from "./atlas_view.js";
 
 /**
- * @typedef {import("./atlas_view.js").View} View
- * @typedef {import("./atlas_view.js").Frame} Frame
+ * @import { Frame, View } from "./atlas_view.js"
  * @typedef {{ ink: string, faint: string, edge: string, accent: string, onAccent: string, mark: string,
  *   page: string, raised: string, sans: string }} Inks
  * @typedef {{ left: number, top: number }} Margins in pixels
  * @typedef {{ query: number | null, key: number | null }} Cell
  */
-
-/** Pixels from which on a token's name can be read beside its row. */
-export const LEGIBLE = 12;
 
 /** The colours of the page, as they are now. @param {Element} element @returns {Inks} */
 export function inks(element) {
@@ -39,15 +35,12 @@ export function drawAxes(context, view, frame, margins, colours, names, tokens, 
   context.textBaseline = "middle";
   context.font = `12px ${colours.sans}`;
 
-  const y = (/** @type {number} */ query) => margins.top + (query + 0.5 - start.query) * view.scale;
-  const x = (/** @type {number} */ key) => margins.left + (key + 0.5 - start.key) * view.scale;
+  const middle = { left: margins.left + view.scale / 2, top: margins.top + view.scale / 2 };
+  const { x, y } = pixels(view, frame, middle);
   const room = margins.left - 12;
   const high = margins.top - 12;
 
-  context.save();
-  context.beginPath();
-  context.rect(0, margins.top, margins.left, frame.height);
-  context.clip();
+  clip(context, 0, margins.top, margins.left, frame.height);
   context.textAlign = "right";
   if (chosen !== null && chosen !== pointed.query) {
     box(context, 0, y(chosen), margins.left - 2, Math.max(3, Math.min(view.scale, 18)), colours.mark);
@@ -62,7 +55,7 @@ export function drawAxes(context, view, frame, margins, colours, names, tokens, 
       tick(context, margins.left - 5, y(n), margins.left, y(n), colours.edge);
       context.fillStyle = colours.faint;
       const at = Math.min(Math.max(y(n), margins.top + 7), margins.top + frame.height - 7);
-      context.fillText(n.toLocaleString("en"), margins.left - 8, at);
+      context.fillText(many(n), margins.left - 8, at);
     }
   }
   if (pointed.query !== null) {
@@ -73,10 +66,7 @@ export function drawAxes(context, view, frame, margins, colours, names, tokens, 
   }
   context.restore();
 
-  context.save();
-  context.beginPath();
-  context.rect(margins.left, 0, frame.width, margins.top);
-  context.clip();
+  clip(context, margins.left, 0, frame.width, margins.top);
   if (tokens) {
     const labels = [];
     for (let n = columns.first; n < columns.last; n++) labels.push(visible(names.key(n)));
@@ -97,7 +87,7 @@ export function drawAxes(context, view, frame, margins, colours, names, tokens, 
     for (const n of ticks(columns.first, columns.last, view.scale, 64)) {
       tick(context, x(n), margins.top - 5, x(n), margins.top, colours.edge);
       context.fillStyle = colours.faint;
-      const label = n.toLocaleString("en");
+      const label = many(n);
       const half = context.measureText(label).width / 2 + 1;
       const at = Math.min(Math.max(x(n), margins.left + half), margins.left + frame.width - half);
       context.fillText(label, at, margins.top - 14);

@@ -1,17 +1,11 @@
 // What can be chosen about an atlas: what a block shows, its colours, what is left out.
 
-import { el } from "./dom.js";
+import { field, toggle } from "./dom.js";
 
 /**
- * @typedef {import("./atlas_words.js").Choice} Choice
+ * @import { Choice } from "./atlas_words.js"
  * @typedef {Record<string, string | null>} Change of the state
  */
-
-/** @param {string} title @param {string} about @param {...HTMLElement} buttons */
-function field(title, about, ...buttons) {
-  const group = el("span", { class: "group", role: "group", "aria-label": about }, ...buttons);
-  return el("span", { class: "field" }, title, group);
-}
 
 /** @param {Choice} choice @param {string[]} reduces what a block can show; fewer than one: nothing is said
  * @param {boolean} cross there is no diagonal @param {(change: Change) => void} say
@@ -20,9 +14,7 @@ export function atlasControls({ reduce, log, mask }, reduces, cross, say) {
   const button = (
     /** @type {string} */ name, /** @type {boolean} */ on, /** @type {Change} */ change, /** @type {string} */ title,
     possible = true,
-  ) => el("button", {
-    type: "button", name, "aria-pressed": String(on), title, disabled: !possible, onclick: () => say(change),
-  }, name);
+  ) => toggle(name, on, title, () => say(change), possible);
   const [diagonal, first] = [mask.diagonal !== null, mask.sink !== null];
   const out = (/** @type {boolean} */ a, /** @type {boolean} */ b) => ({
     "atlas-mask": [a && "diagonal", b && "first"].filter(Boolean).join(" ") || null,

@@ -2,17 +2,13 @@
 
 import { TILE } from "./source.js";
 import { inkOn, share } from "./scale.js";
-import { corner, spots } from "./atlas_view.js";
-import { LEGIBLE } from "./atlas_axes.js";
+import { clip, contextOf } from "./dom.js";
+import { LEGIBLE, corner, pixels, spots } from "./atlas_view.js";
 
 /**
- * @typedef {import("./atlas_view.js").View} View
- * @typedef {import("./atlas_view.js").Frame} Frame
- * @typedef {import("./atlas_view.js").Spot} Spot
- * @typedef {import("./atlas_tiles.js").Kept} Kept
- * @typedef {import("./atlas_axes.js").Inks} Inks
- * @typedef {import("./atlas_axes.js").Margins} Margins
- * @typedef {import("./atlas_axes.js").Cell} Cell
+ * @import { Frame, Spot, View } from "./atlas_view.js"
+ * @import { Kept } from "./atlas_tiles.js"
+ * @import { Cell, Inks, Margins } from "./atlas_axes.js"
  * @typedef {{ find: (spot: Spot) => Kept | undefined, picture: (kept: Kept) => HTMLCanvasElement | null,
  *   levels: number[], finest: number, top: number }} Stock the tiles that are here; the levels to draw,
  *   the coarsest first; the finest and the coarsest that others may be stood in for
@@ -25,12 +21,9 @@ const FIGURES = 28; // pixels of a weight that has room for its figures
  * @param {Margins} margins @param {Stock} stock @param {CanvasPattern | null} hatch @param {string} ground */
 export function drawTiles(context, view, frame, margins, stock, hatch, ground) {
   const start = corner(view, frame);
-  context.save();
-  context.beginPath();
   const wide = Math.min(frame.width, (frame.keys - start.key) * view.scale);
   const high = Math.min(frame.height, (frame.queries - start.query) * view.scale);
-  context.rect(margins.left, margins.top, wide, high);
-  context.clip();
+  clip(context, margins.left, margins.top, wide, high);
   context.fillStyle = ground;
   context.fillRect(margins.left, margins.top, wide, high);
   context.imageSmoothingEnabled = false;
@@ -84,10 +77,8 @@ function put(context, view, frame, margins, kept, picture, spot, hatch) {
   if (across === null || down === null) return;
   const ratio = context.getTransform().a;
   const snap = (/** @type {number} */ pixels) => Math.round(pixels * ratio) / ratio;
-  const x0 = snap(margins.left + (across.from - start.key) * view.scale);
-  const x1 = snap(margins.left + (across.to - start.key) * view.scale);
-  const y0 = snap(margins.top + (down.from - start.query) * view.scale);
-  const y1 = snap(margins.top + (down.to - start.query) * view.scale);
+  const { x, y } = pixels(view, frame, margins);
+  const [x0, x1, y0, y1] = [x(across.from), x(across.to), y(down.from), y(down.to)].map(snap);
   if (hatch !== null && kept.holes) {
     context.fillStyle = hatch;
     context.fillRect(x0, y0, x1 - x0, y1 - y0);
@@ -118,12 +109,8 @@ export function drawCells(context, view, frame, margins, colours, weight, range,
   const [top, left] = [Math.max(0, Math.floor(start.query)), Math.max(0, Math.floor(start.key))];
   const bottom = Math.min(frame.queries, Math.ceil(start.query + frame.height / view.scale));
   const right = Math.min(frame.keys, Math.ceil(start.key + frame.width / view.scale));
-  const x = (/** @type {number} */ key) => margins.left + (key - start.key) * view.scale;
-  const y = (/** @type {number} */ query) => margins.top + (query - start.query) * view.scale;
-  context.save();
-  context.beginPath();
-  context.rect(margins.left, margins.top, frame.width, frame.height);
-  context.clip();
+  const { x, y } = pixels(view, frame, margins);
+  clip(context, margins.left, margins.top, frame.width, frame.height);
   context.strokeStyle = colours.edge;
   context.globalAlpha = 0.6;
   context.lineWidth = 0.5;
@@ -160,13 +147,8 @@ export function drawCells(context, view, frame, margins, colours, weight, range,
  * @param {Margins} margins @param {Inks} colours @param {Cell} pointed @param {number} size of the block
  * @param {number | null} chosen */
 export function drawMarks(context, view, frame, margins, colours, pointed, size, chosen) {
-  const start = corner(view, frame);
-  const x = (/** @type {number} */ key) => margins.left + (key - start.key) * view.scale;
-  const y = (/** @type {number} */ query) => margins.top + (query - start.query) * view.scale;
-  context.save();
-  context.beginPath();
-  context.rect(margins.left, margins.top, frame.width, frame.height);
-  context.clip();
+  const { x, y } = pixels(view, frame, margins);
+  clip(context, margins.left, margins.top, frame.width, frame.height);
   context.lineWidth = 1;
   if (chosen !== null) {
     context.strokeStyle = colours.accent;
@@ -222,14 +204,10 @@ export function drawOverview(canvas, picture, view, frame, colours) {
   const scale = most / Math.max(frame.queries, frame.keys);
   const width = Math.max(20, Math.round(frame.keys * scale));
   const height = Math.max(20, Math.round(frame.queries * scale));
-  const ratio = devicePixelRatio;
-  if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
-  if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
-  const context = canvas.getContext("2d");
+  const context = contextOf(canvas, width, height);
   if (context === null) return;
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.fillStyle = colours.raised;
   context.fillRect(0, 0, width, height);
   if (picture !== null && picture.width > 0) context.drawImage(picture, 0, 0, width, height);

@@ -3,9 +3,8 @@
 import { corner, isWhole, moved, within, zoomed } from "./atlas_view.js";
 
 /**
- * @typedef {import("./atlas_view.js").View} View
- * @typedef {import("./atlas_view.js").Frame} Frame
- * @typedef {import("./atlas_axes.js").Cell} Cell
+ * @import { Frame, View } from "./atlas_view.js"
+ * @import { Cell } from "./atlas_axes.js"
  * @typedef {{ x: number, y: number }} Pixel of the map, from its upper left corner
  *
  * @typedef {object} Place what is moved

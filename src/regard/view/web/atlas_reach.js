@@ -5,11 +5,9 @@ import { TILE } from "./source.js";
 import { levelFor, topLevel } from "./atlas_view.js";
 
 /**
- * @typedef {import("./source.js").RunSource} RunSource
- * @typedef {import("./source.js").Tile} Tile
- * @typedef {import("./atlas_view.js").Spot} Spot
- * @typedef {import("./atlas_words.js").Choice} Choice
- * @typedef {import("./atlas_words.js").Reach} Reach
+ * @import { RunSource, Tile } from "./source.js"
+ * @import { Spot } from "./atlas_view.js"
+ * @import { Choice, Reach } from "./atlas_words.js"
  */
 
 const SINGLE = 4; // pixels of a weight from which on a few single ones tell more than the mean of all

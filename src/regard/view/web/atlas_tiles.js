@@ -1,12 +1,12 @@
 // The tiles of an atlas: asked for once, a few at a time, kept while they are used, painted once.
 
 import { TILE } from "./source.js";
-import { share } from "./scale.js";
+import { paint } from "./scale.js";
 
 /**
- * @typedef {import("./source.js").Tile} Tile
- * @typedef {import("./scale.js").Range} Range
- * @typedef {import("./atlas_view.js").Spot} Spot
+ * @import { Tile } from "./source.js"
+ * @import { Range } from "./scale.js"
+ * @import { Spot } from "./atlas_view.js"
  * @typedef {{ key: string, spot: Spot, ask: () => Promise<Tile> }} Wanted
  * @typedef {{ diagonal: number | null, sink: number | null }} Mask what is left out: keys that stand
  *   so many places after their query; one key
@@ -71,30 +71,8 @@ export class Kept {
    * @param {Uint8ClampedArray} colours */
   paint(look, range, mask, colours) {
     this.#canvas ??= document.createElement("canvas");
-    const canvas = this.#canvas;
-    if (canvas.width !== this.width) canvas.width = this.width;
-    if (canvas.height !== this.height) canvas.height = this.height;
-    const context = canvas.getContext("2d");
-    if (context === null || this.width === 0 || this.height === 0) return;
-    const image = context.createImageData(this.width, this.height);
-    this.holes = false;
-    for (let r = 0; r < this.height; r++) {
-      const skip = masked(this.spot, r, mask);
-      for (let c = 0; c < this.width; c++) {
-        const n = r * this.width + c;
-        const weight = this.values[n];
-        if (Number.isNaN(weight) || skip(c)) {
-          this.holes = true;
-          continue;
-        }
-        const at = weight > 0 ? Math.round(share(weight, range) * 255) * 3 : 0;
-        image.data[n * 4] = colours[at];
-        image.data[n * 4 + 1] = colours[at + 1];
-        image.data[n * 4 + 2] = colours[at + 2];
-        image.data[n * 4 + 3] = 255;
-      }
-    }
-    context.putImageData(image, 0, 0);
+    const leftOut = (/** @type {number} */ row) => masked(this.spot, row, mask);
+    this.holes = paint(this.#canvas, this.values, this.height, this.width, range, colours, leftOut);
     this.#painted = look;
   }
 }

@@ -12,11 +12,41 @@ import { TILE } from "./source.js";
 
 /** No weight is larger than this, in pixels: a figure can be read in it. */
 export const LARGEST = 64;
+/** Pixels per weight from which on each row and column can have its name. */
+export const LEGIBLE = 12;
+const SLIM = 42; // pixels above the map for numbers
 const SNUG = 44; // pixels of a weight when all of a short text is shown
 
 /** Pixels per weight at which all of a matrix is seen. @param {Frame} frame */
 export function fitting({ queries, keys, height, width }) {
   return Math.min(width / Math.max(1, keys), height / Math.max(1, queries), SNUG);
+}
+
+/**
+ * The pixels of a map, and of the names around it.
+ * @param {{ queries: number, keys: number }} matrix
+ * @param {number} across pixels for the map and the names on its left @param {number} down and above it
+ * @param {number} label pixels of the longest name @param {number} most pixels that a name may have
+ * @param {View | null} view that is asked for; null: all of the matrix
+ * @returns {{ frame: Frame, margins: { left: number, top: number }, named: boolean }}
+ */
+export function layout({ queries, keys }, across, down, label, most, view) {
+  const left = Math.min(most, Math.max(82, label));
+  const width = Math.max(100, across - left - 1);
+  // Names of tokens need more room on top than numbers do; the map as a whole stays as large as it is.
+  const slim = { queries, keys, height: down - SLIM, width };
+  const named = { ...slim, height: down - Math.min(most, Math.max(SLIM, label)) };
+  const fit = fitting(named) >= LEGIBLE ? named : slim;
+  const isNamed = view === null ? fit === named : view.scale >= LEGIBLE;
+  const rows = Math.min(fit.height, Math.max(queries * fitting(fit), 120));
+  const { height } = isNamed ? named : slim;
+  const frame = {
+    queries,
+    keys,
+    height: Math.round(rows + (height - fit.height)),
+    width: Math.round(Math.min(width, Math.max(keys * fitting(fit), 120))),
+  };
+  return { frame, margins: { left, top: down - height }, named: isNamed };
 }
 
 /** All of the matrix. @param {Frame} frame @returns {View} */
@@ -42,6 +72,16 @@ export function within({ query, key, scale }, frame) {
 /** The weight at the upper left pixel. @param {View} view @param {Frame} frame */
 export function corner({ query, key, scale }, { height, width }) {
   return { query: query - height / scale / 2, key: key - width / scale / 2 };
+}
+
+/** The pixels before a weight, from the edge of the canvas. @param {View} view @param {Frame} frame
+ * @param {{ left: number, top: number }} margins */
+export function pixels(view, frame, margins) {
+  const start = corner(view, frame);
+  return {
+    x: (/** @type {number} */ key) => margins.left + (key - start.key) * view.scale,
+    y: (/** @type {number} */ query) => margins.top + (query - start.query) * view.scale,
+  };
 }
 
 /** Nearer or farther by a factor, such that the pixel (x, y) stays on its weight.

@@ -1,15 +1,14 @@
 // What an atlas says in words: the tokens that are pointed at and their weight; what a file does not have.
 
-import { figure, visible } from "./dom.js";
+import { figure, many, visible } from "./dom.js";
 import { TILE } from "./source.js";
 import { masked } from "./atlas_tiles.js";
 
 /**
- * @typedef {import("./source.js").RunSource} RunSource
- * @typedef {import("./atlas_view.js").Spot} Spot
- * @typedef {import("./atlas_tiles.js").Kept} Kept
- * @typedef {import("./atlas_tiles.js").Mask} Mask
- * @typedef {import("./atlas_axes.js").Cell} Cell
+ * @import { RunSource } from "./source.js"
+ * @import { Spot } from "./atlas_view.js"
+ * @import { Kept, Mask } from "./atlas_tiles.js"
+ * @import { Cell } from "./atlas_axes.js"
  * @typedef {{ sequence: number, layer: number, head: number, reduce: "mean" | "max", log: boolean,
  *   mask: Mask }} Choice what of a run is shown, and how
  * @typedef {{ finest: number | null, base: number | null }} Reach the finest level that is known
@@ -70,7 +69,7 @@ export function reading(source, choice, levels, find, { query, key }) {
       continue;
     }
     const out = isMasked(mask, level, query, key) ? " (left out of the colours)" : "";
-    if (level === 0) return [`${pair}: ${figure(weight)}${out}`, `query ${spoken(query)}, key ${spoken(key)}`];
+    if (level === 0) return [`${pair}: ${figure(weight)}${out}`, `query ${many(query)}, key ${many(key)}`];
     const [[top, bottom], [left, right]] = [ends(query, level, queries), ends(key, level, keys)];
     const where = `${span(top, bottom, "query", "queries")} × ${span(left, right, "key", "keys")}`;
     const block = `${where}: ${reduce === "max" ? "maximum" : "mean"} ${figure(weight)}${out}`;
@@ -99,14 +98,9 @@ export function lacking(source, { finest, base }, level) {
   return `${has} Where a weight is not in it, its block's mean is shown hatched.`;
 }
 
-/** @param {number} n */
-function spoken(n) {
-  return n.toLocaleString("en");
-}
-
-/** @param {number} first @param {number} last @param {string} one @param {string} many */
-function span(first, last, one, many) {
-  return first === last ? `${one} ${spoken(first)}` : `${many} ${spoken(first)}–${spoken(last)}`;
+/** @param {number} first @param {number} last @param {string} one @param {string} several */
+function span(first, last, one, several) {
+  return first === last ? `${one} ${many(first)}` : `${several} ${many(first)}–${many(last)}`;
 }
 
 /** The first and last of the weights that are in a block with this one. @param {number} at

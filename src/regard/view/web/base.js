@@ -1,6 +1,7 @@
 // What every element is: a shadow root, a source of data, a place in the state of the page.
 
 import { el } from "./dom.js";
+import { onceAFrame } from "./pause.js";
 import { THEME, sheet } from "./theme.js";
 
 /**
@@ -33,9 +34,13 @@ export class RegardElement extends HTMLElement {
   #source = null;
   /** @type {State} */
   #state = start();
-  #waiting = false;
   #dark = matchMedia("(prefers-color-scheme: dark)");
-  #again = () => this.changed();
+  #resized = new ResizeObserver(() => this.resized());
+
+  /** Draw again in the next frame. */
+  changed = onceAFrame(() => {
+    if (this.isConnected && this.#source !== null) this.#run(this.#source);
+  });
 
   constructor() {
     super();
@@ -46,12 +51,14 @@ export class RegardElement extends HTMLElement {
   }
 
   connectedCallback() {
-    this.#dark.addEventListener("change", this.#again);
+    this.#dark.addEventListener("change", this.changed);
+    this.#resized.observe(this);
     this.changed();
   }
 
   disconnectedCallback() {
-    this.#dark.removeEventListener("change", this.#again);
+    this.#dark.removeEventListener("change", this.changed);
+    this.#resized.disconnect();
   }
 
   /** @returns {Source | null} */
@@ -80,22 +87,11 @@ export class RegardElement extends HTMLElement {
     return value === null || value === undefined ? otherwise : String(value);
   }
 
-  /** Draw again in the next frame. */
-  changed() {
-    if (this.#waiting) return;
-    this.#waiting = true;
-    requestAnimationFrame(() => {
-      this.#waiting = false;
-      if (!this.isConnected || this.#source === null) return;
-      this.#run(this.#source);
-    });
-  }
-
   /** @param {Source} source */
   async #run(source) {
     try {
       await this.update(source);
-      this.dispatchEvent(new CustomEvent("regard-drawn", { bubbles: true, composed: true }));
+      this.drawn();
     } catch (error) {
       this.root.replaceChildren(
         el("p", { class: "error", role: "alert" }, `This view could not be drawn: ${error}`),
@@ -109,10 +105,21 @@ export class RegardElement extends HTMLElement {
     void source;
   }
 
+  /** The element has another width or height now. */
+  resized() {}
+
   /** Tell the page what the reader changed. @param {Partial<State>} change */
   say(change) {
-    this.dispatchEvent(
-      new CustomEvent("regard-change", { detail: change, bubbles: true, composed: true }),
-    );
+    this.#tell("regard-change", change);
+  }
+
+  /** Tell the page that something was drawn that takes longer than `update`. */
+  drawn() {
+    this.#tell("regard-drawn", null);
+  }
+
+  /** @param {string} name @param {Partial<State> | null} detail */
+  #tell(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }));
   }
 }

@@ -82,3 +82,59 @@ export function figure(weight) {
   if (weight === 0 || weight >= 0.00005) return weight.toFixed(4);
   return weight.toExponential(1).replace("-", "−");
 }
+
+/** A whole number in figures. @param {number} n @returns {string} */
+export function many(n) {
+  return n.toLocaleString("en");
+}
+
+/** Say a text, unless it is said already. @param {HTMLElement} element @param {string} text */
+export function put(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/**
+ * A button that is pressed or not.
+ * @param {string} name @param {boolean} on @param {string} title @param {() => void} onclick
+ * @param {boolean} [possible]
+ */
+export function toggle(name, on, title, onclick, possible = true) {
+  return el("button", { type: "button", name, "aria-pressed": String(on), title, disabled: !possible, onclick }, name);
+}
+
+/** A title, and buttons that belong together. @param {string} title @param {string} about @param {...Child} buttons */
+export function field(title, about, ...buttons) {
+  return el("span", { class: "field" }, title,
+    el("span", { class: "group", role: "group", "aria-label": about }, ...buttons));
+}
+
+/** Other children; what had the focus has it again, by its name. @param {HTMLElement} parent @param {Node[]} children */
+export function refill(parent, children) {
+  const { activeElement } = /** @type {Document | ShadowRoot} */ (parent.getRootNode());
+  const name = activeElement !== null && parent.contains(activeElement) ? activeElement.getAttribute("name") : null;
+  parent.replaceChildren(...children);
+  if (name !== null) /** @type {HTMLElement | null} */ (parent.querySelector(`[name="${name}"]`))?.focus();
+}
+
+/**
+ * The context of a canvas that is so many pixels of the page large, sharp on any screen.
+ * @param {HTMLCanvasElement} canvas @param {number} width @param {number} height
+ * @returns {CanvasRenderingContext2D | null}
+ */
+export function contextOf(canvas, width, height) {
+  const ratio = devicePixelRatio || 1;
+  if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
+  if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
+  const context = canvas.getContext("2d");
+  context?.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}
+
+/** Draw in a rectangle only, until `restore`. @param {CanvasRenderingContext2D} context @param {number} x
+ * @param {number} y @param {number} width @param {number} height */
+export function clip(context, x, y, width, height) {
+  context.save();
+  context.beginPath();
+  context.rect(x, y, width, height);
+  context.clip();
+}

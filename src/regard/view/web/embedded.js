@@ -4,10 +4,7 @@ import { inPieces, pause } from "./pause.js";
 import { TILE } from "./source.js";
 
 /**
- * @typedef {import("./source.js").RunInfo} RunInfo
- * @typedef {import("./source.js").Row} Row
- * @typedef {import("./source.js").Links} Links
- * @typedef {import("./source.js").Tile} Tile
+ * @import { Links, Row, RunInfo, Tile } from "./source.js"
  * @typedef {{ type: "u1" | "u2" | "i4" | "f4", shape: number[] }} PartInfo
  * @typedef {{ data: Uint8Array | Uint16Array | Int32Array | Float32Array, shape: number[] }} Part
  */
@@ -68,14 +65,19 @@ export class EmbeddedRun {
     return data instanceof Uint16Array ? 1 / 65535 : data instanceof Uint8Array ? 1 / 255 : 1;
   }
 
-  /** All weights of one head, (queries × keys). @param {number} sequence @param {number} layer
+  /** The weights of one head, of a part (sequences × heads × …). @param {Part} part @param {number} sequence
    * @param {number} head */
-  async #weights(sequence, layer, head) {
-    const { data, shape } = await part(this.parts, `weights-${layer}`);
+  static #ofHead({ data, shape }, sequence, head) {
     const size = shape[2] * shape[3];
     const start = (sequence * shape[1] + head) * size;
     const unit = EmbeddedRun.#unit(data);
     return Float32Array.from(data.subarray(start, start + size), (x) => x * unit);
+  }
+
+  /** All weights of one head, (queries × keys). @param {number} sequence @param {number} layer
+   * @param {number} head */
+  async #weights(sequence, layer, head) {
+    return EmbeddedRun.#ofHead(await part(this.parts, `weights-${layer}`), sequence, head);
   }
 
   /** @param {number} layer @param {number | null} head */
@@ -156,21 +158,17 @@ export class EmbeddedRun {
     const { which, kept, none } = await this.#linkParts(layer);
     const count = which.shape[3];
     const start = (sequence * which.shape[1] + head) * queries * count;
-    const unit = EmbeddedRun.#unit(kept.data);
     return {
       count,
       keys: Int32Array.from(which.data.subarray(start, start + queries * count), (x) => (x === none ? -1 : x)),
-      weights: Float32Array.from(kept.data.subarray(start, start + queries * count), (x) => x * unit),
+      weights: EmbeddedRun.#ofHead(kept, sequence, head),
     };
   }
 
   /** @param {number} sequence @param {number} layer @param {number} head @returns {Promise<Tile>} */
   async map(sequence, layer, head) {
-    const { data, shape } = await part(this.parts, `map-${layer}`);
-    const [height, width] = shape.slice(2);
-    const start = (sequence * shape[1] + head) * height * width;
-    const unit = EmbeddedRun.#unit(data);
-    return { values: Float32Array.from(data.subarray(start, start + height * width), (x) => x * unit), height, width };
+    const map = await part(this.parts, `map-${layer}`);
+    return { values: EmbeddedRun.#ofHead(map, sequence, head), height: map.shape[2], width: map.shape[3] };
   }
 
   /** @param {number} sequence @param {number} layer @param {number} head @param {number} level

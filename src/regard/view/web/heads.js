@@ -1,27 +1,25 @@
 // <regard-heads>: the links of a layer, from the words that look to the words that they look at.
 
 import { RegardElement } from "./base.js";
-import { el, figure } from "./dom.js";
-import { sample, stroke } from "./heads_lines.js";
+import { el, many } from "./dom.js";
+import { stroke } from "./heads_lines.js";
 import { HeadLinks, STEPS } from "./heads_links.js";
 import { Rows } from "./heads_rows.js";
+import { TOLD, Told } from "./heads_told.js";
 import { ROW, WORDS, Words } from "./heads_words.js";
-import { pause } from "./pause.js";
+import { onceAFrame, pause } from "./pause.js";
 import { headColour } from "./scale.js";
 
 /**
- * @typedef {import("./source.js").RunSource} RunSource
- * @typedef {import("./source.js").RunInfo} RunInfo
- * @typedef {import("./heads_lines.js").Line} Line
- * @typedef {import("./heads_rows.js").Way} Way
- * @typedef {import("./heads_words.js").Spot} Spot
+ * @import { RunInfo, RunSource } from "./source.js"
+ * @import { Line } from "./heads_lines.js"
+ * @import { Way } from "./heads_rows.js"
+ * @import { Spot } from "./heads_words.js"
  */
-
-const LISTED = 8;
 
 /** @extends {RegardElement<RunSource>} */
 export class RegardHeads extends RegardElement {
-  static css = `${WORDS}
+  static css = `${WORDS}${TOLD}
     .chips { display: inline-flex; flex-wrap: wrap; gap: 4px; align-items: center; }
     .chips button { padding: 1px 8px; display: inline-flex; gap: 5px; align-items: center; }
     .chips button[aria-pressed="true"] { background: var(--raised); color: var(--ink); border-color: var(--faint); }
@@ -41,16 +39,6 @@ export class RegardHeads extends RegardElement {
       pointer-events: none; }
     .nothing { position: absolute; inset: 0 var(--side); display: grid; place-items: center; text-align: center;
       pointer-events: none; padding: 8px; }
-    .beside { flex: 1 1 260px; max-width: 420px; }
-    .beside p { margin: 0 0 8px; }
-    .beside h3 { font-size: 15px; margin: 0 0 4px; overflow-wrap: anywhere; }
-    ol { list-style: none; margin: 0 0 8px; padding: 0; }
-    li button { display: grid; grid-template-columns: 10px 4em 1fr 4.5em; gap: 8px; width: 100%;
-      align-items: center; text-align: left; border-color: transparent; padding: 1px 4px; }
-    li .name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-    li .number { text-align: right; font-variant-numeric: tabular-nums; }
-    .legend { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 13px; align-items: center; }
-    .legend svg { vertical-align: middle; margin-right: 4px; }
   `;
 
   #turn = 0;
@@ -73,8 +61,8 @@ export class RegardHeads extends RegardElement {
   /** Where the arrow keys are. @type {Spot} */
   #cursor = { row: 0, way: "from" };
   #byKeys = false;
-  #planned = false;
   #words;
+  #beside = new Told();
   #told = "";
 
   constructor() {
@@ -94,8 +82,6 @@ export class RegardHeads extends RegardElement {
     this.titles = el("div", { class: "titles faint" },
       el("span", {}, "this word looks …"), el("span", {}, "… at this word"));
     this.nothing = el("p", { class: "nothing faint" });
-    this.told = el("div", { class: "told" });
-    this.spoken = el("p", { class: "unseen", role: "status" });
     this.root.append(
       el("div", { class: "bar" }, el("span", { class: "faint" }, "Heads"), this.chips),
       el("div", { class: "bar" },
@@ -104,9 +90,8 @@ export class RegardHeads extends RegardElement {
         this.count),
       el("div", { class: "both" },
         el("div", { class: "picture" }, this.titles, this.stage),
-        el("div", { class: "beside" }, this.told,
-          el("p", { class: "legend faint" }, "Weight", ...[0.05, 0.25, 0.5, 1].map(sample)))),
-      this.spoken,
+        this.#beside.element),
+      this.#beside.spoken,
     );
     this.slider.addEventListener("input", () => this.say({ least: String(STEPS[Number(this.slider.value)]) }));
     this.first.addEventListener("change", () => this.say({ first: this.first.checked ? "without" : null }));
@@ -246,7 +231,7 @@ export class RegardHeads extends RegardElement {
     this.firstName.textContent = `without links to the first word, “${this.#rows?.name(0, "to")}”`;
     const known = this.#heads.reduce((sum, each) => sum + each.order.length, 0);
     const shown = this.#countOf(this.#shown, this.#least);
-    this.count.textContent = `${shown.toLocaleString("en")} of ${known.toLocaleString("en")} links are shown.`;
+    this.count.textContent = `${many(shown)} of ${many(known)} links are shown.`;
     this.count.title = `Known are the ${this.#heads[0]?.count} strongest links of each word in each head.`;
     const label = `Lines for ${shown} links of at least ${this.#least}, of ${this.#shown.length} heads`;
     this.canvas.setAttribute("aria-label", label);
@@ -279,14 +264,9 @@ export class RegardHeads extends RegardElement {
 
   // ── the picture ───────────────────────────────────────────────────────────────────────────
 
-  #plan() {
-    if (this.#planned) return;
-    this.#planned = true;
-    requestAnimationFrame(() => {
-      this.#planned = false;
-      if (this.isConnected && this.#read !== "") this.#draw();
-    });
-  }
+  #plan = onceAFrame(() => {
+    if (this.isConnected && this.#read !== "") this.#draw();
+  });
 
   #draw() {
     const rows = this.#rows;
@@ -347,33 +327,11 @@ export class RegardHeads extends RegardElement {
     const told = JSON.stringify([heads, focus]);
     if (told === this.#told) return;
     this.#told = told;
-    if (focus === null) {
-      this.spoken.textContent = "";
-      this.told.replaceChildren(...help(rows));
-      return;
+    if (focus === null) this.#beside.help(rows);
+    else {
+      const lines = this.#strongest(rows, heads, focus);
+      this.#beside.tell(rows, focus, lines, this.#least, (row) => this.#reveal(row));
     }
-    const way = focus.way === "from" ? "to" : "from";
-    const lines = this.#strongest(rows, heads, focus);
-    const shown = lines.slice(0, LISTED);
-    const more = lines.length - shown.length;
-    const title = `“${rows.name(focus.row, focus.way)}” ${way === "to" ? "looks at" : "is looked at by"}`;
-    const items = shown.map((line) => {
-      const number = rows.isLong ? ` #${rows.place(line[way], way)}` : "";
-      return el("li", {},
-        el("button", { title: "Go there", "data-row": line[way], onclick: () => this.#reveal(line[way]) },
-          el("span", { class: "dot", style: `background:${headColour(line.head)}` }),
-          el("span", { class: "faint" }, `head ${line.head}`),
-          el("span", { class: "name", dir: "auto" }, rows.name(line[way], way), el("span", { class: "faint" }, number)),
-          el("span", { class: "number" }, figure(line.weight))));
-    });
-    const none = `Nothing, with a weight of at least ${this.#least}.`;
-    this.told.replaceChildren(
-      el("h3", {}, title),
-      items.length === 0 ? el("p", { class: "faint" }, none) : el("ol", {}, ...items),
-      ...(more > 0 ? [el("p", { class: "faint" }, `and ${more.toLocaleString("en")} more.`)] : []),
-    );
-    const spoken = shown.map((line) => `${rows.name(line[way], way)} ${figure(line.weight)}, head ${line.head}`);
-    this.spoken.textContent = `${title} ${spoken.slice(0, 5).join("; ") || "nothing"}.`;
   }
 
   /** All links of a word that are shown, strongest first. @param {Rows} rows @param {number[]} heads
@@ -454,18 +412,4 @@ customElements.define("regard-heads", RegardHeads);
 /** @param {Line} a @param {Line} b */
 function byWeight(a, b) {
   return b.weight - a.weight;
-}
-
-/** What this is. @param {Rows} rows @returns {Node[]} */
-function help({ cross, named }) {
-  const said = [
-    "A line is a link: the word on its left looks at the word on its right. Its colour is the head; the " +
-      "stronger the line, the larger the weight.",
-    "Point at a word to see its links alone, with their weights; click to keep it so. Point at a head to see " +
-      "that head alone.",
-  ];
-  if (cross) {
-    said.push("Here the words of one text look at another text; which words is not known, so they have numbers.");
-  } else if (!named) said.push("Which tokens were read is not known, so they have numbers.");
-  return said.map((each) => el("p", {}, each));
 }

@@ -1,6 +1,6 @@
 // Links as lines on a canvas: heads by colour, weights by strength.
 
-import { el, svg } from "./dom.js";
+import { contextOf, el, svg } from "./dom.js";
 import { headColour } from "./scale.js";
 
 /** @typedef {{ head: number, weight: number, from: number, to: number }} Line from a row to a row */
@@ -42,13 +42,9 @@ export function sample(weight) {
  *   scrolled, and the height of a row
  */
 export function stroke(canvas, lines, heads, { height, top, row }) {
-  const ratio = devicePixelRatio || 1;
   const width = canvas.clientWidth;
-  if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
-  if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
-  const context = canvas.getContext("2d");
+  const context = contextOf(canvas, width, height);
   if (context === null) return;
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
   const outside = 3 * row;
   // Side by side, the links of all heads between the same words can be seen.

@@ -1,6 +1,6 @@
 // The strongest links of one head, found by their query, by their key, and by their weight.
 
-/** @typedef {import("./source.js").Links} Links */
+/** @import { Links } from "./source.js" */
 
 /** Weights that links can be asked to have at least. */
 export const STEPS = [

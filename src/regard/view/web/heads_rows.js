@@ -3,7 +3,7 @@
 import { names } from "./text_pieces.js";
 
 /**
- * @typedef {import("./source.js").RunInfo} RunInfo
+ * @import { RunInfo } from "./source.js"
  * @typedef {"from" | "to"} Way on the left, where links are from; on the right, where they lead to
  */
 

@@ -4,9 +4,8 @@ import { el, figure } from "./dom.js";
 import { headColour } from "./scale.js";
 
 /**
- * @typedef {import("./heads_lines.js").Line} Line
- * @typedef {import("./heads_rows.js").Rows} Rows
- * @typedef {import("./heads_rows.js").Way} Way
+ * @import { Line } from "./heads_lines.js"
+ * @import { Rows, Way } from "./heads_rows.js"
  * @typedef {{ row: number, way: Way }} Spot a word on the left, or on the right
  * @typedef {{ element: HTMLElement, left: HTMLElement, right: HTMLElement, row: number }} Pooled
  */

@@ -1,29 +1,19 @@
 // <regard-model>: every head of every layer as a small map, in its place or sorted by what it does.
 
 import { RegardElement } from "./base.js";
-import { el, figure } from "./dom.js";
+import { el, field, figure, refill, toggle } from "./dom.js";
+import { Card, KINDS, colourOf } from "./model_card.js";
 import { CSS, SIDE } from "./model_style.js";
-import { headColour, legend, paint } from "./scale.js";
+import { pacer } from "./pause.js";
+import { legend, paint } from "./scale.js";
 import { compact } from "./small_map.js";
 import { isDark } from "./theme.js";
 
 /**
- * @typedef {import("./source.js").RunSource} RunSource
- * @typedef {import("./source.js").HeadInfo} HeadInfo
+ * @import { HeadInfo, RunSource } from "./source.js"
  * @typedef {"entropy" | "distance" | "first" | "previous" | "self" | "induction"} Measure
  * @typedef {{ head: HeadInfo, button: HTMLButtonElement, canvas: HTMLCanvasElement, number: HTMLElement }} Cell
  */
-
-/** What each kind means, in plain words, in the order of the legend; each with a colour of its own.
- * @type {[string, string, number | null][]} */
-const KINDS = [
-  ["first token", "rests on the first token, a “sink” for spare weight", 0],
-  ["previous token", "looks at the token just before", 1],
-  ["itself", "looks at its own token: the diagonal", 2],
-  ["induction", "looks at what followed this token earlier on", 3],
-  ["broad", "spreads its weight nearly evenly", 5],
-  ["mixed", "none of these stands out", null],
-];
 
 /** @type {Record<string, [string, string]>} in the list of choices; in words */
 const SORTS = {
@@ -38,7 +28,6 @@ const SORTS = {
 };
 
 const SMALLEST = 1e-3; // where logarithmic colours begin, of a row's weight
-const PIECE = 8; // milliseconds of painting at a time
 const HIGH = 860; // pixels that all layers should fit in, if their pictures stay legible
 const LEGIBLE = 56; // pixels of a picture
 
@@ -51,12 +40,6 @@ function nameOf({ layer, head }) {
 function short(value) {
   if (value === null || value === undefined) return "–";
   return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
-}
-
-/** @param {string} kind */
-function colourOf(kind) {
-  const place = KINDS.find(([name]) => name === kind)?.[2];
-  return typeof place === "number" ? headColour(place) : "var(--edge)";
 }
 
 /** @extends {RegardElement<RunSource>} */
@@ -80,28 +63,18 @@ export class RegardModel extends RegardElement {
   #working = false;
   #missing = false;
   #seen = new IntersectionObserver((entries) => this.#sighted(entries), { rootMargin: "300px" });
-  #resized = new ResizeObserver(() => this.changed());
 
   #about = el("p", { class: "about faint" });
   #bar = el("div", { class: "bar" });
   #heads = el("div", { class: "heads", role: "group" });
   #both = el("div", { class: "both" });
-  #large = el("canvas", { "aria-hidden": "true" });
-  #words = el("div", { class: "words" });
-  #numbers = el("dl");
-  #card = el("div", { class: "card", role: "status", "aria-live": "polite" }, this.#words, this.#large, this.#numbers);
+  #card = new Card();
   #kinds = el("div", { class: "kinds", role: "group", "aria-label": "Kinds of heads" });
   #scale = el("div");
   #note = el("p", { class: "faint", role: "note" });
 
-  connectedCallback() {
-    super.connectedCallback();
-    this.#resized.observe(this);
-  }
-
-  disconnectedCallback() {
-    super.disconnectedCallback();
-    this.#resized.disconnect();
+  resized() {
+    this.changed();
   }
 
   get #sort() {
@@ -139,7 +112,7 @@ export class RegardModel extends RegardElement {
   }
 
   #build() {
-    const side = el("div", { class: "side" }, this.#card, this.#kinds, this.#scale, this.#note);
+    const side = el("div", { class: "side" }, this.#card.element, this.#kinds, this.#scale, this.#note);
     this.#both.replaceChildren(this.#heads, side);
     this.root.replaceChildren(this.#about, this.#bar, this.#both);
     const cellOf = (/** @type {Event} */ event) => {
@@ -318,7 +291,7 @@ export class RegardModel extends RegardElement {
   async #work() {
     if (this.#working) return;
     this.#working = true;
-    let began = performance.now();
+    const breathe = pacer();
     for (;;) {
       const cell = this.#order.find((each) => this.#due.has(each) && this.#near.has(each));
       if (cell === undefined || this.source === null) break;
@@ -329,13 +302,10 @@ export class RegardModel extends RegardElement {
       this.#due.delete(cell);
       if (tile === null) this.#lacking();
       else paint(cell.canvas, tile.values, tile.height, tile.width, this.#range);
-      if (performance.now() - began > PIECE) {
-        await new Promise((done) => setTimeout(done));
-        began = performance.now();
-      }
+      await breathe();
     }
     this.#working = false;
-    this.dispatchEvent(new CustomEvent("regard-drawn", { bubbles: true, composed: true }));
+    this.drawn();
   }
 
   /** @param {RunSource} source @param {Cell} cell */
@@ -362,22 +332,7 @@ export class RegardModel extends RegardElement {
     if (cell === null || cell === this.#shown) return;
     this.#shown = cell;
     this.#enlarge();
-    const { layer, head, kind, score, entropy, spread, distance, first, previous, self, induction } = cell.head;
-    this.#card.style.setProperty("--kind", colourOf(kind));
-    const row = (/** @type {string} */ name, /** @type {number | null} */ value) =>
-      [el("dt", {}, name), el("dd", {}, value === null ? "–" : figure(value))];
-    const measured = [first, previous, self, induction, spread].some((share) => share !== null);
-    const means = measured ? (KINDS.find(([name]) => name === kind)?.[1] ?? "") : "what it looks at was not measured";
-    const how = score === null || kind === "mixed" ? "" : ` ${figure(score)}`;
-    this.#words.replaceChildren(
-      el("p", {}, el("strong", {}, `Layer ${layer}, head ${head}: ${kind}`), how),
-      el("p", { class: "faint" }, `${means.slice(0, 1).toUpperCase()}${means.slice(1)}.`),
-    );
-    this.#numbers.replaceChildren(
-      ...row("entropy, nats", entropy), ...row("spread", spread), ...row("distance", distance),
-      ...row("first token", first), ...row("previous", previous), ...row("itself", self),
-      ...row("induction", induction),
-    );
+    this.#card.tell(cell.head);
   }
 
   async #enlarge() {
@@ -387,8 +342,9 @@ export class RegardModel extends RegardElement {
     const look = this.#look;
     const tile = await this.#picture(source, cell);
     if (cell !== this.#shown || look !== this.#look || source !== this.#asked) return;
-    if (tile === null) this.#large.width = this.#large.height = 1;
-    else paint(this.#large, tile.values, tile.height, tile.width, this.#range);
+    const { picture } = this.#card;
+    if (tile === null) picture.width = picture.height = 1;
+    else paint(picture, tile.values, tile.height, tile.width, this.#range);
   }
 
   // ── controls ──────────────────────────────────────────────────────────────────────────────────
@@ -406,16 +362,11 @@ export class RegardModel extends RegardElement {
     const drawn = JSON.stringify([sort, order, log, this.said("kind", ""), this.#look]);
     if (this.#bar.dataset.drawn === drawn) return;
     this.#bar.dataset.drawn = drawn;
-    const focused = this.root.activeElement?.getAttribute("name");
-    const scale = (/** @type {string} */ name, /** @type {boolean} */ on, /** @type {string} */ title) => el("button", {
-      type: "button", name, title, "aria-pressed": String(on),
-      onclick: () => this.say({ "model-scale": name === "log" ? null : name }),
-    }, name);
     const options = Object.entries(SORTS).filter(([name]) => measured(name)).map(([name, [title]]) =>
       el("option", { value: name, selected: name === sort }, title));
     const turn = el("button", { type: "button", name: "turn", onclick: () => this.say({ order }) },
       this.#upwards ? "↑ smallest first" : "↓ largest first");
-    this.#bar.replaceChildren(
+    refill(this.#bar, [
       el("label", {}, "Sort by", el("select", {
         name: "sort",
         onchange: (event) => {
@@ -424,32 +375,28 @@ export class RegardModel extends RegardElement {
         },
       }, ...options)),
       ...(sort === "place" ? [] : [turn]),
-      el("span", { class: "field" }, "Colours",
-        el("span", { class: "group", role: "group", "aria-label": "Scale of the colours" },
-          scale("log", log, "By the logarithm: small shares can be seen"),
-          scale("linear", !log, "In proportion to the share"))),
+      field("Colours", "Scale of the colours",
+        toggle("log", log, "By the logarithm: small shares can be seen", () => this.say({ "model-scale": null })),
+        toggle("linear", !log, "In proportion to the share", () => this.say({ "model-scale": "linear" }))),
       el("span", { class: "faint" }, SORTS[sort][1]),
-    );
-    if (focused) /** @type {HTMLElement | null} */ (this.#bar.querySelector(`[name="${focused}"]`))?.focus();
+    ]);
     this.#legend(source);
   }
 
   /** Kinds, how many heads there are of each, and what they are. @param {RunSource} source */
   #legend(source) {
     const now = this.said("kind", "");
-    const focused = this.root.activeElement?.getAttribute("data-kind");
     this.#heads.setAttribute("aria-label", `${source.info.heads.length} heads. Arrows move, Enter opens.`);
     const kinds = KINDS.map(([name, means]) => {
       const count = source.info.heads.filter(({ kind }) => kind === name).length;
       return el("button", {
-        type: "button", "data-kind": name, "aria-pressed": String(now === name), disabled: count === 0 && now !== name,
+        type: "button", name, "data-kind": name, "aria-pressed": String(now === name), disabled: count === 0 && now !== name,
         title: now === name ? "Show all kinds" : "Show only these",
         onclick: () => this.say({ kind: now === name ? null : name }),
       }, el("i", { style: `--kind:${colourOf(name)}` }), el("b", {}, name), el("span", {}, count),
       el("small", {}, means));
     });
-    this.#kinds.replaceChildren(...kinds);
-    if (focused) kinds.find((each) => each.dataset.kind === focused)?.focus();
+    refill(this.#kinds, kinds);
   }
 }
 customElements.define("regard-model", RegardModel);

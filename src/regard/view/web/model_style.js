@@ -7,9 +7,6 @@ export const SIDE = 350;
 
 export const CSS = `
 .about { margin: 0 0 8px; }
-.field { display: inline-flex; gap: 6px; align-items: center; color: var(--faint); }
-.field button { color: var(--ink); }
-.field button[aria-pressed="true"] { color: var(--on-accent); }
 .both { display: flex; gap: 20px; align-items: flex-start; }
 .heads { flex: 1 1 0; min-width: 0; display: flex; flex-wrap: wrap; gap: 4px; }
 .heads.place { flex: 0 1 auto; display: grid; gap: 3px; align-items: center; justify-content: start;

@@ -1,15 +1,14 @@
 // A page of one file: its elements, the choices that they share, and the state in its address.
 
 import { start } from "./base.js";
-import { el } from "./dom.js";
+import { el, refill } from "./dom.js";
 import { EmbeddedRun, manifest } from "./embedded.js";
 import { PRINTED, saveButtons } from "./save.js";
 import { THEME, sheet } from "./theme.js";
 
 /**
- * @typedef {import("./base.js").State} State
- * @typedef {import("./source.js").RunSource} RunSource
- * @typedef {import("./source.js").RunInfo} RunInfo
+ * @import { State } from "./base.js"
+ * @import { RunInfo, RunSource } from "./source.js"
  * @typedef {import("./base.js").RegardElement<any>} AnyElement
  */
 
@@ -120,9 +119,7 @@ export function showRun(main, source, until) {
         }, title)),
     );
     panel.setAttribute("aria-labelledby", `tab-${current[0]}`);
-    const field = /** @type {HTMLSelectElement | null} */ (controls.querySelector("select:focus"))?.name;
-    controls.replaceChildren(...choices(info, state, change, current[0] !== "shift"));
-    if (field) /** @type {HTMLElement | null} */ (controls.querySelector(`select[name="${field}"]`))?.focus();
+    refill(controls, choices(info, state, change, current[0] !== "shift"));
     let element = made.get(current[0]);
     if (element === undefined) {
       element = /** @type {AnyElement} */ (document.createElement(current[2]));

@@ -1,5 +1,7 @@
 // The directions in which points differ most (principal components), exact, in pieces of a few milliseconds.
 
+import { pacer } from "./pause.js";
+
 /**
  * @typedef {object} Principal what was found, most important first. The largest component of each axis is positive.
  * @property {Float64Array[]} axes of length 1 each; all 0 where the points do not differ any more
@@ -12,16 +14,6 @@ const SPARE = 8;
 /** Up to this size all eigenvectors are found at once. */
 const SMALL = 24;
 const ROUNDS = 1000;
-
-/** Lets the page breathe when more than `limit` milliseconds have passed. @param {number} [limit] */
-export function pacer(limit = 12) {
-  let since = performance.now();
-  return async () => {
-    if (performance.now() - since < limit) return;
-    await new Promise((go) => setTimeout(go));
-    since = performance.now();
-  };
-}
 
 /**
  * The principal components of points in `width` dimensions.
@@ -83,7 +75,7 @@ function dot(a, b, offset = 0) {
 }
 
 /** Rows times rows: (size × size). @param {Float64Array} rows @param {number} size @param {number} width
- * @param {() => Promise<void>} breathe */
+ * @param {() => Promise<void> | null} breathe */
 async function products(rows, size, width, breathe) {
   const made = new Float64Array(size * size);
   for (let i = 0; i < size; i++) {
@@ -113,7 +105,7 @@ function orient(axis) {
  * The strongest eigenvectors of a symmetric matrix, by iterating a block of vectors until each of
  * those wanted satisfies A v = λ v.
  * @param {Float64Array} matrix @param {number} size @param {number} count
- * @param {() => Promise<void>} breathe
+ * @param {() => Promise<void> | null} breathe
  * @returns {Promise<{ value: number, vector: Float64Array }[]>}
  */
 async function strongest(matrix, size, count, breathe) {

@@ -84,30 +84,37 @@ export function palette() {
 }
 
 /**
- * Paint weights into a canvas, one pixel each. What is not known (NaN) is hatched with the edge's grey.
+ * Paint weights into a canvas, one pixel each. What is not known (NaN), or left out, stays open.
  * @param {HTMLCanvasElement} canvas
  * @param {ArrayLike<number>} weights row by row
  * @param {number} height @param {number} width
  * @param {Range} range
+ * @param {Uint8ClampedArray} [colours] @param {(row: number) => (column: number) => boolean} [leftOut]
+ * @returns {boolean} whether something is open
  */
-export function paint(canvas, weights, height, width, range) {
+export function paint(canvas, weights, height, width, range, colours = palette(), leftOut = () => () => false) {
   canvas.width = width;
   canvas.height = height;
   const context = canvas.getContext("2d");
-  if (context === null || width === 0 || height === 0) return;
+  if (context === null || width === 0 || height === 0) return false;
   const image = context.createImageData(width, height);
-  const colours = palette();
-  const unknown = isDark() ? 61 : 209;
-  for (let n = 0; n < height * width; n++) {
-    const weight = weights[n];
-    const at = Math.round(share(weight, range) * 255) * 3;
-    const none = Number.isNaN(weight);
-    image.data[n * 4] = none ? unknown : colours[at];
-    image.data[n * 4 + 1] = none ? unknown : colours[at + 1];
-    image.data[n * 4 + 2] = none ? unknown : colours[at + 2];
-    image.data[n * 4 + 3] = 255;
+  let open = false;
+  for (let row = 0, n = 0; row < height; row++) {
+    const skip = leftOut(row);
+    for (let column = 0; column < width; column++, n++) {
+      if (Number.isNaN(weights[n]) || skip(column)) {
+        open = true;
+        continue;
+      }
+      const at = Math.round(share(weights[n], range) * 255) * 3;
+      image.data[n * 4] = colours[at];
+      image.data[n * 4 + 1] = colours[at + 1];
+      image.data[n * 4 + 2] = colours[at + 2];
+      image.data[n * 4 + 3] = 255;
+    }
   }
   context.putImageData(image, 0, 0);
+  return open;
 }
 
 /**

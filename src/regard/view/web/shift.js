@@ -1,7 +1,7 @@
 // <regard-shift>: where a word's vector was before attention, and where each layer moved it, among others.
 
 import { RegardElement } from "./base.js";
-import { el, visible } from "./dom.js";
+import { el, field, put, visible } from "./dom.js";
 import { principal } from "./pca.js";
 import { headColour } from "./scale.js";
 import { cosine, growth, moveTo, pointsOf, stagesOf, two } from "./shift_numbers.js";
@@ -11,9 +11,9 @@ import { WORDS_CSS, WordChoice } from "./shift_words.js";
 import { keyLabels } from "./source.js";
 
 /**
- * @typedef {import("./source.js").RunSource} RunSource
- * @typedef {import("./pca.js").Principal} Principal
- * @typedef {import("./shift_numbers.js").Journeys} Journeys
+ * @import { RunSource } from "./source.js"
+ * @import { Principal } from "./pca.js"
+ * @import { Journeys } from "./shift_numbers.js"
  * @typedef {{ sequence: number, layer: number, labels: string[], real: (n: number) => boolean }} Text
  * @typedef {import("./shift_tables.js").Numbers & { found: Principal, directions: boolean, times: number }} Shown
  * @typedef {ReturnType<RegardShift["build"]>} Parts
@@ -34,9 +34,6 @@ p { margin: 0 0 8px; }
 .bar label.upto { flex: 1 1 260px; flex-wrap: wrap; min-width: 0; }
 .upto input { flex: 1 1 140px; max-width: 420px; accent-color: var(--accent); }
 .upto output { white-space: nowrap; }
-.lengths { display: inline-flex; gap: 6px; align-items: center; }
-.lengths button { color: var(--ink); }
-.lengths button[aria-pressed="true"] { color: var(--on-accent); }
 .small { font-size: 13px; }
 select { max-width: 180px; padding: 1px 4px; }
 ${PICTURE_CSS}${TABLES_CSS}${WORDS_CSS}`;
@@ -223,10 +220,9 @@ export class RegardShift extends RegardElement {
     const play = button("Play", () => (this.#playing === undefined ? this.#play() : this.#stop()));
     const asRaw = button("as they are", () => this.say({ lengths: "raw" }));
     const asDirections = button("directions only", () => this.say({ lengths: "directions" }));
-    const group = el("span", { class: "group", role: "group", "aria-label": "Vectors" }, asRaw, asDirections);
     const bar = el("div", { class: "bar" }, play,
       el("label", { class: "upto" }, "Up to", slider, where),
-      el("span", { class: "lengths faint" }, "Vectors", group));
+      field("Vectors", "Vectors", asRaw, asDirections));
     const [lead, missing] = [el("p", {}), el("p", { class: "error" })];
     const empty = el("p", {}, "Choose a word above to see its way.");
     const readout = el("p", { class: "readout", "aria-live": "polite" });
@@ -302,7 +298,7 @@ export class RegardShift extends RegardElement {
       ? `“${names[n]}” where it begins: ${stages[0].title}.`
       : `“${names[n]}” after ${stages[at].title}: this move went ${two(far)} of its length; `
         + `similarity to where it began ${two(alike)}.`;
-    if (this.#parts.readout.textContent !== said) this.#parts.readout.textContent = said;
+    put(this.#parts.readout, said);
   }
 
   // ── what the reader does ─────────────────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 
 import { el, svg } from "./dom.js";
 
-/** @typedef {import("./shift_numbers.js").Stage} Stage */
+/** @import { Stage } from "./shift_numbers.js" */
 
 /**
  * @typedef {object} View what is drawn

@@ -4,7 +4,7 @@ import { el, svg } from "./dom.js";
 import { moveTo, pairs, two } from "./shift_numbers.js";
 
 /**
- * @typedef {import("./shift_numbers.js").Stage} Stage
+ * @import { Stage } from "./shift_numbers.js"
  * @typedef {object} Numbers
  * @property {import("./shift_numbers.js").Journeys} journeys
  * @property {Stage[]} stages

@@ -1,6 +1,6 @@
 // Choosing words of a text: a chip for each word of a short text, a search for those of a long one.
 
-import { el } from "./dom.js";
+import { el, many } from "./dom.js";
 
 /** More words than this are searched rather than shown. */
 export const CHIPS = 300;
@@ -177,7 +177,7 @@ export class WordChoice {
       }, el("span", {}, before, " ", el("b", {}, labels[n]), " ", after), `#${n}${chosen.includes(n) ? " ✓" : ""}`);
     }));
     const more = this.#found.length - shown.length;
-    const said = this.#found.length === 0 ? "No such word." : more > 0 ? `and ${more.toLocaleString("en")} more` : null;
+    const said = this.#found.length === 0 ? "No such word." : more > 0 ? `and ${many(more)} more` : null;
     const rest = { class: "rest", role: "option", "aria-disabled": "true", "aria-selected": "false" };
     if (said !== null) this.list.append(el("li", rest, said));
     this.list.hidden = false;

@@ -1,6 +1,6 @@
 // The small map of a head, without the rows and columns of it that no token falls in.
 
-/** @typedef {import("./source.js").Tile} Tile */
+/** @import { Tile } from "./source.js" */
 
 /** A map with a row a query and a column a key at most: query i is in row ⌊i · rows / queries⌋, so a map
  * with more rows than queries has some that are empty.

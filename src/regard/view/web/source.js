@@ -101,3 +101,10 @@ export function queryLabels(info, sequence, layer) {
   const named = info.layers[layer].named;
   return Array.from({ length: queries }, (_, n) => (named ? (keys[n + position] ?? "") : String(n)));
 }
+
+/** Why words have numbers for names, if they have. @param {boolean} cross @param {boolean} named
+ * @returns {string[]} */
+export function whyNumbers(cross, named) {
+  if (cross) return ["Here the words of one text look at another text; which words is not known, so they have numbers."];
+  return named ? [] : ["Which tokens were read is not known, so they have numbers."];
+}

@@ -4,19 +4,16 @@ import { RegardElement } from "./base.js";
 import { el, figure } from "./dom.js";
 import { inPieces } from "./pause.js";
 import { css, heat, inkOn, legend, share } from "./scale.js";
+import { whyNumbers } from "./source.js";
 import { names, numbers, pieces } from "./text_pieces.js";
 import { DIMMED, PLACES, Places } from "./text_places.js";
 import { alike, headsOf, reasonAgainst, strongest, weigh } from "./text_weights.js";
 import { isDark } from "./theme.js";
 
 /**
- * @typedef {import("./source.js").RunSource} RunSource
- * @typedef {import("./source.js").RunInfo} RunInfo
- * @typedef {import("./source.js").LayerInfo} LayerInfo
- * @typedef {import("./text_pieces.js").Block} Block
- * @typedef {import("./text_weights.js").Choice} Choice
- * @typedef {import("./text_weights.js").Answer} Answer
- * @typedef {import("./scale.js").Range} Range
+ * @import { LayerInfo, RunInfo, RunSource } from "./source.js"
+ * @import { Answer, Choice } from "./text_weights.js"
+ * @import { Range } from "./scale.js"
  */
 
 const STRONGEST = 5;
@@ -39,12 +36,8 @@ export class RegardText extends RegardElement {
     .below section { flex: 1 1 340px; max-width: 560px; }
     .below h3 { font-size: 14px; margin: 0 0 2px; }
     .notes { flex: 1 1 260px; font-size: 13px; } .notes p { margin: 4px 0; } .notes button { padding: 0 6px; }
-    ol { list-style: none; margin: 0; padding: 0; }
-    li button { display: grid; grid-template-columns: minmax(60px, 150px) 3.5em 1fr 5.5em; gap: 8px; width: 100%;
-      align-items: center; text-align: left; border-color: transparent; padding: 1px 4px; }
-    li .name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+    .list button { grid-template-columns: minmax(60px, 150px) 3.5em 1fr 5.5em; }
     li .length { height: 10px; border-radius: 3px; background: var(--hot); min-width: 1px; }
-    li .number { text-align: right; font-variant-numeric: tabular-nums; }
     li .place { font-size: 12px; color: var(--faint); text-align: right; }
   `;
 
@@ -296,7 +289,7 @@ export class RegardText extends RegardElement {
         el("span", { class: "number" }, `${least ? "≥ " : ""}${figure(weights[place])}`))));
     this.strongest.replaceChildren(
       el("h3", {}, this.#choice.way === "from" ? "It looks most at" : "These look at it most"),
-      rows.length === 0 ? el("p", { class: "faint" }, "Nothing that is in this file.") : el("ol", {}, ...rows),
+      rows.length === 0 ? el("p", { class: "faint" }, "Nothing that is in this file.") : el("ol", { class: "list" }, ...rows),
     );
   }
 
@@ -305,11 +298,7 @@ export class RegardText extends RegardElement {
     const { of } = this.#choice;
     const notes = this.#answer === null ? [] : this.#notesOf(info, this.#answer);
     const { cross, named, real } = info.layers[this.state.layer];
-    if (cross) {
-      notes.push("Here the words of one text look at another text; which words is not known, so they have numbers.");
-    } else if (!named || !info.sequences[this.state.sequence]?.tokens) {
-      notes.push("Which tokens were read is not known, so they have numbers.");
-    }
+    notes.push(...whyNumbers(cross, named && Boolean(info.sequences[this.state.sequence]?.tokens)));
     if ((real[this.state.sequence] ?? []).includes(false)) notes.push("Padding is not shown.");
     this.notes.replaceChildren(
       ...(this.#answer === null ? [] : [legend(range, of === "rollout" ? "share" : "weight")]),

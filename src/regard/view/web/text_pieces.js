@@ -8,8 +8,7 @@ import { visible } from "./dom.js";
  * token make a letter: it follows the word that it is of.
  * @typedef {{ token: number, text: string, kind: "word" | "blank" | "special" | "part" }} Piece
  * @typedef {(Piece | string)[]} Block some lines of the text
- * @typedef {import("./source.js").Sequence} Sequence
- * @typedef {import("./source.js").Token} Token
+ * @import { Sequence, Token } from "./source.js"
  */
 
 // A block ends where a line does, or, in a line of more pieces than this, behind a space.

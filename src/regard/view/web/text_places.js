@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 import { inPieces } from "./pause.js";
 
-/** @typedef {import("./text_pieces.js").Block} Block */
+/** @import { Block } from "./text_pieces.js" */
 
 /** Worn by a place that cannot be seen; otherwise it is 0 to 255 of the scale. */
 export const DIMMED = 256;

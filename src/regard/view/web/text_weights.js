@@ -3,9 +3,8 @@
 import { pause } from "./pause.js";
 
 /**
- * @typedef {import("./source.js").RunSource} RunSource
- * @typedef {import("./source.js").RunInfo} RunInfo
- * @typedef {import("./base.js").State} State
+ * @import { RunInfo, RunSource } from "./source.js"
+ * @import { State } from "./base.js"
  *
  * @typedef {"head" | "layer" | "all" | "rollout"} Of whose weights they are
  * @typedef {{ of: Of, way: "from" | "to", log: boolean }} Choice

@@ -34,7 +34,15 @@ button[aria-pressed="true"] {
 .group button { border-radius: 0; margin-left: -1px; }
 .group button:first-child { border-radius: 6px 0 0 6px; margin-left: 0; }
 .group button:last-child { border-radius: 0 6px 6px 0; }
+.field { display: inline-flex; gap: 6px; align-items: center; color: var(--faint); }
+.field button { color: var(--ink); }
+.field button[aria-pressed="true"] { color: var(--on-accent); }
 .faint { color: var(--faint); }
+.list { list-style: none; margin: 0; padding: 0; }
+.list button { display: grid; gap: 8px; width: 100%; align-items: center; text-align: left; border-color: transparent;
+  padding: 1px 4px; }
+.list .name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.list .number { text-align: right; font-variant-numeric: tabular-nums; }
 .error { color: var(--error); }
 .readout { min-height: 1.5em; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
