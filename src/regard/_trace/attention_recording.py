@@ -107,12 +107,11 @@ def _add_weights(recording: Recording, path: str, recorded: Recorded) -> float:
     )
     added = tensors[begin + "bias"][0] if biased else None
     output = recorded.tensor[0]
-    difference, limit = rounding(q, k, v, output, step.scaled, step.output, divisor, added)
-    if not difference <= limit:
-        found, most = (f"{number:.1e}".replace("-", "−") for number in (difference, limit))
+    off = rounding(q, k, v, output, step.scaled, step.output, divisor, added)
+    if not off.is_enough:
         raise ValueError(
             f"trace(): {path or type(module).__name__}: weights · V must be what the model "
-            f"computed; it differs by {found}, and rounding explains {most} at most."
+            f"computed; it differs by {off}."
         )
     formula = "S′ = S / √d_k" if divisor == usual else f"S′ = S / {figure(divisor)}"
     formula += " + B" if biased else ""
@@ -127,4 +126,4 @@ def _add_weights(recording: Recording, path: str, recorded: Recorded) -> float:
     kind = replace(points["scaled"], formula=formula, rule=rule)
     recording.add(path, "scaled", kind, scaled)
     recording.add(path, "weights", points["weights"], step.weights)
-    return difference
+    return off.difference

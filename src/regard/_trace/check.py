@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.reference import Array
+
+
+class Rounding(NamedTuple):
+    """How far a model's output is from the truth, and how far rounding takes it at most."""
+
+    difference: float
+    limit: float
+
+    @property
+    def is_enough(self) -> bool:
+        return self.difference <= self.limit
+
+    def __str__(self) -> str:
+        found, most = (f"{number:.1e}".replace("-", "−") for number in self)
+        return f"{found}, and rounding explains {most} at most"
+
+
+def within(difference: float) -> str:
+    """A power of ten, as the last bits are others on other machines.
+
+    >>> within(3e-8), within(0.0)
+    ('1e−07', 'rounding')
+    """
+    return f"1e−{-math.ceil(math.log10(difference)):02}" if 0 < difference < 1 else "rounding"
 
 
 def rounding(
@@ -19,8 +44,8 @@ def rounding(
     truth: Array,
     divisor: float,
     bias: Tensor | None = None,
-) -> tuple[float, float]:
-    """How far a model's output is from the truth, and how far rounding may take it.
+) -> Rounding:
+    """How far an output is from the truth, and how far rounding may take it.
 
     That is twice as far as PyTorch's own plain computation is, and a few last bits.
     q (H, Nq, D), k (Hkv, Nk, D), v (Hkv, Nk, Dv), output (H, Nq, Dv). `scaled` (H, Nq, Nk), −∞
@@ -45,4 +70,4 @@ def rounding(
     largest = float(seen.abs().max() * v.abs().max()) if seen.numel() else 0.0
     bits = torch.finfo(q.dtype).eps / 2
     limit = 2 * float((eager - exact).abs().max()) + 4 * bits * largest
-    return float((output - exact).abs().max()), limit
+    return Rounding(float((output - exact).abs().max()), limit)

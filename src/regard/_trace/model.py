@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from regard._trace.attention_recording import take_attention
+from regard._trace.check import within
 from regard._trace.inputs import Read, names_of_ids, read_ids, read_vectors
 from regard._trace.recording import Recording
 from regard._trace.trace import Trace
@@ -211,11 +212,9 @@ def _note(kind: str, found: Recording, largest: float, is_random: bool, seed: in
     parts = [f"The embeddings are random numbers (seed {seed})."] if is_random else []
     parts.append(f"The numbers of every step are those of the {kind} itself.")
     if count:
-        # A power of ten: the last bits are others on other machines.
-        within = f"1e−{-math.ceil(math.log10(largest)):02}" if 0 < largest < 1 else "rounding"
         where = "attention" if count == 1 else f"each of {count} attentions"
         parts.append(
             "Scores and weights follow from its queries and keys. Checked: in "
-            f"{where} weights · V is what it computed, within {within}."
+            f"{where} weights · V is what it computed, within {within(largest)}."
         )
     return " ".join(parts)

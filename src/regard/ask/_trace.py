@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from regard._trace import Trace
-from regard._trace.check import rounding
+from regard._trace.check import rounding, within
 from regard.ask._see import see
 from regard.run.choose import index_of, layer_index
 
@@ -67,20 +66,17 @@ def trace_of(
         title=run.text if isinstance(run.text, str) else "",
     )
     scaled, truth = (trace.steps[step].array for step in ("scaled", "head_output"))
-    difference, limit = rounding(q, k, v, output, scaled, truth, trace.divisor or 1.0)
-    if not difference <= limit:
-        found, allowed = (f"{x:.1e}".replace("-", "−") for x in (difference, limit))
+    off = rounding(q, k, v, output, scaled, truth, trace.divisor or 1.0)
+    if not off.is_enough:
         raise ArithmeticError(
             f"trace(): head {number}.{head} of {name}: weights · V differs from what the model "
-            f"computed by {found}, and rounding explains {allowed} at most."
+            f"computed by {off}."
         )
-    # A power of ten: the last bits are others on other machines.
-    within = f"1e−{-math.ceil(math.log10(difference)):02}" if 0 < difference < 1 else "rounding"
     return replace(
         trace,
         note=f"Head {head} of layer {number} of {name} ({seen.name}), both from 0. Q, K and V are "
         "the model's own numbers; the weights follow from them. Checked: weights · V is what the "
-        f"model computed, within {within}. Steps 1, 9 and 10 are left out: X, W_Q, W_K, W_V and "
+        f"model computed, within {within(off.difference)}. Steps 1, 9 and 10 are left out: X, W_Q, W_K, W_V and "
         "W_O stay in the model.",
     )
 
