@@ -1,113 +1,163 @@
 // The Python module regard._native: hands calls over to the core. No arithmetic.
-#include <nanobind/nanobind.h>
+//
+// Tensors, options and observations come as they are, and are read by the names of their
+// attributes. Here alone it is checked that the core can read them where they lie: a function
+// returns False, with nothing done, if one has another type, shape or layout.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 
 #include <optional>
 #include <string>
-#include <tuple>
+#include <vector>
 
 #include "regard/attention.h"
 #include "regard/cpu.h"
 #include "regard/linear.h"
 #include "regard/multiply.h"
+#include "tensors.h"
 
-namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace {
 
-using Index = std::int64_t;
-using Address = std::uintptr_t;
+constexpr Index kMost = (Index{1} << 31) - 1;  // queries, and keys: the core counts them in 32 bits
 
-// The integers of a tuple, as torch gives shapes and strides.
-template <int kCount>
-struct Integers {
-    Index at[kCount];
+const Name kCausal("causal"), kWindow("window"), kMask("mask"), kBias("bias"), kLengths("lengths"),
+    kSoftcap("softcap"), kSinks("sinks");
+const Name kLse("lse"), kEntropy("entropy"), kDistance("distance"), kTopKeys("top_keys"),
+    kTopWeights("top_weights"), kMap("map"), kReceived("received");
+const Name kRow("row"), kRowEnd("row_end"), kKey("key"), kKeyEnd("key_end");
 
-    explicit Integers(nb::handle given) {
-        PyObject* tuple = given.ptr();
-        if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != kCount) {
-            throw nb::type_error(("expected a tuple of " + std::to_string(kCount)).c_str());
+// ── what the core is asked ──────────────────────────────────────────────────────────────────────
+
+// A problem, and the lengths that it points to.
+struct Problem : regard::Problem {
+    std::vector<Index> real;
+
+    // From (q, k, v, options, scale, position, dropout, seed).
+    bool read(const nb::tuple& given) {
+        if (given.size() != 8) return false;
+        scale = static_cast<float>(nb::cast<double>(given[4]));
+        position = integer(given[5]);
+        dropout = {nb::cast<double>(given[6]), nb::cast<std::uint64_t>(given[7])};
+        return read_tensors(given[0], given[1], given[2]) && read_options(given[3]);
+    }
+
+    bool read_tensors(nb::handle q_given, nb::handle k_given, nb::handle v_given) {
+        Tensor of_q, of_k, of_v;
+        if (!of_q.read<float>(q_given) || !of_k.read<float>(k_given) ||
+            !of_v.read<float>(v_given) || !of_q.is_rows() || !of_k.is_rows() || !of_v.is_rows()) {
+            return false;
         }
-        for (int n = 0; n < kCount; ++n) at[n] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, n));
-        if (PyErr_Occurred() != nullptr) throw nb::python_error();
+        batch = of_q.shape[0];
+        heads = of_q.shape[1];
+        queries = of_q.shape[2];
+        width = of_q.shape[3];
+        kv_heads = of_k.shape[1];
+        keys = of_k.shape[2];
+        value_width = of_v.shape[3];
+        q = of_q.rows<regard::Rows>();
+        k = of_k.rows<regard::Rows>();
+        v = of_v.rows<regard::Rows>();
+        return of_k.is({batch, kv_heads, keys, width}) &&
+               of_v.is({batch, kv_heads, keys, value_width}) && batch > 0 && heads > 0 &&
+               queries > 0 && width > 0 && kv_heads > 0 && keys > 0 && heads % kv_heads == 0 &&
+               queries <= kMost && keys <= kMost;
+    }
+
+    bool read_options(nb::handle options) {
+        causal = get(options, kCausal).ptr() == Py_True;
+        if (const nb::object window = get(options, kWindow); !window.is_none()) {
+            const nb::object first = window[0], last = window[1];
+            left = first.is_none() ? -1 : integer(first);
+            right = last.is_none() ? -1 : integer(last);
+        }
+        if (const nb::object cap = get(options, kSoftcap); !cap.is_none()) {
+            softcap = static_cast<float>(nb::cast<double>(cap));
+        }
+        if (const nb::object given = get(options, kLengths); !given.is_none()) {
+            Tensor x;
+            if (!x.read<Index>(given) || !x.is({batch})) return false;
+            for (Index b = 0; b < batch; ++b) {
+                const Index length = x.numbers<Index>()[b * x.strides[0]];
+                real.push_back(std::clamp(length, Index{0}, keys));
+            }
+            lengths = real.data();
+        }
+        return read_cells<bool>(get(options, kMask), mask) &&
+               read_cells<float>(get(options, kBias), bias) &&
+               read_numbers(get(options, kSinks), {heads}, sinks);
+    }
+
+    // Cells for (b, h, i, j), whose axes may be of length 1, for all alike.
+    template <typename Given, typename Number>
+    bool read_cells(nb::handle from, regard::Cells<Number>& to) {
+        if (from.is_none()) return true;
+        Tensor x;
+        if (!x.read<Given>(from) || x.ndim != 4) return false;
+        const Index full[4] = {batch, heads, queries, keys};
+        for (int axis = 0; axis < 4; ++axis) {
+            if (x.shape[axis] != 1 && x.shape[axis] != full[axis]) return false;
+            to.strides[axis] = x.shape[axis] == 1 ? 0 : x.strides[axis];
+        }
+        to.data = x.numbers<Number>();
+        return true;
     }
 };
 
-template <typename Number>
-Number* pointer(Address address) {
-    return reinterpret_cast<Number*>(address);
+// From an Observation that is to be filled in, or None; `queries` are those that count, or None.
+bool read_seen(const Problem& problem, nb::handle observation, nb::handle queries,
+               regard::Seen& seen) {
+    if (observation.is_none()) return true;
+    const Index b = problem.batch, h = problem.heads, n = problem.queries;
+    const auto read = [&](const Name& name, std::initializer_list<Index> shape, auto*& to) {
+        return read_numbers(get(observation, name), shape, to);
+    };
+    Tensor top, map, counted;
+    if (const nb::object keys = get(observation, kTopKeys); !keys.is_none()) {
+        if (!top.read<Index>(keys) || top.ndim != 4) return false;
+        seen.top = top.shape[3];
+    }
+    if (const nb::object picture = get(observation, kMap); !picture.is_none()) {
+        if (!map.read<float>(picture) || map.ndim != 4) return false;
+        seen.map_rows = map.shape[2];
+        seen.map_columns = map.shape[3];
+    }
+    if (!queries.is_none()) {
+        if (!counted.read<bool>(queries) || !counted.is({b, n})) return false;
+        seen.counted = counted.numbers<std::uint8_t>();
+        std::copy(counted.strides, counted.strides + 2, seen.counted_strides);
+    }
+    return read(kLse, {b, h, n}, seen.lse) && read(kEntropy, {b, h, n}, seen.entropy) &&
+           read(kDistance, {b, h, n}, seen.distance) &&
+           read(kTopKeys, {b, h, n, seen.top}, seen.top_keys) &&
+           read(kTopWeights, {b, h, n, seen.top}, seen.top_weights) &&
+           read(kMap, {b, h, seen.map_rows, seen.map_columns}, seen.map) &&
+           read(kReceived, {b, h, problem.keys}, seen.received);
 }
 
-regard::Rows rows(Address data, nb::handle strides) {
-    const Integers<4> stride(strides);
-    return {pointer<const float>(data), {stride.at[0], stride.at[1], stride.at[2]}};
+regard::Rectangle rectangle(nb::handle tile) {
+    const Index row = integer(get(tile, kRow)), key = integer(get(tile, kKey));
+    return {row, integer(get(tile, kRowEnd)) - row, key, integer(get(tile, kKeyEnd)) - key};
 }
 
-regard::RowsOut rows_out(Address data, nb::handle strides) {
-    if (data == 0) return {};
-    const Integers<4> stride(strides);
-    return {pointer<float>(data), {stride.at[0], stride.at[1], stride.at[2]}};
+bool is_inside(const regard::Rectangle& part, const Problem& problem) {
+    return part.row >= 0 && part.rows > 0 && part.row + part.rows <= problem.queries &&
+           part.key >= 0 && part.keys > 0 && part.key + part.keys <= problem.keys;
 }
 
-// Sizes, q and k of a problem.
-regard::Problem problem_of(Address q, nb::handle q_shape, nb::handle q_strides, Address k,
-                           nb::handle k_shape, nb::handle k_strides, double scale, bool causal) {
-    const Integers<4> queries(q_shape), keys(k_shape);
-    regard::Problem problem;
-    problem.batch = queries.at[0];
-    problem.heads = queries.at[1];
-    problem.queries = queries.at[2];
-    problem.width = queries.at[3];
-    problem.kv_heads = keys.at[1];
-    problem.keys = keys.at[2];
-    problem.q = rows(q, q_strides);
-    problem.k = rows(k, k_strides);
-    problem.scale = static_cast<float>(scale);
-    problem.causal = causal;
-    problem.position = problem.keys - problem.queries;
-    return problem;
-}
-
-void set_values(regard::Problem& problem, Address v, nb::handle v_shape, nb::handle v_strides) {
-    problem.value_width = Integers<4>(v_shape).at[3];
-    problem.v = rows(v, v_strides);
-}
-
-using Window = std::tuple<Index, Index>;
-using Given = std::optional<std::tuple<Address, nb::tuple>>;
-
-template <typename Number>
-regard::Cells<Number> cells(const Given& given) {
-    if (!given) return {};
-    const Integers<4> stride(std::get<1>(*given));
-    return {pointer<const Number>(std::get<0>(*given)),
-            {stride.at[0], stride.at[1], stride.at[2], stride.at[3]}};
-}
-
-void set_options(regard::Problem& problem, Index position, const Window& window, const Given& mask,
-                 const Given& bias, Address lengths, double softcap, Address sinks) {
-    problem.position = position;
-    problem.left = std::get<0>(window);
-    problem.right = std::get<1>(window);
-    problem.mask = cells<std::uint8_t>(mask);
-    problem.bias = cells<float>(bias);
-    problem.lengths = pointer<const Index>(lengths);
-    problem.softcap = static_cast<float>(softcap);
-    problem.sinks = pointer<const float>(sinks);
-}
+// ── calls ───────────────────────────────────────────────────────────────────────────────────────
 
 // Runs a call of the core without the interpreter's lock. Ctrl-C ends it.
 template <typename Work>
-void run(Work work) {
+bool run(Work work) {
     try {
         const nb::gil_scoped_release release;
         work();
     } catch (const regard::Interrupted&) {
         throw nb::python_error();  // set by PyErr_CheckSignals
     }
+    return true;
 }
 
 bool interrupted() {
@@ -115,153 +165,134 @@ bool interrupted() {
     return PyErr_CheckSignals() != 0;
 }
 
-void attention(Address q, nb::handle q_shape, nb::handle q_strides, Address k, nb::handle k_shape,
-               nb::handle k_strides, Address v, nb::handle v_shape, nb::handle v_strides,
-               Address out, nb::handle out_strides, double scale, bool causal, int threads) {
-    regard::Problem problem =
-        problem_of(q, q_shape, q_strides, k, k_shape, k_strides, scale, causal);
-    set_values(problem, v, v_shape, v_strides);
-    const regard::RowsOut output = rows_out(out, out_strides);
-    run([&] { regard::attention(problem, output, {}, threads); });
-}
-
-void attention_with(Address q, nb::handle q_shape, nb::handle q_strides, Address k,
-                    nb::handle k_shape, nb::handle k_strides, Address v, nb::handle v_shape,
-                    nb::handle v_strides, Address out, nb::handle out_strides, double scale,
-                    bool causal, int threads, Index position, const Window& window,
-                    const Given& mask, const Given& bias, Address lengths, double softcap,
-                    Address sinks, double dropout, std::uint64_t seed, Address lse, Address entropy,
-                    Address distance, const std::optional<std::tuple<Index, Address, Address>>& top,
-                    const std::optional<std::tuple<Index, Index, Address>>& map, Address received,
-                    const Given& counted) {
-    regard::Problem problem =
-        problem_of(q, q_shape, q_strides, k, k_shape, k_strides, scale, causal);
-    set_values(problem, v, v_shape, v_strides);
-    set_options(problem, position, window, mask, bias, lengths, softcap, sinks);
-    problem.dropout = {dropout, seed};
+bool attention(const nb::tuple& given, nb::handle out, nb::handle observation, nb::handle queries,
+               int threads) {
+    Problem problem;
+    regard::RowsOut output;
     regard::Seen seen;
-    seen.lse = pointer<float>(lse);
-    seen.entropy = pointer<float>(entropy);
-    seen.distance = pointer<float>(distance);
-    if (top) {
-        seen.top = std::get<0>(*top);
-        seen.top_keys = pointer<Index>(std::get<1>(*top));
-        seen.top_weights = pointer<float>(std::get<2>(*top));
+    if (!problem.read(given) ||
+        !read_rows(out, {problem.batch, problem.heads, problem.queries, problem.value_width},
+                   output) ||
+        !read_seen(problem, observation, queries, seen)) {
+        return false;
     }
-    if (map) {
-        seen.map_rows = std::get<0>(*map);
-        seen.map_columns = std::get<1>(*map);
-        seen.map = pointer<float>(std::get<2>(*map));
-    }
-    seen.received = pointer<float>(received);
-    if (counted) {
-        const Integers<2> stride(std::get<1>(*counted));
-        seen.counted = pointer<const std::uint8_t>(std::get<0>(*counted));
-        seen.counted_strides[0] = stride.at[0];
-        seen.counted_strides[1] = stride.at[1];
-    }
-    const regard::RowsOut output = rows_out(out, out_strides);
-    run([&] { regard::attention(problem, output, seen, threads); });
+    return run([&] { regard::attention(problem, output, seen, threads); });
 }
 
-void attention_backward(Address q, nb::handle q_shape, nb::handle q_strides, Address k,
-                        nb::handle k_shape, nb::handle k_strides, Address v, nb::handle v_shape,
-                        nb::handle v_strides, Address out, nb::handle out_strides, Address lse,
-                        Address grad, nb::handle grad_strides, Address dq, nb::handle dq_strides,
-                        Address dk, nb::handle dk_strides, Address dv, nb::handle dv_strides,
-                        double scale, bool causal, int threads, Index position,
-                        const Window& window, const Given& mask, const Given& bias, Address lengths,
-                        Address sinks, double dropout, std::uint64_t seed) {
-    regard::Problem problem =
-        problem_of(q, q_shape, q_strides, k, k_shape, k_strides, scale, causal);
-    set_values(problem, v, v_shape, v_strides);
-    set_options(problem, position, window, mask, bias, lengths, 0, sinks);
-    problem.dropout = {dropout, seed};
-    const regard::Attended attended{rows(out, out_strides), pointer<const float>(lse),
-                                    rows(grad, grad_strides)};
-    const regard::Gradients gradients{rows_out(dq, dq_strides), rows_out(dk, dk_strides),
-                                      rows_out(dv, dv_strides)};
-    run([&] { regard::attention_backward(problem, attended, gradients, threads); });
+bool attention_backward(const nb::tuple& given, nb::handle out, nb::handle lse, nb::handle grad,
+                        nb::handle dq, nb::handle dk, nb::handle dv, int threads) {
+    Problem p;
+    regard::Attended attended;
+    regard::Gradients to;
+    if (!p.read(given) || p.value_width == 0 || p.softcap != 0 ||
+        !read_rows(out, {p.batch, p.heads, p.queries, p.value_width}, attended.output) ||
+        !read_rows(grad, {p.batch, p.heads, p.queries, p.value_width}, attended.gradient) ||
+        !read_numbers(lse, {p.batch, p.heads, p.queries}, attended.lse) ||
+        !(dq.is_none() || read_rows(dq, {p.batch, p.heads, p.queries, p.width}, to.q)) ||
+        !(dk.is_none() || read_rows(dk, {p.batch, p.kv_heads, p.keys, p.width}, to.k)) ||
+        !(dv.is_none() || read_rows(dv, {p.batch, p.kv_heads, p.keys, p.value_width}, to.v))) {
+        return false;
+    }
+    return run([&] { regard::attention_backward(p, attended, to, threads); });
 }
 
-using Box = std::tuple<Index, Index, Index, Index>;
-
-regard::Rectangle rectangle_of(const Box& box) {
-    return {std::get<0>(box), std::get<1>(box), std::get<2>(box), std::get<3>(box)};
+bool weights(const nb::tuple& given, nb::handle lse, nb::handle tile, nb::handle out, int threads) {
+    Problem p;
+    const regard::Rectangle part = rectangle(tile);
+    const float* sums = nullptr;
+    float* to = nullptr;
+    if (!p.read(given) || !is_inside(part, p) ||
+        !read_numbers(lse, {p.batch, p.heads, p.queries}, sums) ||
+        !read_numbers(out, {p.batch, p.heads, part.rows, part.keys}, to)) {
+        return false;
+    }
+    return run([&] { regard::weights(p, sums, part, to, threads); });
 }
 
-void weights(Address q, nb::handle q_shape, nb::handle q_strides, Address k, nb::handle k_shape,
-             nb::handle k_strides, Address lse, Address out, double scale, bool causal, int threads,
-             const Box& rectangle, Index position, const Window& window, const Given& mask,
-             const Given& bias, Address lengths, double softcap) {
-    regard::Problem problem =
-        problem_of(q, q_shape, q_strides, k, k_shape, k_strides, scale, causal);
-    set_options(problem, position, window, mask, bias, lengths, softcap, 0);
-    run([&] {
-        regard::weights(problem, pointer<const float>(lse), rectangle_of(rectangle),
-                        pointer<float>(out), threads);
+bool pooled(const nb::tuple& given, nb::handle lse, nb::handle tile, nb::handle out, bool maximum,
+            int threads) {
+    Problem p;
+    const regard::Rectangle part = rectangle(tile);
+    const float* sums = nullptr;
+    Tensor to;
+    if (!p.read(given) || !is_inside(part, p) ||
+        !read_numbers(lse, {p.batch, p.heads, p.queries}, sums) || !to.read<float>(out) ||
+        to.ndim != 4 || !to.is({p.batch, p.heads, to.shape[2], to.shape[3]}) ||
+        !to.is_contiguous()) {
+        return false;
+    }
+    const auto reduce = maximum ? regard::Reduce::maximum : regard::Reduce::mean;
+    return run([&] {
+        regard::pooled(p, sums, part, to.shape[2], to.shape[3], reduce, to.numbers<float>(),
+                       threads);
     });
 }
 
-void kept(Address out, Index b, Index heads, const Box& rectangle, double dropout,
-          std::uint64_t seed, int threads) {
+void kept(nb::handle out, Index first, nb::handle tile, double dropout, std::uint64_t seed,
+          int threads) {
+    const regard::Rectangle part = rectangle(tile);
+    Tensor to;
+    if (!to.read<float>(out) || to.ndim != 4 ||
+        !to.is({to.shape[0], to.shape[1], part.rows, part.keys}) || !to.is_contiguous()) {
+        throw nb::value_error("kept(): out must be (B, H, rows, keys), contiguous float32");
+    }
     run([&] {
-        regard::kept({dropout, seed}, b, heads, rectangle_of(rectangle), pointer<float>(out),
-                     threads);
+        for (Index b = 0; b < to.shape[0]; ++b) {
+            regard::kept({dropout, seed}, first + b, to.shape[1], part,
+                         to.numbers<float>() + b * to.strides[0], threads);
+        }
     });
 }
 
-void pooled(Address q, nb::handle q_shape, nb::handle q_strides, Address k, nb::handle k_shape,
-            nb::handle k_strides, Address lse, Address out, double scale, bool causal, int threads,
-            const Box& rectangle, const std::tuple<Index, Index>& shape, bool maximum,
-            Index position, const Window& window, const Given& mask, const Given& bias,
-            Address lengths, double softcap) {
-    regard::Problem problem =
-        problem_of(q, q_shape, q_strides, k, k_shape, k_strides, scale, causal);
-    set_options(problem, position, window, mask, bias, lengths, softcap, 0);
-    run([&] {
-        regard::pooled(problem, pointer<const float>(lse), rectangle_of(rectangle),
-                       std::get<0>(shape), std::get<1>(shape),
-                       maximum ? regard::Reduce::maximum : regard::Reduce::mean,
-                       pointer<float>(out), threads);
-    });
-}
-
-void linear(Address x, Index x_stride, Address weight, Index weight_stride, Address bias, Address y,
-            Index rows, Index inputs, Index outputs, int threads) {
+bool linear(nb::handle x_given, nb::handle weight_given, nb::handle bias, nb::handle y,
+            int threads) {
+    Tensor x, weight, result;
     regard::Linear map;
-    map.rows = rows;
-    map.inputs = inputs;
-    map.outputs = outputs;
-    map.x = pointer<const float>(x);
-    map.x_stride = x_stride;
-    map.weight = pointer<const float>(weight);
-    map.weight_stride = weight_stride;
-    map.bias = pointer<const float>(bias);
-    map.y = pointer<float>(y);
-    map.y_stride = outputs;
-    run([&] { regard::linear(map, threads); });
+    if (!x.read<float>(x_given) || !weight.read<float>(weight_given) || !result.read<float>(y) ||
+        x.ndim < 1 || weight.ndim != 2 || result.ndim != x.ndim || !x.is_contiguous() ||
+        !result.is_contiguous()) {
+        return false;
+    }
+    const int last = x.ndim - 1;
+    map.outputs = weight.shape[0];
+    map.inputs = weight.shape[1];
+    map.rows = 1;
+    for (int axis = 0; axis < last; ++axis) map.rows *= x.shape[axis];
+    if (x.shape[last] != map.inputs || result.shape[last] != map.outputs || map.inputs == 0 ||
+        map.outputs == 0 || map.rows == 0 || !std::equal(x.shape, x.shape + last, result.shape) ||
+        (weight.strides[1] != 1 && map.inputs > 1) ||
+        !read_numbers(bias, {map.outputs}, map.bias)) {
+        return false;
+    }
+    map.x = x.numbers<float>();
+    map.x_stride = map.inputs;
+    map.weight = weight.numbers<float>();
+    map.weight_stride = weight.strides[0];
+    map.y = result.numbers<float>();
+    map.y_stride = map.outputs;
+    return run([&] { regard::linear(map, threads); });
 }
 
 template <typename Number>
-void multiply(Address a, nb::handle a_shape, nb::handle a_strides, Address b, nb::handle b_shape,
-              nb::handle b_strides, Address c, int threads) {
-    const Integers<4> left(a_shape), right(b_shape), left_strides(a_strides),
-        right_strides(b_strides);
-    regard::Product<Number> product;
-    product.batch = left.at[0];
-    product.heads = left.at[1];
-    product.rows = left.at[2];
-    product.inner = left.at[3];
-    product.columns = right.at[3];
-    product.a = pointer<const Number>(a);
-    product.b = pointer<const Number>(b);
-    product.c = pointer<Number>(c);
-    for (int axis = 0; axis < 4; ++axis) {
-        product.a_strides[axis] = left_strides.at[axis];
-        product.b_strides[axis] = right_strides.at[axis];
+bool multiply(nb::handle a_given, nb::handle b_given, nb::handle c_given, int threads) {
+    Tensor a, b, c;
+    if (!a.read<Number>(a_given) || !b.read<Number>(b_given) || !c.read<Number>(c_given) ||
+        a.ndim != 4 || b.ndim != 4 || !b.is({a.shape[0], a.shape[1], a.shape[3], b.shape[3]}) ||
+        !c.is({a.shape[0], a.shape[1], a.shape[2], b.shape[3]}) || !c.is_contiguous()) {
+        return false;
     }
-    run([&] { regard::multiply(product, threads); });
+    regard::Product<Number> product;
+    product.batch = a.shape[0];
+    product.heads = a.shape[1];
+    product.rows = a.shape[2];
+    product.inner = a.shape[3];
+    product.columns = b.shape[3];
+    product.a = a.numbers<Number>();
+    product.b = b.numbers<Number>();
+    product.c = c.numbers<Number>();
+    std::copy(a.strides, a.strides + 4, product.a_strides);
+    std::copy(b.strides, b.strides + 4, product.b_strides);
+    return run([&] { regard::multiply(product, threads); });
 }
 
 void use_kernel(const std::optional<std::string>& name) {
@@ -273,68 +304,26 @@ void use_kernel(const std::optional<std::string>& name) {
 }  // namespace
 
 NB_MODULE(_native, module) {
-    module.doc() =
-        "The native part of regard. Arguments are trusted: regard._attention checks them.";
+    module.doc() = "The native part of regard; _native.pyi says what its functions take.";
+    module.attr("MOST") = kMost;
 
     regard::set_interrupt_check(&interrupted);
 
-    module.def("version", &regard::version,
-               "The version of the package that the native part was built for.");
-    module.def(
-        "instruction_set", [] { return regard::name(regard::instruction_set()); },
-        "What the processor has: \"avx512\", \"avx2\", \"neon\" or \"portable\".");
-    module.def("kernel", &regard::kernel_name,
-               "The build of the kernel in use: \"avx2\" or \"portable\".");
-    module.def(
-        "use_kernel", &use_kernel, "name"_a.none(),
-        "Use the kernel of this name from now on, None for the best; ValueError if it cannot "
-        "run.");
+    module.def("version", &regard::version);
+    module.def("instruction_set", [] { return regard::name(regard::instruction_set()); });
+    module.def("kernel", &regard::kernel_name);
+    module.def("use_kernel", &use_kernel, "name"_a.none());
     module.def("measure_peak", &regard::measure_peak, "seconds"_a,
-               nb::call_guard<nb::gil_scoped_release>(),
-               "Floating-point operations a second of one thread that only multiplies and adds.");
-    module.def("attention", &attention, "q"_a, "q_shape"_a, "q_strides"_a, "k"_a, "k_shape"_a,
-               "k_strides"_a, "v"_a, "v_shape"_a, "v_strides"_a, "out"_a, "out_strides"_a,
-               "scale"_a, "causal"_a, "threads"_a,
-               "Attention without options, queries at the end of the keys: out (B, H, Nq, Dv).");
-    module.def("attention_with", &attention_with, "q"_a, "q_shape"_a, "q_strides"_a, "k"_a,
-               "k_shape"_a, "k_strides"_a, "v"_a, "v_shape"_a, "v_strides"_a, "out"_a,
-               "out_strides"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(), "position"_a,
-               "window"_a = Window(-1, -1), "mask"_a = nb::none(), "bias"_a = nb::none(),
-               "lengths"_a = 0, "softcap"_a = 0.0, "sinks"_a = 0, "dropout"_a = 0.0, "seed"_a = 0,
-               "lse"_a = 0, "entropy"_a = 0, "distance"_a = 0, "top"_a = nb::none(),
-               "map"_a = nb::none(), "received"_a = 0, "counted"_a = nb::none(),
-               "Attention with every option, and what is to be seen of it.");
-    module.def("attention_backward", &attention_backward, "q"_a, "q_shape"_a, "q_strides"_a, "k"_a,
-               "k_shape"_a, "k_strides"_a, "v"_a, "v_shape"_a, "v_strides"_a, "out"_a,
-               "out_strides"_a, "lse"_a, "grad"_a, "grad_strides"_a, "dq"_a, "dq_strides"_a, "dk"_a,
-               "dk_strides"_a, "dv"_a, "dv_strides"_a, "scale"_a, "causal"_a, "threads"_a,
-               nb::kw_only(), "position"_a, "window"_a = Window(-1, -1), "mask"_a = nb::none(),
-               "bias"_a = nb::none(), "lengths"_a = 0, "sinks"_a = 0, "dropout"_a = 0.0,
-               "seed"_a = 0,
-               "The gradients of q, k and v, where their addresses are not 0, from what attention "
-               "found and the gradient of out.");
-    module.def("weights", &weights, "q"_a, "q_shape"_a, "q_strides"_a, "k"_a, "k_shape"_a,
-               "k_strides"_a, "lse"_a, "out"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(),
-               "rectangle"_a, "position"_a, "window"_a = Window(-1, -1), "mask"_a = nb::none(),
-               "bias"_a = nb::none(), "lengths"_a = 0, "softcap"_a = 0.0,
-               "The weights of a rectangle: out (B, H, rows, keys), from lse (B, H, Nq), both "
-               "contiguous.");
-    module.def("kept", &kept, "out"_a, "b"_a, "heads"_a, "rectangle"_a, "dropout"_a, "seed"_a,
-               "threads"_a,
-               "What dropout multiplies the weights of a rectangle of sequence b by: out (H, rows, "
-               "keys), contiguous.");
-    module.def("pooled", &pooled, "q"_a, "q_shape"_a, "q_strides"_a, "k"_a, "k_shape"_a,
-               "k_strides"_a, "lse"_a, "out"_a, "scale"_a, "causal"_a, "threads"_a, nb::kw_only(),
-               "rectangle"_a, "shape"_a, "maximum"_a, "position"_a, "window"_a = Window(-1, -1),
-               "mask"_a = nb::none(), "bias"_a = nb::none(), "lengths"_a = 0, "softcap"_a = 0.0,
-               "A picture of a rectangle: out (B, H, *shape), the mean or maximum weight of each "
-               "pixel.");
-    module.def("linear", &linear, "x"_a, "x_stride"_a, "weight"_a, "weight_stride"_a, "bias"_a,
-               "y"_a, "rows"_a, "inputs"_a, "outputs"_a, "threads"_a,
-               "y (rows, outputs) = x (rows, inputs) · weightᵀ + bias, y contiguous.");
-    const char* product = "c = a · b for pairs of matrices, (B, H, rows, columns), c contiguous.";
-    module.def("multiply_floats", &multiply<float>, "a"_a, "a_shape"_a, "a_strides"_a, "b"_a,
-               "b_shape"_a, "b_strides"_a, "c"_a, "threads"_a, product);
-    module.def("multiply_doubles", &multiply<double>, "a"_a, "a_shape"_a, "a_strides"_a, "b"_a,
-               "b_shape"_a, "b_strides"_a, "c"_a, "threads"_a, product);
+               nb::call_guard<nb::gil_scoped_release>());
+    module.def("attention", &attention, "problem"_a, "out"_a, "seen"_a.none(), "queries"_a.none(),
+               "threads"_a);
+    module.def("attention_backward", &attention_backward, "problem"_a, "out"_a, "lse"_a, "grad"_a,
+               "dq"_a.none(), "dk"_a.none(), "dv"_a.none(), "threads"_a);
+    module.def("weights", &weights, "problem"_a, "lse"_a, "tile"_a, "out"_a, "threads"_a);
+    module.def("pooled", &pooled, "problem"_a, "lse"_a, "tile"_a, "out"_a, "maximum"_a,
+               "threads"_a);
+    module.def("kept", &kept, "out"_a, "first"_a, "tile"_a, "dropout"_a, "seed"_a, "threads"_a);
+    module.def("linear", &linear, "x"_a, "weight"_a, "bias"_a.none(), "y"_a, "threads"_a);
+    module.def("multiply_floats", &multiply<float>, "a"_a, "b"_a, "c"_a, "threads"_a);
+    module.def("multiply_doubles", &multiply<double>, "a"_a, "b"_a, "c"_a, "threads"_a);
 }

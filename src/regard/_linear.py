@@ -23,7 +23,6 @@ MOST_ROWS = 16  # with more, PyTorch's product is the faster one where a cache h
 
 # Looked up once: the smallest call is measured in microseconds.
 _float32 = torch.float32
-_strided = torch.strided
 _get_num_threads = torch.get_num_threads
 _is_grad_enabled = torch.is_grad_enabled
 _is_autocast_enabled = torch.is_autocast_enabled
@@ -49,43 +48,16 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         _native is None
         or type(x) not in PLAIN
         or type(weight) not in PLAIN
-        or not (x.is_cpu and weight.is_cpu)
-        or not (x.dtype is weight.dtype is _float32)
-        or not (x.layout is weight.layout is _strided)
-        or _is_autocast_enabled("cpu")
-        or x.is_neg()
-        or weight.is_neg()
+        or (bias is not None and type(bias) not in PLAIN)
+        or x.dtype is not _float32
         or x.is_nested
+        or x.is_neg()
+        or weight.dim() != 2
+        or not 0 < x.numel() <= MOST_ROWS * weight.shape[1]
+        or _is_autocast_enabled("cpu")
     ):
         return _torch_linear(x, weight, bias)
-    shape, weight_shape = x.shape, weight.shape
-    if not shape or len(weight_shape) != 2:
-        return _torch_linear(x, weight, bias)
-    outputs, inputs = weight_shape
-    rows = x.numel() // inputs if inputs else 0
-    if (
-        shape[-1] != inputs
-        or not 0 < rows <= MOST_ROWS
-        or (weight.stride(1) != 1 and inputs > 1)
-        or not weight.data_ptr()
-    ):
-        return _torch_linear(x, weight, bias)
-    if bias is not None:
-        if (
-            type(bias) not in PLAIN
-            or not bias.is_cpu
-            or bias.dtype is not _float32
-            or bias.layout is not _strided
-            or bias.is_neg()
-            or bias.shape != (outputs,)
-            or not bias.is_contiguous()
-        ):
-            return _torch_linear(x, weight, bias)
-        if not bias.data_ptr():
-            return _torch_linear(x, weight, bias)
     x = x.contiguous()
-    if not x.data_ptr():
-        return _torch_linear(x, weight, bias)
     if _is_grad_enabled() and (
         x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     ):
@@ -94,23 +66,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _few_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    outputs, inputs = weight.shape
     shape = list(x.shape)
-    shape[-1] = outputs
+    shape[-1:] = weight.shape[:1]
     y = x.new_empty(shape)
-    _native.linear(
-        x.data_ptr(),
-        inputs,
-        weight.data_ptr(),
-        weight.stride(0),
-        0 if bias is None else bias.data_ptr(),
-        y.data_ptr(),
-        x.numel() // inputs,
-        inputs,
-        outputs,
-        _get_num_threads(),
-    )
-    return y
+    done = _native.linear(x, weight, bias, y, _get_num_threads())
+    return y if done else _torch_linear(x, weight, bias)
 
 
 class _FewRows(torch.autograd.Function):

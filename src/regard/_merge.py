@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from regard._arguments import NOT_A_NUMBER, shown
-from regard.observation import Observation
+from regard.observation import FIELDS, Observation
 
 _LAST_START = 2**40
 
@@ -58,23 +59,19 @@ def merge(
             f"merge(): over must be 'queries' or 'keys'; got {shown(over)}. "
             "It is what the parts have different ones of."
         )
-    parts = _check_parts(parts)
+    given = cast("object", parts)
+    if isinstance(given, Tensor | Observation) or not isinstance(given, Iterable):
+        raise TypeError(
+            "merge(): parts must be a list of pairs (output, Observation); got "
+            f"{type(parts).__name__}. regard.attention(…, see=…) returns such a pair."
+        )
+    parts = [_check_part(n, part) for n, part in enumerate(given)]
     if not parts:
         raise ValueError(
             "merge(): parts must hold at least one pair (output, Observation); got none. "
             "regard.attention(…, see=…) returns one."
         )
-    for name in ("entropy", "top_keys", "map", "received", "distance"):
-        if len({getattr(seen, name) is None for _, seen in parts}) > 1:
-            raise ValueError(
-                f"merge(): {name} must be in all parts or in none; got some. "
-                "Make all of them with the same see."
-            )
-    if len({0 if seen.top_keys is None else seen.top_keys.shape[-1] for _, seen in parts}) > 1:
-        raise ValueError(
-            "merge(): all parts must have the same number of top keys; got different ones. "
-            "Make all of them with the same see."
-        )
+    _check_alike(parts)
     lengths = [out.shape[2] if over == "queries" else seen.n_keys for out, seen in parts]
     starts = _starts(starts, lengths, over)
     order = sorted(range(len(parts)), key=lambda part: (starts[part], lengths[part]))
@@ -92,6 +89,9 @@ def merge(
     return _merge_keys(ordered, firsts, ends[-1])
 
 
+# ── are these parts? ──────────────────────────────────────────────────────────────────────────
+
+
 def _starts(starts: Sequence[int] | None, lengths: list[int], over: str) -> list[int]:
     if starts is None:
         return [sum(lengths[:part]) for part in range(len(lengths))]
@@ -107,47 +107,8 @@ def _starts(starts: Sequence[int] | None, lengths: list[int], over: str) -> list
     return found
 
 
-# ── are these parts? ──────────────────────────────────────────────────────────────────────────
-
-
-def _check_parts(parts: object) -> list[Part]:
-    """The parts, each of which is in order, all in the same types and on the same device."""
-    if isinstance(parts, Tensor | Observation) or not isinstance(parts, Iterable):
-        raise TypeError(
-            "merge(): parts must be a list of pairs (output, Observation); got "
-            f"{type(parts).__name__}. regard.attention(…, see=…) returns such a pair."
-        )
-    checked = [_check_part(n, part) for n, part in enumerate(parts)]
-    for name in ("output", *_FIELDS):
-        tensors = [
-            x
-            for out, seen in checked
-            if (x := out if name == "output" else getattr(seen, name)) is not None
-        ]
-        kinds = [(x.dtype, x.device) for x in tensors]
-        if any(kind != kinds[0] for kind in kinds):
-            raise TypeError(
-                f"merge(): {name} must have the same type and device in all parts; got "
-                f"{', '.join(f'{dtype} on {device}' for dtype, device in kinds)}. "
-                "They are parts of one attention: .to(…) converts what is not."
-            )
-    return checked
-
-
-# The axes that each field of an Observation shares with the output (B, H, Nq, Dv), and how many
-# others follow.
-_FIELDS = {
-    "lse": (3, 0),
-    "entropy": (3, 0),
-    "distance": (3, 0),
-    "top_keys": (3, 1),
-    "top_weights": (3, 1),
-    "map": (2, 2),
-    "received": (2, 1),
-}
-
-
 def _check_part(n: int, part: object) -> Part:
+    """Part n, whose observation fits its output."""
     if not isinstance(part, tuple | list) or len(part) != 2:
         raise TypeError(
             "merge(): each of parts must be a pair (output, Observation); got "
@@ -166,13 +127,36 @@ def _check_part(n: int, part: object) -> Part:
             f"merge(): outputs must be (B, H, Nq, Dv), four axes, dense; got {found} for part {n}. "
             "It is what regard.attention(…, see=…) returns."
         )
-    for name, (shared, more) in _FIELDS.items():
-        _check_field(n, name, getattr(seen, name), out, shared, more)
-    sizes = [None if x is None else tuple(x.shape) for x in (seen.top_keys, seen.top_weights)]
-    if sizes[0] != sizes[1]:
+    sizes: dict[str, int] = dict(zip(("B", "H", "Nq"), out.shape, strict=False))
+    for name, (axes, _) in FIELDS.items():
+        x: object = getattr(seen, name)
+        if x is None and name != "lse":
+            continue
+        expected = f"({', '.join(str(sizes.get(axis, '·')) for axis in axes)})"
+        if not isinstance(x, Tensor):
+            raise TypeError(
+                f"merge(): {name} must be a torch.Tensor {expected}; got {type(x).__name__} for "
+                f"part {n}. It is what regard.attention(…, see=…) reports."
+            )
+        if x.dim() != len(axes) or any(
+            sizes.get(axis, size) != size for axis, size in zip(axes, x.shape, strict=True)
+        ):
+            raise ValueError(
+                f"merge(): {name} must be {expected}, as its output {tuple(out.shape)} is; got "
+                f"{tuple(x.shape)} for part {n}. Output and Observation must be of one call."
+            )
+        if x.device != out.device:
+            raise ValueError(
+                f"merge(): {name} must be on its output's device {out.device}; got {x.device} for "
+                f"part {n}. {name}.to(…) moves it."
+            )
+    keys, weights = (
+        None if x is None else tuple(x.shape) for x in (seen.top_keys, seen.top_weights)
+    )
+    if keys != weights:
         raise ValueError(
-            f"merge(): top_keys and top_weights must have the same shape; got {sizes[0]} and "
-            f"{sizes[1]} for part {n}. See(top=…) asks for both."
+            f"merge(): top_keys and top_weights must have the same shape; got {keys} and "
+            f"{weights} for part {n}. See(top=…) asks for both."
         )
     if seen.sinks is not None and tuple(seen.sinks.shape) != (out.shape[1],):
         raise ValueError(
@@ -182,133 +166,122 @@ def _check_part(n: int, part: object) -> Part:
     return out, seen
 
 
-def _check_field(n: int, name: str, x: object, out: Tensor, shared: int, more: int) -> None:
-    if x is None and name != "lse":
-        return
-    expected = (*(str(size) for size in out.shape[:shared]), *("·" for _ in range(more)))
-    shown_shape = f"({', '.join(expected)})"
-    if not isinstance(x, Tensor):
-        raise TypeError(
-            f"merge(): {name} must be a torch.Tensor {shown_shape}; got {type(x).__name__} for "
-            f"part {n}. It is what regard.attention(…, see=…) reports."
-        )
-    if x.dim() != shared + more or x.shape[:shared] != out.shape[:shared]:
+def _check_alike(parts: list[Part]) -> None:
+    """Do all parts have the same tensors, in the same types and on the same device?"""
+    outputs = {"output": [out for out, _ in parts]}
+    for name, tensors in (outputs | {name: _all(parts, name) for name in FIELDS}).items():
+        if 0 < len(tensors) < len(parts):
+            raise ValueError(
+                f"merge(): {name} must be in all parts or in none; got some. "
+                "Make all of them with the same see."
+            )
+        kinds = [(x.dtype, x.device) for x in tensors]
+        if any(kind != kinds[0] for kind in kinds):
+            raise TypeError(
+                f"merge(): {name} must have the same type and device in all parts; got "
+                f"{', '.join(f'{dtype} on {device}' for dtype, device in kinds)}. "
+                "They are parts of one attention: .to(…) converts what is not."
+            )
+    if len({x.shape[-1] for x in _all(parts, "top_keys")}) > 1:
         raise ValueError(
-            f"merge(): {name} must be {shown_shape}, as its output {tuple(out.shape)} is; got "
-            f"{tuple(x.shape)} for part {n}. Output and Observation must be of one call."
+            "merge(): all parts must have the same number of top keys; got different ones. "
+            "Make all of them with the same see."
         )
-    if x.device != out.device:
+
+
+def _all(parts: list[Part], name: str) -> list[Tensor]:
+    """What was seen by this name in each part: in all, or in none."""
+    return [x for _, seen in parts if (x := getattr(seen, name)) is not None]
+
+
+def _check_outputs(parts: list[Part], over: str, expected: str, axes: Sequence[int]) -> None:
+    """Are the outputs equally long on these axes?"""
+    if len({tuple(out.shape[axis] for axis in axes) for out, _ in parts}) > 1:
         raise ValueError(
-            f"merge(): {name} must be on its output's device {out.device}; got {x.device} for part "
-            f"{n}. {name}.to(…) moves it."
+            f"merge(): over {over}, outputs must be {expected}; "
+            f"got {', '.join(str(tuple(out.shape)) for out, _ in parts)}. "
+            "They are parts of one attention."
         )
+
+
+def _common_position(parts: list[Part], shifts: list[int]) -> int | None:
+    """Where query 0 of the whole stands, None if the parts differ: then it must not matter."""
+    positions = [seen.position for _, seen in parts]
+    shifted = {
+        None if position is None else position + shift
+        for position, shift in zip(positions, shifts, strict=True)
+    }
+    if len(shifted) == 1:
+        return shifted.pop()
+    if _all(parts, "distance"):
+        raise ValueError(
+            "merge(): distances must be from the positions of one whole; got parts that do not fit "
+            f"together, at positions {', '.join(str(position) for position in positions)}. "
+            "Give each part its own position=… in regard.attention."
+        )
+    return None
 
 
 # ── over queries ──────────────────────────────────────────────────────────────────────────────
 
 
 def _merge_queries(parts: list[Part], starts: list[int]) -> Part:
-    seen = [seen for _, seen in parts]
-    batch_heads = {tuple(out.shape[:2]) + tuple(out.shape[3:]) for out, _ in parts}
-    if len(batch_heads) > 1:
-        raise ValueError(
-            "merge(): over queries, outputs must be (B, H, ·, Dv) with the same B, H and Dv; "
-            f"got {', '.join(str(tuple(out.shape)) for out, _ in parts)}. "
-            "They are parts of one attention."
-        )
-    first = starts[0]
-    position = _common_position(seen, [first - start for start in starts])
-
-    def side_by_side(name: str) -> Tensor | None:
-        tensors = [getattr(part, name) for part in seen]
-        return None if tensors[0] is None else torch.cat(tensors, dim=2)
-
-    lse = side_by_side("lse")
-    assert lse is not None
-    return torch.cat([out for out, _ in parts], dim=2), Observation(
-        lse=lse,
-        entropy=side_by_side("entropy"),
-        top_keys=side_by_side("top_keys"),
-        top_weights=side_by_side("top_weights"),
-        map=_stacked_maps(seen),
-        received=_added_received(seen),
-        distance=side_by_side("distance"),
-        n_keys=max(part.n_keys for part in seen),
-        position=position,
-        sinks=seen[0].sinks,
-    )
+    _check_outputs(parts, "queries", "(B, H, ·, Dv) with the same B, H and Dv", (0, 1, 3))
+    position = _common_position(parts, [starts[0] - start for start in starts])
+    _check_maps(parts)
+    merged: dict[str, Tensor] = {}
+    for name in FIELDS:
+        tensors = _all(parts, name)
+        if (
+            tensors and name == "received"
+        ):  # keys that a part does not know received nothing from it
+            longest = max(x.shape[2] for x in tensors)
+            padded = [functional.pad(x, (0, longest - x.shape[2])) for x in tensors]
+            merged[name] = sum(padded[1:], padded[0])
+        elif tensors:
+            merged[name] = torch.cat(tensors, dim=2)
+    n_keys = max(seen.n_keys for _, seen in parts)
+    seen = Observation(**merged, n_keys=n_keys, position=position, sinks=parts[0][1].sinks)
+    return torch.cat([out for out, _ in parts], dim=2), seen
 
 
-def _stacked_maps(seen: list[Observation]) -> Tensor | None:
-    maps = [part.map for part in seen if part.map is not None]
-    if not maps:
-        return None
-    # Query a + i falls in row ⌊(a + i)·R/Nq⌋, which is ⌊a·R/Nq⌋ + ⌊i·Rₚ/Nₚ⌋ if Rₚ/Nₚ = R/Nq.
-    queries, rows = [part.lse.shape[2] for part in seen], [map.shape[2] for map in maps]
-    if any(n * rows[0] != queries[0] * r for n, r in zip(queries, rows, strict=True)):
+def _check_maps(parts: list[Part]) -> None:
+    """Can the maps be stacked?
+
+    Query a + i falls in row ⌊(a + i)·R/Nq⌋, which is ⌊a·R/Nq⌋ + ⌊i·Rₚ/Nₚ⌋ if Rₚ/Nₚ = R/Nq.
+    """
+    maps = [
+        (seen.lse.shape[2], seen.n_keys, *seen.map.shape[2:])
+        for _, seen in parts
+        if seen.map is not None
+    ]
+    if any(n * maps[0][2] != maps[0][0] * rows for n, _, rows, _ in maps):
         raise ValueError(
             "merge(): maps can be stacked only if each has the same number of queries a row; got "
-            + ", ".join(f"{n} queries in {r} rows" for n, r in zip(queries, rows, strict=True))
+            + ", ".join(f"{n} queries in {rows} rows" for n, _, rows, _ in maps)
             + ". Give each part a map with rows in proportion to its queries, or use regard.pooled."
         )
-    if len({(map.shape[3], part.n_keys) for map, part in zip(maps, seen, strict=True)}) > 1:
+    if len({(n_keys, columns) for _, n_keys, _, columns in maps}) > 1:
         raise ValueError(
             "merge(): maps can be stacked only if their columns are the same keys; got "
-            + ", ".join(
-                f"{part.n_keys} keys in {map.shape[3]} columns"
-                for map, part in zip(maps, seen, strict=True)
-            )
+            + ", ".join(f"{n_keys} keys in {columns} columns" for _, n_keys, _, columns in maps)
             + ". Make it from q and k with the merged lse by regard.pooled."
         )
-    return torch.cat(maps, dim=2)
-
-
-def _added_received(seen: list[Observation]) -> Tensor | None:
-    parts = [part.received for part in seen if part.received is not None]
-    if not parts:
-        return None
-    total = parts[0].new_zeros(*parts[0].shape[:2], max(part.shape[2] for part in parts))
-    for part in parts:
-        total[:, :, : part.shape[2]] += part
-    return total
-
-
-def _common_position(seen: list[Observation], shifts: list[int]) -> int | None:
-    """Where query 0 of the whole stands, None if the parts differ: then it must not matter."""
-    positions = {
-        None if part.position is None else part.position + shift
-        for part, shift in zip(seen, shifts, strict=True)
-    }
-    if len(positions) == 1:
-        return positions.pop()
-    if seen[0].distance is not None:
-        raise ValueError(
-            "merge(): distances must be from the positions of one whole; got parts that do not fit "
-            f"together, at positions {', '.join(str(part.position) for part in seen)}. "
-            "Give each part its own position=… in regard.attention."
-        )
-    return None
 
 
 # ── over keys ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _merge_keys(parts: list[Part], starts: list[int], n_keys: int) -> Part:
-    seen = [seen for _, seen in parts]
     for name in ("map", "received"):
-        if getattr(seen[0], name) is not None:
+        if _all(parts, name):
             raise ValueError(
                 f"merge(): over keys, parts must be without {name}, which needs the lse of the "
                 f"whole row; got parts with it. Leave it out of see, and make it from q and k with "
                 "the merged lse by regard.pooled(q, k, lse=seen.lse, …)."
             )
-    if len({tuple(out.shape) for out, _ in parts}) > 1:
-        raise ValueError(
-            "merge(): over keys, outputs must be (B, H, Nq, Dv) and alike; "
-            f"got {', '.join(str(tuple(out.shape)) for out, _ in parts)}. "
-            "They are parts of one attention."
-        )
-    sinks = [part.sinks for part in seen if part.sinks is not None]
+    _check_outputs(parts, "keys", "(B, H, Nq, Dv) and alike", range(4))
+    sinks = _all(parts, "sinks")
     if len(sinks) > 1:
         raise ValueError(
             f"merge(): one part at most may have sinks; got {len(sinks)}. "
@@ -319,67 +292,49 @@ def _merge_keys(parts: list[Part], starts: list[int], n_keys: int) -> Part:
             "merge(): over keys, outputs must want no gradient, as there is none for lse; got some "
             "that do. Detach them, or merge under torch.no_grad()."
         )
-    position = _common_position(seen, starts)
-    lses = torch.stack([part.lse for part in seen])  # (P, B, H, Nq)
-    lse = _merged_lse(lses, seen)
+    position = _common_position(parts, starts)
+    lses = torch.stack(_all(parts, "lse"))  # (P, B, H, Nq)
+    # The sink counts once, though the part that was given it may have no key.
+    logits = list(lses)
+    for _, seen in parts:
+        if seen.sinks is not None:
+            sink = seen.sinks.to(lses.dtype)[:, None].expand_as(seen.lse)
+            logits.append(sink.masked_fill(seen.lse != -torch.inf, -torch.inf))
+    lse = torch.logsumexp(torch.stack(logits), dim=0)
+    lse = lse.masked_fill((lses == -torch.inf).all(0), -torch.inf)
     alpha = torch.exp(lses - lse.masked_fill(lse == -torch.inf, 0.0))
     outputs = torch.stack([out for out, _ in parts]).to(lse.dtype)
-    top_keys, top_weights = _strongest(seen, starts, alpha)
+    merged: dict[str, Tensor] = {}
+    if distances := _all(parts, "distance"):
+        merged["distance"] = (alpha * torch.stack(distances)).sum(0)
+    if entropies := _all(parts, "entropy"):
+        merged["entropy"] = _merged_entropy(parts, (alpha * torch.stack(entropies)).sum(0), alpha)
+    if _all(parts, "top_keys"):
+        merged["top_keys"], merged["top_weights"] = _strongest(parts, starts, alpha)
+    sink = sinks[0] if sinks else None
     return (alpha[..., None] * outputs).sum(0).to(parts[0][0].dtype), Observation(
-        lse=lse,
-        entropy=_merged_entropy(seen, alpha),
-        top_keys=top_keys,
-        top_weights=top_weights,
-        distance=_weighted([part.distance for part in seen], alpha),
-        n_keys=n_keys,
-        position=position,
-        sinks=sinks[0] if sinks else None,
+        lse, **merged, n_keys=n_keys, position=position, sinks=sink
     )
 
 
-def _merged_lse(lses: Tensor, seen: list[Observation]) -> Tensor:
-    """ln Σₚ exp(lseₚ), with the sink once, though the part that was given it may have no key."""
-    logits = list(lses)
-    for part in seen:
-        if part.sinks is not None:
-            sinks = part.sinks.to(lses.dtype)[:, None].expand_as(part.lse)
-            logits.append(sinks.masked_fill(part.lse != -torch.inf, -torch.inf))
-    lse = torch.logsumexp(torch.stack(logits), dim=0)
-    return lse.masked_fill((lses == -torch.inf).all(0), -torch.inf)
-
-
-def _weighted(parts: list[Tensor | None], alpha: Tensor) -> Tensor | None:
-    present = [part for part in parts if part is not None]
-    return (alpha * torch.stack(present)).sum(0) if present else None
-
-
-def _merged_entropy(seen: list[Observation], alpha: Tensor) -> Tensor | None:
-    total = _weighted([part.entropy for part in seen], alpha)
-    if total is None:
-        return None
-    for part, spread in zip(seen, torch.special.entr(alpha), strict=True):  # −α ln α, 0 for α = 0
-        if part.sinks is not None:
-            sink = part.sinks.to(alpha.dtype)[:, None] - part.lse  # ln of the sink's weight
-            mass = -torch.expm1(sink.masked_fill(part.lse == -torch.inf, -torch.inf))
+def _merged_entropy(parts: list[Part], total: Tensor, alpha: Tensor) -> Tensor:
+    """The entropies of the parts, and what the shares of the parts add to them."""
+    for (_, seen), spread in zip(parts, torch.special.entr(alpha), strict=True):  # −α ln α
+        if seen.sinks is not None:
+            sink = seen.sinks.to(alpha.dtype)[:, None] - seen.lse  # ln of the sink's weight
+            mass = -torch.expm1(sink.masked_fill(seen.lse == -torch.inf, -torch.inf))
             spread = mass * spread
         total = total + spread
     return total.abs()
 
 
-def _strongest(
-    seen: list[Observation], starts: list[int], alpha: Tensor
-) -> tuple[Tensor, Tensor] | tuple[None, None]:
-    keys: list[Tensor] = []
-    weights: list[Tensor] = []
-    for part, start, share in zip(seen, starts, alpha, strict=True):
-        if part.top_keys is None or part.top_weights is None:
-            return None, None
-        real = part.top_keys >= 0
-        keys.append(torch.where(real, part.top_keys + start, -1))
-        # What is missing is sorted behind a key whose weight has become 0.
-        weights.append(torch.where(real, part.top_weights * share[..., None], -1.0))
+def _strongest(parts: list[Part], starts: list[int], alpha: Tensor) -> tuple[Tensor, Tensor]:
+    keys, weights = _all(parts, "top_keys"), _all(parts, "top_weights")
     count = keys[0].shape[-1]
-    all_keys, all_weights = torch.cat(keys, dim=-1), torch.cat(weights, dim=-1)
-    strongest, order = all_weights.sort(dim=-1, descending=True, stable=True)
-    best = all_keys.gather(-1, order[..., :count])
+    real = torch.cat(keys, dim=-1) >= 0
+    moved = torch.cat([x + start for x, start in zip(keys, starts, strict=True)], dim=-1)
+    shrunk = torch.cat([x * share[..., None] for x, share in zip(weights, alpha, strict=True)], -1)
+    # What is missing is sorted behind a key whose weight has become 0.
+    strongest, order = torch.where(real, shrunk, -1.0).sort(dim=-1, descending=True, stable=True)
+    best = torch.where(real, moved, -1).gather(-1, order[..., :count])
     return best, torch.where(best >= 0, strongest[..., :count], 0.0)

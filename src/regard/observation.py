@@ -42,14 +42,13 @@ class See:
     def __post_init__(self) -> None:
         for name in ("entropy", "received", "distance"):
             flag("See()", name, getattr(self, name))
-        whole(
-            "See()", "top", self.top, 0, _MOST_TOP, "It is how many keys of each query are named."
-        )
+        remedy = "It is how many keys of each query are named."
+        whole("See()", "top", self.top, 0, _MOST_TOP, remedy)
         shape, queries = cast("object", self.map), cast("object", self.queries)
         if shape is not None and not (
             isinstance(shape, tuple)
             and len(shape) == 2
-            and all(_is_count(n, 1) for n in shape)
+            and all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in shape)
             and shape[0] * shape[1] <= MOST_CELLS
         ):
             raise ValueError(
@@ -96,31 +95,60 @@ def _are_equal(one: Tensor | None, other: Tensor | None) -> bool:
     return one.device == other.device and not one.is_meta and torch.equal(one, other)
 
 
-def _is_count(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+# What can be seen, in order: the axes of each tensor, and what it holds.
+FIELDS = {
+    "lse": (("B", "H", "Nq"), "log-sum-exp of a query's scores, sink included"),
+    "entropy": (("B", "H", "Nq"), "−Σ w ln w of a query's weights, in nats"),
+    "top_keys": (("B", "H", "Nq", "top"), "a query's strongest keys, −1 where there is none"),
+    "top_weights": (("B", "H", "Nq", "top"), "their weights, strongest first"),
+    "map": (("B", "H", "R", "C"), "mean over a row's queries of their weights by column"),
+    "received": (("B", "H", "Nk"), "sum over all queries of their weight on a key"),
+    "distance": (("B", "H", "Nq"), "Σ w |p − j|: how far from its own place a query looks"),
+}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Observation:
     """What attention looked at; None where it was not asked for. No gradient flows through it.
 
-    All are float32, or float64 for float64 inputs, and of the weights before dropout. A query
-    without a key has lse −inf, entropy and distance 0, and top keys −1 with weight 0.
+    All are float32, or float64 for float64 inputs, and of the weights before dropout; keys are
+    int64. A query without a key has lse −inf, entropy and distance 0, and top keys −1 with weight
+    0. Printed, it says what it holds:
 
     >>> import regard
     >>> q = k = torch.eye(3)[None, None]
     >>> _, seen = regard.attention(q, k, k, scale=9.0, see=See(top=2, received=True))
     >>> seen.top_keys[0, 0].tolist(), seen.received[0, 0].round(decimals=3).tolist()
     ([[0, 1], [1, 0], [2, 0]], [1.0, 1.0, 1.0])
+    >>> print(seen)
+    Observation: seen.lse[b, h] is that of sequence b and head h
+      lse          (B, H, Nq) = (1, 1, 3)          log-sum-exp of a query's scores, sink included
+      top_keys     (B, H, Nq, top) = (1, 1, 3, 2)  a query's strongest keys, −1 where there is none
+      top_weights  (B, H, Nq, top) = (1, 1, 3, 2)  their weights, strongest first
+      received     (B, H, Nk) = (1, 1, 3)          sum over all queries of their weight on a key
+    not asked for in regard.See(…): entropy, map, distance
     """
 
-    lse: Tensor  # (B, H, Nq) log-sum-exp of the scores, sink included, natural log
-    entropy: Tensor | None = None  # (B, H, Nq) −Σ w ln w over the keys, nats
-    top_keys: Tensor | None = None  # (B, H, Nq, top) int64, strongest first, −1 where there is none
-    top_weights: Tensor | None = None  # (B, H, Nq, top)
-    map: Tensor | None = None  # (B, H, R, C) mean over the queries of a row of their weights
-    received: Tensor | None = None  # (B, H, Nk) sum over the queries of their weight on each key
-    distance: Tensor | None = None  # (B, H, Nq) Σ w |p − j|
+    lse: Tensor
+    entropy: Tensor | None = None
+    top_keys: Tensor | None = None
+    top_weights: Tensor | None = None
+    map: Tensor | None = None
+    received: Tensor | None = None
+    distance: Tensor | None = None
     n_keys: int = 0  # Nk
     position: int | None = None  # query i stood at i + position
     sinks: Tensor | None = None  # (H,) the sinks that took their share
+
+    def __repr__(self) -> str:
+        rows = [
+            (name, f"({', '.join(axes)}) = {tuple(x.shape)}", meaning)
+            for name, (axes, meaning) in FIELDS.items()
+            if (x := getattr(self, name)) is not None
+        ]
+        wide = max(len(shape) for _, shape, _ in rows)
+        lines = [f"  {name:11}  {shape:{wide}}  {meaning}" for name, shape, meaning in rows]
+        absent = [name for name in FIELDS if getattr(self, name) is None]
+        if absent:
+            lines.append(f"not asked for in regard.See(…): {', '.join(absent)}")
+        return "\n".join(["Observation: seen.lse[b, h] is that of sequence b and head h", *lines])

@@ -19,6 +19,7 @@ from regard._attention.eager import (
     with_function_of_their_own,
 )
 from regard._attention.options import Options, Window
+from regard._attention.problem import Problem
 from regard.observation import Observation, See
 
 
@@ -136,17 +137,7 @@ def attention(
         done = native.short_attention(q, k, v, causal, scale, see)
         if done is not None:
             return done[0] if see is None else done  # pyright: ignore[reportReturnType]
-    options = Options(
-        causal,
-        window,
-        mask,
-        bias,
-        lengths,  # pyright: ignore[reportArgumentType] -- checked below
-        scale,
-        softcap,
-        sinks,
-        position,
-    )
+    options = Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)  # pyright: ignore[reportArgumentType] -- lengths are checked
     others = with_function_of_their_own(q, k, v, mask, bias, lengths, sinks)
     if others or has_function_mode():
         arguments = options.arguments()
@@ -167,19 +158,20 @@ def attend(
     layout: str = "joined",
 ) -> Tensor | tuple[Tensor, Observation]:
     """What `call` computes: check everything, choose who does the work, and have it done."""
-    problem = check(call, {"q": q, "k": k, "v": v}, options, layout)
+    options = check(call, {"q": q, "k": k, "v": v}, options)
     dropout = check_dropout(call, dropout)
     if see is not None:
         check_see(call, see, q)
-    backend = choose(call, backend, problem)
+    backend = choose(call, backend, q, k)
     # Drawn from PyTorch's generator, so that torch.manual_seed makes dropout repeatable.
     seed = torch.randint(2**62, (), device="cpu") if dropout else None
+    problem = Problem(q, k, v, options, layout, dropout, seed)
     queries = () if see is None or see.queries is None else (see.queries,)
     tensors = (*problem.tensors, *queries)
     if may_go_direct(tensors):
-        out, seen = run(backend, problem, see, dropout, seed)
+        out, seen = run(backend, problem, see)
     else:
         if has_tangent(tensors):
             raise RuntimeError(operator.NO_TANGENTS.format(call=call))
-        out, seen = operator.attend(backend, problem, see, dropout, seed)
+        out, seen = operator.attend(backend, problem, see)
     return out if seen is None else (out, seen)

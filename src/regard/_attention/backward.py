@@ -43,20 +43,14 @@ def new_gradients(problem: Problem, wanted: Sequence[bool], dtype: torch.dtype |
 
 
 def backward(
-    problem: Problem,
-    grad: Tensor,
-    wanted: Sequence[bool],
-    dropout: float = 0.0,
-    seed: Tensor | None = None,
-    backend: str = "torch",
+    problem: Problem, grad: Tensor, wanted: Sequence[bool], backend: str = "torch"
 ) -> Gradients:
     """The gradients of q, k, v, bias and sinks from that of the output, (B, H, Nq, Dv).
 
     `backend` is the one that made the output: each drops weights in its own way.
     """
-    device = problem.q.device
-    by_sequence = grad.device.type == "cpu" and (seed is None or backend == "native")
-    with without_autocast(device):
+    by_sequence = grad.device.type == "cpu" and (problem.seed is None or backend == "native")
+    with without_autocast(problem.q.device):
         gradients = new_gradients(problem, wanted, problem.dtype)
         if problem.has_keys and by_sequence:
             # The bits of a batched product depend on the batch, and on where its matrices begin in
@@ -66,10 +60,10 @@ def backward(
                 dq, dk, dv, dbias, dsinks = gradients
                 dbias = dbias[one] if len(dbias) > 1 else dbias
                 parts = (dq[one], dk[one], dv[one], dbias, dsinks)
-                drops = dropper(backend, dropout, seed, device, first=b)
+                drops = dropper(backend, problem, first=b)
                 _Pass(problem.sequence(b), grad[one].clone(), parts, wanted).run(drops)
         elif problem.has_keys:
-            drops = dropper(backend, dropout, seed, device)
+            drops = dropper(backend, problem)
             _Pass(problem, grad, gradients, wanted).run(drops)
         kinds = new_gradients(problem, [False] * 5, None)
         q, k, v, bias, sinks = (x.to(kind.dtype) for x, kind in zip(gradients, kinds, strict=True))

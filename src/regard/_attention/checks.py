@@ -9,56 +9,67 @@ from torch import Tensor
 
 from regard._arguments import WrongType, WrongValue, flag, number, shown, whole
 from regard._attention.eager import is_causal_bias, lost_its_memory
-from regard._attention.options import Options, Window, four_axes
-from regard._attention.problem import Problem
+from regard._attention.options import Options, Window, broadcasts, four_axes
+from regard._attention.problem import computed_in
 from regard.observation import See
 
-_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+# What the numbers of a tensor must be, and the types that are.
+_FLOATS = (
+    "float16, bfloat16, float32 or float64",
+    (torch.float32, torch.float64, torch.float16, torch.bfloat16),
+)
+_NUMBERS = ("floating-point numbers", _FLOATS[1])
+_FLAGS = ("boolean, True = may attend", (torch.bool,))
+_SIGNED = (torch.int64, torch.int32, torch.int16, torch.int8)
+_UNSIGNED = (torch.uint64, torch.uint32, torch.uint16, torch.uint8)
+_INTEGERS = ("whole numbers", _SIGNED + _UNSIGNED)
+
 _FURTHEST = 2**40  # so that positions cannot overflow
 _WIDEST = 2**42  # a window so wide has every key for every position
 _LONGEST = 2**62  # what lengths are counted with
 
 
-def check(call: str, tensors: dict[str, Tensor], given: Options, layout: str = "joined") -> Problem:
-    """The problem that the arguments of `call` pose; TypeError or ValueError if they pose none.
+def check(call: str, tensors: dict[str, Tensor], given: Options) -> Options:
+    """The options as a `Problem` holds them; TypeError or ValueError if `call` cannot be computed.
 
-    `tensors` are q, k and v. Without v, the values have no columns. `layout` is the problem's.
+    `tensors` are q, k and v, or q and k.
     """
-    q, k, v = tensors["q"], tensors["k"], tensors.get("v")
+    q, k = tensors["q"], tensors["k"]
     for name, x in tensors.items():
-        _check_type(call, name, x, q)
-    _check_shapes(call, q, k, v)
+        _check_tensor(call, name, x, q, _FLOATS, f"{name}.float() makes it float32.")
+        if x.dtype != q.dtype:
+            raise WrongType(
+                f"{call}: {name} must have q's type {q.dtype}; got {x.dtype}. "
+                f"{name}.to(q.dtype) converts it."
+            )
+    _check_shapes(call, q, k, tensors.get("v"))
     shape = (*q.shape[:3], k.shape[2])
     window = None if given.window is None else _check_window(call, given.window)
     causal = flag(call, "causal", given.causal)
-    position, mask, bias = given.position, given.mask, given.bias
-    scale, softcap = given.scale, given.softcap
+    position, scale, softcap, sinks = given.position, given.scale, given.softcap, given.sinks
     if position is not None:
         remedy = "Query i stands at i + position, key j at j."
         position = whole(call, "position", position, -_FURTHEST, _FURTHEST, remedy)
-    if is_causal_bias(mask):
-        causal, position = _stand_for(call, "mask", mask, Options(causal, position=position), shape)
-        mask = None
-    if is_causal_bias(bias):
-        causal, position = _stand_for(call, "bias", bias, Options(causal, position=position), shape)
-        bias = None
+    cells: dict[str, Tensor | None] = {"mask": given.mask, "bias": given.bias}
+    for name, x in cells.items():
+        if is_causal_bias(x):
+            causal, position = _stand_for(call, name, x, Options(causal, position=position), shape)
+            cells[name] = None
+        elif x is not None:
+            cells[name] = _check_cells(call, name, x, q, shape)
     if scale is not None:
         scale = number(call, "scale", scale, remedy="None is 1/√D.")
     if softcap is not None:  # what a float32 can be divided by, and holds
         remedy = "None leaves the scores as they are."
         softcap = number(call, "softcap", softcap, 1e-30, 1e30, remedy)
-    options = Options(
-        causal,
-        window,
-        None if mask is None else _check_mask(call, mask, q, shape),
-        None if bias is None else _check_bias(call, bias, q, shape),
-        None if given.lengths is None else _check_lengths(call, given.lengths, q),
-        scale,
-        softcap,
-        None if given.sinks is None else _check_sinks(call, given.sinks, q),
-        position,
-    )
-    return Problem(q, k, k[..., :0] if v is None else v, options, layout)
+    lengths = None if given.lengths is None else _check_lengths(call, given.lengths, q)
+    if sinks is not None:
+        _check_tensor(call, "sinks", sinks, q, _NUMBERS, "sinks.to(q.dtype) makes them so.")
+        _check_shape(
+            call, "sinks", sinks, "(H,)", q.shape[1:2], "It is one logit for each head of q."
+        )
+    mask, bias = cells.values()
+    return Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)
 
 
 # ── tensors ───────────────────────────────────────────────────────────────────────────────────
@@ -85,28 +96,29 @@ def check_dense(call: str, name: str, tensor: object) -> None:
         )
 
 
-def _check_device(call: str, name: str, tensor: Tensor, q: Tensor) -> None:
-    if tensor.device != q.device:
+def _check_tensor(
+    call: str, name: str, x: object, q: Tensor, kind: tuple[str, tuple[torch.dtype, ...]], why: str
+) -> Tensor:
+    """x, if it is a dense tensor of one of the types of this kind, on q's device."""
+    check_dense(call, name, x)
+    assert isinstance(x, Tensor)
+    expected, types = kind
+    if x.dtype not in types:
+        raise WrongType(f"{call}: {name} must be {expected}; got {x.dtype}. {why}")
+    if x.device != q.device:
         raise WrongValue(
-            f"{call}: {name} must be on q's device {q.device}; got {tensor.device}. "
+            f"{call}: {name} must be on q's device {q.device}; got {x.device}. "
             f"{name}.to(q.device) moves it."
         )
+    return x
 
 
-def _check_type(call: str, name: str, tensor: Tensor, q: Tensor) -> None:
-    """q, k or v: dense, of q's type, which is a floating one, and on q's device."""
-    check_dense(call, name, tensor)
-    if tensor.dtype not in _FLOATS:
-        raise WrongType(
-            f"{call}: {name} must be float16, bfloat16, float32 or float64; "
-            f"got {tensor.dtype}. {name}.float() makes it float32."
-        )
-    if tensor.dtype != q.dtype:
-        raise WrongType(
-            f"{call}: {name} must have q's type {q.dtype}; got {tensor.dtype}. "
-            f"{name}.to(q.dtype) converts it."
-        )
-    _check_device(call, name, tensor, q)
+def _check_shape(
+    call: str, name: str, x: Tensor, axes: str, expected: Sequence[int], why: str
+) -> None:
+    found, expected = tuple(x.shape), tuple(expected)
+    if found != expected:
+        raise WrongValue(f"{call}: {name} must be {axes} = {expected}; got {found}. {why}")
 
 
 def _check_shapes(call: str, q: Tensor, k: Tensor, v: Tensor | None) -> None:
@@ -202,33 +214,16 @@ def _check_window(call: str, window: object) -> Window | None:
     return None if left is None and right is None else (left, right)
 
 
-def _check_mask(call: str, mask: Tensor, q: Tensor, shape: tuple[int, ...]) -> Tensor:
-    check_dense(call, "mask", mask)
-    if mask.dtype != torch.bool:
-        raise WrongType(
-            f"{call}: mask must be boolean, True = may attend; got {mask.dtype}. "
-            "What is to be added to the scores is a bias; mask.bool() makes 0 and 1 a mask."
-        )
-    return _check_cells(call, "mask", mask, q, shape)
-
-
-def _check_bias(call: str, bias: Tensor, q: Tensor, shape: tuple[int, ...]) -> Tensor:
-    check_dense(call, "bias", bias)
-    if bias.dtype not in _FLOATS:
-        raise WrongType(
-            f"{call}: bias must be float16, bfloat16, float32 or float64; got {bias.dtype}. "
-            "Which keys may be attended to is said by a mask."
-        )
-    return _check_cells(call, "bias", bias, q, shape)
-
-
-def _check_cells(call: str, name: str, x: Tensor, q: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """x with four axes, if it broadcasts to the scores without growing them."""
-    _check_device(call, name, x, q)
+def _check_cells(call: str, name: str, x: object, q: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A mask or bias with four axes, if it broadcasts to the scores without growing them."""
+    if name == "mask":
+        remedy = "What is to be added to the scores is a bias; mask.bool() makes 0 and 1 a mask."
+        x = _check_tensor(call, name, x, q, _FLAGS, remedy)
+    else:
+        remedy = "Which keys may be attended to is said by a mask."
+        x = _check_tensor(call, name, x, q, _FLOATS, remedy)
     found = tuple(x.shape)
-    full = (1,) * (4 - len(found)) + found
-    # Not `n in (1, size)`: torch.compile says no where one of two equal sizes became a constant.
-    if len(full) > 4 or any(n != 1 and n != size for n, size in zip(full, shape, strict=True)):
+    if not broadcasts(found, shape):
         raise WrongValue(
             f"{call}: {name} must broadcast to (B, H, Nq, Nk) = {tuple(shape)}; got {found}. "
             "Each axis, from the last, must be of that length or 1."
@@ -237,7 +232,6 @@ def _check_cells(call: str, name: str, x: Tensor, q: Tensor, shape: tuple[int, .
 
 
 def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
-    batch = q.shape[0]
     if not isinstance(lengths, Tensor):
         if not isinstance(lengths, Sequence):
             raise WrongType(
@@ -247,38 +241,14 @@ def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
         remedy = "It is how many keys are real; None leaves all in place."
         counts = [whole(call, "each of lengths", n, -_LONGEST, _LONGEST, remedy) for n in lengths]
         lengths = torch.tensor(counts, dtype=torch.int64, device=q.device)
-    check_dense(call, "lengths", lengths)
-    if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
-        raise WrongType(
-            f"{call}: lengths must be whole numbers; got {lengths.dtype}. "
-            "lengths.long() makes them so; which keys are real is said by a mask."
-        )
-    _check_device(call, "lengths", lengths, q)
-    if tuple(lengths.shape) != (batch,):
-        raise WrongValue(
-            f"{call}: lengths must be (B,) = ({batch},); got {tuple(lengths.shape)}. "
-            "It is the number of real keys of each sequence, from the left."
-        )
-    found = lengths.to(torch.int64)
-    if lengths.dtype == torch.uint64:  # what is too large for int64 came out as less than 0
+    remedy = "lengths.long() makes them so; which keys are real is said by a mask."
+    given = _check_tensor(call, "lengths", lengths, q, _INTEGERS, remedy)
+    remedy = "It is the number of real keys of each sequence, from the left."
+    _check_shape(call, "lengths", given, "(B,)", q.shape[:1], remedy)
+    found = given.to(torch.int64)
+    if given.dtype == torch.uint64:  # what is too large for int64 came out as less than 0
         found = torch.where(found < 0, _LONGEST, found)
     return found
-
-
-def _check_sinks(call: str, sinks: Tensor, q: Tensor) -> Tensor:
-    check_dense(call, "sinks", sinks)
-    if sinks.dtype not in _FLOATS:
-        raise WrongType(
-            f"{call}: sinks must be floating-point numbers; got {sinks.dtype}. "
-            "sinks.to(q.dtype) makes them so."
-        )
-    _check_device(call, "sinks", sinks, q)
-    if tuple(sinks.shape) != (q.shape[1],):
-        raise WrongValue(
-            f"{call}: sinks must be (H,) = ({q.shape[1]},); got {tuple(sinks.shape)}. "
-            "It is one logit for each head of q."
-        )
-    return sinks
 
 
 # ── what stands beside them ───────────────────────────────────────────────────────────────────
@@ -300,30 +270,15 @@ def check_see(call: str, see: object, q: Tensor) -> None:
             "regard.See(entropy=True, top=8) is one."
         )
     if see.queries is not None:
-        check_dense(call, "see.queries", see.queries)
-        expected = (q.shape[0], q.shape[2])
-        if tuple(see.queries.shape) != expected:
-            raise WrongValue(
-                f"{call}: see.queries must be (B, Nq) = {expected}; got "
-                f"{tuple(see.queries.shape)}. It says which queries count, True = counts."
-            )
-        _check_device(call, "see.queries", see.queries, q)
+        remedy = "It says which queries count, True = counts."
+        queries = _check_tensor(call, "see.queries", see.queries, q, _FLAGS, remedy)
+        _check_shape(call, "see.queries", queries, "(B, Nq)", (q.shape[0], q.shape[2]), remedy)
 
 
-def check_lse(call: str, lse: object, problem: Problem) -> Tensor:
+def check_lse(call: str, lse: object, q: Tensor) -> Tensor:
     """lse, contiguous and in the type of the computation."""
-    expected = problem.scores_shape[:3]
-    check_dense(call, "lse", lse)
-    assert isinstance(lse, Tensor)
-    if lse.dtype not in _FLOATS:
-        raise WrongType(
-            f"{call}: lse must be floating-point numbers; got {lse.dtype}. "
-            "It is what regard.attention(…, see=regard.See()) reports."
-        )
-    _check_device(call, "lse", lse, problem.q)
-    if tuple(lse.shape) != expected:
-        raise WrongValue(
-            f"{call}: lse must be (B, H, Nq) = {expected}; got {tuple(lse.shape)}. "
-            "It is that of all queries, as regard.attention(…, see=regard.See()) reports it."
-        )
-    return lse.detach().to(problem.dtype).resolve_neg().contiguous()
+    remedy = "It is what regard.attention(…, see=regard.See()) reports."
+    found = _check_tensor(call, "lse", lse, q, _NUMBERS, remedy)
+    remedy = "It is that of all queries, as regard.attention(…, see=regard.See()) reports it."
+    _check_shape(call, "lse", found, "(B, H, Nq)", q.shape[:3], remedy)
+    return found.detach().to(computed_in(q.dtype)).resolve_neg().contiguous()

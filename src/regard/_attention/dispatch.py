@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from regard._arguments import WrongValue
@@ -56,8 +55,8 @@ def backends() -> list[Backend]:
     ]
 
 
-def choose(call: str, backend: str | None, problem: Problem) -> str:
-    """The backend that takes the problem: the one named, or the first that can."""
+def choose(call: str, backend: str | None, q: Tensor, k: Tensor) -> str:
+    """The backend that takes these: the one named, or the first that can."""
     if backend not in (None, *NAMES):
         raise WrongValue(
             f"{call}: backend must be 'native', 'torch' or None; got {backend!r}. "
@@ -65,7 +64,7 @@ def choose(call: str, backend: str | None, problem: Problem) -> str:
         )
     if backend == "torch":
         return backend
-    reason = _why_not_native(problem)
+    reason = native.why_not(q, k)
     if not reason:
         return "native"
     if backend is None:
@@ -73,27 +72,12 @@ def choose(call: str, backend: str | None, problem: Problem) -> str:
     raise WrongValue(f"{call}: backend 'native' needs {reason}. backend=None takes 'torch' for it.")
 
 
-def _why_not_native(problem: Problem) -> str:
-    """What the native backend would need, and what it got; empty if it can."""
-    if native.missing:
-        return f"a compiled kernel; got none, as {native.missing}"
-    if problem.q.device.type != "cpu":
-        return f"tensors on the CPU; got q on {problem.q.device}"
-    if problem.q.dtype != torch.float32:
-        return f"float32; got q in {problem.q.dtype}"
-    if max(problem.scores_shape[2:]) > native.MOST:
-        return f"less than 2³¹ queries and keys; got {problem.scores_shape[2:]}"
-    return ""
-
-
-def run(
-    backend: str, problem: Problem, see: See | None, dropout: float, seed: Tensor | None
-) -> tuple[Tensor, Observation | None]:
+def run(backend: str, problem: Problem, see: See | None) -> tuple[Tensor, Observation | None]:
     """The output, and what was asked for in `see`."""
     if backend == "native" and problem.has_keys and problem.q.shape[3]:
-        return native.attend(problem, see, dropout, seed)
+        return native.attend(problem, see)
     with without_autocast(problem.q.device):
-        return forward.attend(problem, see, dropper(backend, dropout, seed, problem.q.device))
+        return forward.attend(problem, see, dropper(backend, problem))
 
 
 def has_native_backward(backend: str, problem: Problem, wanted: Sequence[bool]) -> bool:

@@ -20,34 +20,28 @@ def attend(
     out = problem.new_output().zero_()
     recorder = None if see is None else _Recorder(problem, see)
     if problem.has_keys:
-        _fill(problem.promoted(), out, recorder, dropper)
+        problem = problem.promoted()
+        v, kv_heads, spoilt = problem.v, problem.k.shape[1], None
+        if not all_finite(v):
+            # 0 · NaN would get to queries that may not attend to it: those that may are marked.
+            finite = torch.isfinite(v)
+            v, spoilt = v.masked_fill(~finite, 0.0), (~finite).to(v.dtype)
+        for tile in problem.tiles():
+            scores = score(problem, tile)
+            strongest = None if recorder is None else recorder.strongest(scores)
+            weights = soften(scores, problem.options.sinks)
+            if recorder is not None:
+                recorder.record(tile, weights, strongest)
+            values = weights.values
+            if dropper is not None:
+                values.mul_(dropper(values, tile))
+            mixed = grouped(values, kv_heads) @ v[:, :, tile.keys]
+            if spoilt is not None:
+                allowed = grouped(scores.forbid(torch.ones_like(values)), kv_heads)
+                mixed.masked_fill_(allowed @ spoilt[:, :, tile.keys] > 0, torch.nan)
+            rows = out[:, :, tile.rows]
+            rows.copy_(mixed.view(rows.shape))
     return out, None if recorder is None else recorder.finish()
-
-
-def _fill(
-    problem: Problem, out: Tensor, recorder: _Recorder | None, dropper: Dropper | None
-) -> None:
-    kv_heads = problem.k.shape[1]
-    v, spoilt = problem.v, None
-    if not all_finite(v):
-        # 0 · NaN would get to queries that may not attend to it: those that may are marked.
-        finite = torch.isfinite(v)
-        v, spoilt = v.masked_fill(~finite, 0.0), (~finite).to(v.dtype)
-    for tile in problem.tiles():
-        scores = score(problem, tile)
-        strongest = None if recorder is None else recorder.strongest(scores)
-        weights = soften(scores, problem.options.sinks)
-        if recorder is not None:
-            recorder.record(tile, weights, strongest)
-        values = weights.values
-        if dropper is not None:
-            values.mul_(dropper(values, tile))
-        mixed = grouped(values, kv_heads) @ v[:, :, tile.keys]
-        if spoilt is not None:
-            allowed = grouped(scores.forbid(torch.ones_like(values)), kv_heads)
-            mixed.masked_fill_(allowed @ spoilt[:, :, tile.keys] > 0, torch.nan)
-        rows = out[:, :, tile.rows]
-        rows.copy_(mixed.view(rows.shape))
 
 
 class _Recorder:
@@ -95,14 +89,9 @@ class _Recorder:
             keys = (places.gather(-1, order) + tile.key).masked_fill_(~real, -1)
             seen.top_keys[:, :, rows, : keys.shape[-1]] = keys
             seen.top_weights[:, :, rows, : keys.shape[-1]] = top.masked_fill_(~real, 0.0)
-        if see.map is not None or see.received:
-            self._record_sums(tile, weights)
-
-    def _record_sums(self, tile: Tile, weights: Weights) -> None:
-        """Map and received, which are over the queries that count."""
-        seen, values, counts = self.seen, weights.values, weights.has_key
-        if self.see.queries is not None:
-            counted = self.see.queries[:, None, tile.rows]
+        counts = weights.has_key
+        if see.queries is not None and (see.map is not None or see.received):
+            counted = see.queries[:, None, rows]  # for map and received
             values = values.masked_fill(~counted[..., None], 0.0)
             counts = counts & counted
         if seen.received is not None:

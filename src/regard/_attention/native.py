@@ -1,47 +1,54 @@
-"""The native backend: hands addresses, sizes and strides to regard._native, which trusts them."""
+"""The native backend: hands tensors and options to regard._native, which reads them in place."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch  # before regard._native, which shares its OpenMP runtime
 from torch import Tensor
 
 from regard._attention.eager import PLAIN, is_eager
 from regard._attention.options import Options
-from regard._attention.problem import Problem, Tile, new_gradient, new_observation
+from regard._attention.problem import Problem, Tile, new_gradient, new_observation, new_output
 from regard.observation import Observation, See
 
 missing = ""  # why there is no native backend
 if TYPE_CHECKING:
     from regard import _native
-    from regard._native import Cells
+    from regard._native import Call
 else:
     try:
         from regard import _native
     except ImportError as error:
         missing = f"regard._native cannot be imported: {error}"
 
-MOST = 2**31 - 1  # queries, and keys: the kernel counts them in 32 bits
-
-_PLAIN = Options()
-_NO_WINDOW = (None, None)
-
 # Looked up once: the smallest call is measured in microseconds.
 _float32 = torch.float32
-_strided = torch.strided
-_empty_like = torch.empty_like
-_empty_strided = torch.empty_strided
 _get_num_threads = torch.get_num_threads
 _is_grad_enabled = torch.is_grad_enabled
+_isfinite = math.isfinite
+_full, _causal = Options(), Options(causal=True)
 
 
 def kernel() -> str | None:
     """The build of the kernel in use, None if there is none."""
     return None if missing else _native.kernel()
+
+
+def why_not(q: Tensor, k: Tensor) -> str:
+    """What this backend would need, and what it got; empty if it can."""
+    if missing:
+        return f"a compiled kernel; got none, as {missing}"
+    if q.device.type != "cpu":
+        return f"tensors on the CPU; got q on {q.device}"
+    if q.dtype != _float32:
+        return f"float32; got q in {q.dtype}"
+    if max(lengths := (q.shape[2], k.shape[2])) > _native.MOST:
+        return f"less than 2³¹ queries and keys; got {lengths}"
+    return ""
 
 
 def short_attention(
@@ -63,163 +70,74 @@ def short_attention(
         or type(q) not in PLAIN
         or type(k) not in PLAIN
         or type(v) not in PLAIN
-        or not (q.is_cpu and k.is_cpu and v.is_cpu)
-        or not (q.dtype is k.dtype is v.dtype is _float32)
-        or not (q.layout is k.layout is v.layout is _strided)
+        or q.dtype is not _float32
         or (_is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad))
-        or q.is_neg()
-        or k.is_neg()
-        or v.is_neg()
         or q.is_nested
-        or k.is_nested
         or v.is_nested
         or (causal is not True and causal is not False)
         or (see is not None and (type(see) is not See or see.queries is not None))
     ):
         return None
-    q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
-    if len(q_shape) != 4 or len(k_shape) != 4 or len(v_shape) != 4:
+    q_shape, v_shape = q.shape, v.shape
+    if len(q_shape) != 4 or len(v_shape) != 4:
         return None
     batch, heads, rows, width = q_shape
-    k_batch, kv_heads, n_keys, k_width = k_shape
-    v_batch, v_heads, n_values, value_width = v_shape
-    if (
-        k_width != width
-        or n_values != n_keys
-        or v_heads != kv_heads
-        or not k_batch == v_batch == batch
-        or not (batch and heads and rows and width and kv_heads and n_keys and value_width)
-        or heads % kv_heads
-    ):
+    n_keys, value_width = v_shape[2:]
+    if layout == "query" and (width == 1 or width != value_width):
         return None
+    options = _causal if causal else _full
     if scale is None:
-        scale = 1.0 / math.sqrt(width)
-    elif type(scale) is not float or not math.isfinite(scale):
+        scale = options.factor(width)
+    elif type(scale) is not float or not _isfinite(scale):
         return None
-    q_strides, k_strides, v_strides = q.stride(), k.stride(), v.stride()
-    if (
-        (q_strides[3] != 1 and width > 1)
-        or (k_strides[3] != 1 and width > 1)
-        or (v_strides[3] != 1 and value_width > 1)
-    ):
-        return None
-    q_data, k_data, v_data = q.data_ptr(), k.data_ptr(), v.data_ptr()
-    if not (q_data and k_data and v_data) or n_keys > MOST or rows > MOST:
-        return None
-    ends = q_strides[3] == k_strides[3] == v_strides[3] == 1
-    if layout == "query" and value_width == width and ends:
-        out = _empty_like(q, requires_grad=False)
-        out_strides = out.stride()
-        if out_strides[3] != 1:
-            return None
-    else:
-        row = heads * value_width
-        if layout == "joined":
-            out_strides = (rows * row, value_width, row, 1)
-        else:
-            out_strides = (rows * row, rows * value_width, value_width, 1)
-        shape = (batch, heads, rows, value_width)
-        out = _empty_strided(shape, out_strides, dtype=_float32, device="cpu")
-    arguments = (
-        q_data,
-        q_shape,
-        q_strides,
-        k_data,
-        k_shape,
-        k_strides,
-        v_data,
-        v_shape,
-        v_strides,
-        out.data_ptr(),
-        out_strides,
-        scale,
-        causal,
-        _get_num_threads(),
-    )
-    if see is None:
-        _native.attention(*arguments)
-        return out, None
-    position = _PLAIN.offset(rows, n_keys)
-    seen = new_observation(see, (batch, heads, rows, n_keys), _float32, "cpu", position)
-    _native.attention_with(*arguments, position=position, **_wanted(seen, see))
-    return out, seen
+    position, seen = options.offset(rows, n_keys), None
+    out = new_output(q, (batch, heads, rows, value_width), layout)
+    if see is not None:
+        seen = new_observation(see, (batch, heads, rows, n_keys), _float32, "cpu", position)
+    call = (q, k, v, options, scale, position, 0.0, 0)
+    return (out, seen) if _native.attention(call, out, seen, None, _get_num_threads()) else None
 
 
-def attend(
-    problem: Problem, see: See | None, dropout: float = 0.0, seed: Tensor | None = None
-) -> tuple[Tensor, Observation | None]:
+def attend(problem: Problem, see: See | None) -> tuple[Tensor, Observation | None]:
     """The output (B, H, Nq, Dv), and what was asked for in `see`. No size may be 0 but Dv."""
     out = problem.new_output()
     if problem.layout == "query" and out.stride(3) != 1 and out.shape[3] > 1:
-        joined, seen = attend(replace(problem, layout="joined"), see, dropout, seed)
+        joined, seen = attend(replace(problem, layout="joined"), see)
         return out.copy_(joined), seen
-    q, k, v = _rows(problem.q), _rows(problem.k), _rows(problem.v)
     seen = None if see is None else problem.new_observation(see)
-    options = _Options(problem)
-    counted = None if see is None or see.queries is None else _in_memory(see.queries)
-    _native.attention_with(
-        *_tensor(q),
-        *_tensor(k),
-        *_tensor(v),
-        out.data_ptr(),
-        out.stride(),
-        problem.factor,
-        problem.options.causal,
-        _get_num_threads(),
-        **options.arguments,
-        sinks=_address(options.sinks),
-        **_dropout(dropout, seed),
-        **({} if seen is None or see is None else _wanted(seen, see)),
-        counted=None if counted is None else (counted.data_ptr(), counted.stride()),
-    )
+    queries = None if see is None or see.queries is None else _in_memory(see.queries)
+    _run(_native.attention, problem, out, seen, queries)
     return out, seen
 
 
 def backward(
-    problem: Problem,
-    grad: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    wanted: Sequence[bool],
-    dropout: float = 0.0,
-    seed: Tensor | None = None,
+    problem: Problem, grad: Tensor, out: Tensor, lse: Tensor, wanted: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v from that of the output; empty where none is wanted.
 
-    `out` and `lse` are what `attend` found with the same dropout and seed. There may be no softcap,
-    and no size may be 0.
+    `out` and `lse` are what `attend` found. There may be no softcap, and no size may be 0.
     """
-    q, k, v = _rows(problem.q), _rows(problem.k), _rows(problem.v)
-    grad, out = _rows(grad), _rows(out)
-    dq, dk, dv = (
-        new_gradient(x, _float32, want)
-        for x, want in zip((problem.q, problem.k, problem.v), wanted, strict=True)
-    )
-    options = _Options(problem)
-    del options.arguments["softcap"]
-    _native.attention_backward(
-        *_tensor(q),
-        *_tensor(k),
-        *_tensor(v),
-        out.data_ptr(),
-        out.stride(),
-        lse.data_ptr(),
-        grad.data_ptr(),
-        grad.stride(),
-        dq.data_ptr(),
-        dq.stride(),
-        dk.data_ptr(),
-        dk.stride(),
-        dv.data_ptr(),
-        dv.stride(),
-        problem.factor,
-        problem.options.causal,
-        _get_num_threads(),
-        **options.arguments,
-        sinks=_address(options.sinks),
-        **_dropout(dropout, seed),
-    )
+    tensors = zip((problem.q, problem.k, problem.v), wanted, strict=True)
+    dq, dk, dv = (new_gradient(x, _float32, want) for x, want in tensors)
+    made = (x if want else None for x, want in zip((dq, dk, dv), wanted, strict=True))
+    _run(_native.attention_backward, problem, _rows(out), lse, _rows(grad), *made)
     return dq, dk, dv
+
+
+def weights(problem: Problem, lse: Tensor, tile: Tile) -> Tensor:
+    """The weights of a tile, (B, H, rows, keys), from the lse of the whole rows."""
+    out = lse.new_empty((*lse.shape[:2], *tile.shape))
+    _run(_native.weights, problem, lse, tile, out)
+    return out
+
+
+def pooled(
+    problem: Problem, lse: Tensor, tile: Tile, shape: tuple[int, int], maximum: bool
+) -> Tensor:
+    """A picture of a tile, (B, H, *shape), from the lse of the whole rows."""
+    out = lse.new_empty((*lse.shape[:2], *shape))
+    _run(_native.pooled, problem, lse, tile, out, maximum)
+    return out
 
 
 def kept(
@@ -229,11 +147,8 @@ def kept(
 
     (B, H, rows, keys), with B and H of `shape`; the first sequence is number `first` of the call.
     """
-    batch, heads = shape[:2]
-    box = _rectangle(tile)
-    out = torch.empty((batch, heads, box[1], box[3]), dtype=_float32, device="cpu")
-    for b, to in enumerate(out):
-        _native.kept(to.data_ptr(), first + b, heads, box, dropout, int(seed), _get_num_threads())
+    out = torch.empty((*shape[:2], *tile.shape), dtype=_float32, device="cpu")
+    _native.kept(out, first, tile, dropout, int(seed), _get_num_threads())
     return out
 
 
@@ -244,116 +159,38 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
     """
     out = torch.empty((*a.shape[:3], b.shape[3]), dtype=a.dtype, device="cpu")
     run = _native.multiply_floats if a.dtype == _float32 else _native.multiply_doubles
-    run(*_tensor(a), *_tensor(b), out.data_ptr(), _get_num_threads())
+    done = run(a, b, out, _get_num_threads())
+    assert done or run(_in_memory(a), _in_memory(b), out, _get_num_threads())
     return out
 
 
-def _dropout(dropout: float, seed: Tensor | None) -> dict[str, Any]:
-    return {} if seed is None else {"dropout": dropout, "seed": int(seed)}
-
-
-def _wanted(seen: Observation, see: See) -> dict[str, Any]:
-    """Where what is to be seen shall be written."""
-    wanted: dict[str, Any] = {
-        "lse": seen.lse.data_ptr(),
-        "entropy": _address(seen.entropy),
-        "distance": _address(seen.distance),
-        "received": _address(seen.received),
-    }
-    if see.top:
-        wanted["top"] = (see.top, _address(seen.top_keys), _address(seen.top_weights))
-    if see.map is not None:
-        wanted["map"] = (*see.map, _address(seen.map))
-    return wanted
-
-
-def weights(problem: Problem, lse: Tensor, tile: Tile) -> Tensor:
-    """The weights of a tile, (B, H, rows, keys), from the lse of the whole rows."""
-    batch, heads, _, _ = problem.scores_shape
-    shape = (batch, heads, tile.row_end - tile.row, tile.key_end - tile.key)
-    out = torch.empty(shape, dtype=_float32, device="cpu")
-    q, k, options = _rows(problem.q), _rows(problem.k), _Options(problem)
-    _native.weights(
-        *_tensor(q),
-        *_tensor(k),
-        lse.data_ptr(),
-        out.data_ptr(),
-        problem.factor,
-        problem.options.causal,
-        _get_num_threads(),
-        rectangle=_rectangle(tile),
-        **options.arguments,
+def _run(work: Callable[..., bool], problem: Problem, *arguments: object) -> None:
+    """Have it done with tensors where they lie, or else with copies that the kernel can read."""
+    threads = _get_num_threads()
+    if work(_call(problem), *arguments, threads):
+        return
+    options = problem.options
+    bias, sinks = (None if x is None else x.to(_float32) for x in (options.bias, options.sinks))
+    options = replace(
+        options,
+        mask=None if options.mask is None else _in_memory(options.mask),
+        bias=None if bias is None else _in_memory(bias),
+        lengths=None if options.lengths is None else _in_memory(options.lengths),
+        sinks=None if sinks is None else _in_memory(sinks).contiguous(),
     )
-    return out
+    q, k, v = _rows(problem.q), _rows(problem.k), _rows(problem.v)
+    if not work(_call(replace(problem, q=q, k=k, v=v, options=options)), *arguments, threads):
+        raise RuntimeError(f"regard._native.{work.__name__}: cannot read {problem}")
 
 
-def pooled(
-    problem: Problem, lse: Tensor, tile: Tile, shape: tuple[int, int], maximum: bool
-) -> Tensor:
-    """A picture of a tile, (B, H, *shape), from the lse of the whole rows."""
-    batch, heads, _, _ = problem.scores_shape
-    out = torch.empty((batch, heads, *shape), dtype=_float32, device="cpu")
-    q, k, options = _rows(problem.q), _rows(problem.k), _Options(problem)
-    _native.pooled(
-        *_tensor(q),
-        *_tensor(k),
-        lse.data_ptr(),
-        out.data_ptr(),
-        problem.factor,
-        problem.options.causal,
-        _get_num_threads(),
-        rectangle=_rectangle(tile),
-        shape=shape,
-        maximum=maximum,
-        **options.arguments,
-    )
-    return out
-
-
-class _Options:
-    """The options of a problem as the kernel takes them; keeps alive what they point to."""
-
-    def __init__(self, problem: Problem) -> None:
-        shape, n_keys, options = problem.scores_shape, problem.k.shape[2], problem.options
-        self.mask = None if options.mask is None else _in_memory(options.mask)
-        self.bias = None if options.bias is None else _in_memory(options.bias.to(_float32))
-        self.lengths = None
-        if options.lengths is not None:
-            self.lengths = _in_memory(options.lengths).clamp(0, n_keys).contiguous()
-        self.sinks = None
-        if options.sinks is not None:
-            self.sinks = _in_memory(options.sinks.to(_float32)).contiguous()
-        self.arguments: dict[str, Any] = {
-            "position": problem.offset,
-            "window": tuple(-1 if side is None else side for side in options.window or _NO_WINDOW),
-            "mask": _cells(self.mask, shape),
-            "bias": _cells(self.bias, shape),
-            "lengths": _address(self.lengths),
-            "softcap": options.softcap or 0.0,
-        }
-
-
-def _cells(x: Tensor | None, shape: tuple[int, ...]) -> Cells | None:
-    """Address and strides of x as broadcast to the scores, which copies nothing."""
-    return None if x is None else (x.data_ptr(), x.expand(shape).stride())
-
-
-def _tensor(x: Tensor) -> tuple[int, torch.Size, tuple[int, ...]]:
-    return x.data_ptr(), x.shape, x.stride()
-
-
-def _address(x: Tensor | None) -> int:
-    return 0 if x is None else x.data_ptr()
-
-
-def _rectangle(tile: Tile) -> tuple[int, int, int, int]:
-    return tile.row, tile.row_end - tile.row, tile.key, tile.key_end - tile.key
+def _call(problem: Problem) -> Call:
+    seed = 0 if problem.seed is None else int(problem.seed)
+    place = problem.factor, problem.offset, problem.dropout, seed
+    return problem.q, problem.k, problem.v, problem.options, *place
 
 
 def _in_memory(x: Tensor) -> Tensor:
     """x with the numbers that it shows at its address: not their negatives, nor none at all."""
-    if x.data_ptr() and not x.is_neg():
-        return x
     return x.clone() if x._is_zerotensor() else x.resolve_neg()  # zeros never written down
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from regard._attention.eager import (
 )
 from regard._attention.options import Options
 from regard._attention.problem import Problem
-from regard.observation import Observation, See
+from regard.observation import FIELDS, Observation, See
 
 NO_TANGENTS = (
     "{call}: forward-mode derivatives are not implemented. "
@@ -37,147 +38,80 @@ _WITH_GRADIENT = (0, 1, 2, 4, 6)  # q, k, v, bias and sinks among the inputs
 
 _LSE = See()  # made once, as small calls are measured in microseconds
 
-# An operator returns a fixed number of tensors: what is not asked for is an empty one.
-_SEEN = ("lse", "entropy", "top_keys", "top_weights", "map", "received", "distance")
 _SEE = (
     "bool see, bool entropy, int top, int map_rows, int map_columns, bool received, bool distance, "
     "Tensor? queries, str backend"
 )
 
-torch.library.define(
-    "regard::attention", f"({_INPUTS}, {_SEE}) -> ({', '.join(['Tensor'] * (1 + len(_SEEN)))})"
-)
-torch.library.define(
-    "regard::attention_backward",
-    f"(Tensor grad, Tensor? out, Tensor? lse, {_INPUTS}, bool[] wanted, str backend) "
-    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
 
-
-def attend(
-    backend: str, problem: Problem, see: See | None, dropout: float, seed: Tensor | None
-) -> tuple[Tensor, Observation | None]:
+def attend(backend: str, problem: Problem, see: See | None) -> tuple[Tensor, Observation | None]:
     """The output, which carries gradients, and what was asked for in `see`, which does not."""
-    options = problem.options
-    inputs = (
-        problem.q,
-        problem.k,
-        problem.v,
-        options.mask,
-        options.bias,
-        options.lengths,
-        options.sinks,
-        seed,
-        options.causal,
-        *(options.window or (None, None)),
-        options.position,
-        options.scale,
-        options.softcap,
-        dropout,
-        problem.layout,
-    )
-    asked = _LSE if see is None else see
+    o, asked = problem.options, _LSE if see is None else see
+    tensors = problem.q, problem.k, problem.v, o.mask, o.bias, o.lengths, o.sinks, problem.seed
+    left, right = o.window or (None, None)
+    numbers = o.causal, left, right, o.position, o.scale, o.softcap, problem.dropout, problem.layout
     queries = () if asked.queries is None else (asked.queries,)
     if is_plain((*problem.tensors, *queries)):
-        return _PlainAttention.apply(*inputs, see, backend)
+        return _PlainAttention.apply(*tensors, *numbers, see, backend)
     rows, columns = asked.map or (0, 0)
-    out, *seen = torch.ops.regard.attention(
-        *inputs,
-        see is not None,
-        asked.entropy,
-        asked.top,
-        rows,
-        columns,
-        asked.received,
-        asked.distance,
-        asked.queries,
-        backend,
-    )
+    flags = see is not None, asked.entropy, asked.top, rows, columns, asked.received, asked.distance
+    out, *seen = torch.ops.regard.attention(*tensors, *numbers, *flags, asked.queries, backend)
     if see is None:
         return out, None
-    lse, entropy, top_keys, top_weights, map, received, distance = seen
-    return out, Observation(
-        lse=lse,
-        entropy=entropy if see.entropy else None,
-        top_keys=top_keys if see.top else None,
-        top_weights=top_weights if see.top else None,
-        map=None if see.map is None else map,
-        received=received if see.received else None,
-        distance=distance if see.distance else None,
-        n_keys=problem.k.shape[2],
-        position=problem.offset,
-        sinks=None if options.sinks is None else options.sinks.detach().clone(),
-    )
+    lse, *rest = seen
+    others = (x if x.dim() > 1 else None for x in rest)  # what was not asked for is (0,)
+    sinks = None if o.sinks is None else o.sinks.detach().clone()
+    n_keys, position = problem.k.shape[2], problem.offset
+    return out, Observation(lse, *others, n_keys=n_keys, position=position, sinks=sinks)
 
 
-def _problem(inputs: tuple[Any, ...]) -> tuple[Problem, float, Tensor | None]:
-    """The problem, dropout and its seed, from an operator's inputs."""
-    q, k, v, mask, bias, lengths, sinks, seed, *rest = inputs
-    causal, left, right, position, scale, softcap, dropout, layout = rest
+def _problem(arguments: tuple[Any, ...]) -> Problem:
+    """The problem among an operator's arguments, which begin with `_INPUTS`."""
+    q, k, v, mask, bias, lengths, sinks, seed, *numbers = arguments[:_N_INPUTS]
+    causal, left, right, position, scale, softcap, dropout, layout = numbers
     window = None if left is None and right is None else (left, right)
     options = Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)
-    return Problem(q, k, v, options, layout), dropout, seed
+    return Problem(q, k, v, options, layout, dropout, seed)
 
 
-def _see(
-    see: bool,
-    entropy: bool,
-    top: int,
-    map_rows: int,
-    map_columns: int,
-    received: bool,
-    distance: bool,
-    queries: Tensor | None,
-) -> See | None:
-    shape = (map_rows, map_columns) if map_rows else None
+def _see(arguments: tuple[Any, ...]) -> See | None:
+    """What is to be seen, among the arguments of the operator."""
+    see, entropy, top, rows, columns, received, distance, queries, _ = arguments[_N_INPUTS:]
+    shape = (rows, columns) if rows else None
     return See(entropy, top, shape, received, distance, queries) if see else None
 
 
 def _flat(out: Tensor, seen: Observation | None) -> tuple[Tensor, ...]:
-    found = [None if seen is None else getattr(seen, name) for name in _SEEN]
+    found = [None if seen is None else getattr(seen, name) for name in FIELDS]
     return out, *(out.new_empty(0) if x is None else x for x in found)
 
 
 def _attention(*arguments: Any) -> tuple[Tensor, ...]:
-    problem, dropout, seed = _problem(arguments[:_N_INPUTS])
-    *see, backend = arguments[_N_INPUTS:]
-    return _flat(*run(backend, problem, _see(*see), dropout, seed))
+    return _flat(*run(arguments[-1], _problem(arguments), _see(arguments)))
 
 
-torch.library.impl("regard::attention", "CompositeExplicitAutograd")(_attention)
-
-
-@torch.library.register_fake("regard::attention")
 def _attention_fake(*arguments: Any) -> tuple[Tensor, ...]:
-    problem, _, _ = _problem(arguments[:_N_INPUTS])
-    see = _see(*arguments[_N_INPUTS:-1])
-    seen = None if see is None else problem.new_observation(see)
-    return _flat(problem.new_output(), seen)
+    problem, see = _problem(arguments), _see(arguments)
+    return _flat(problem.new_output(), None if see is None else problem.new_observation(see))
 
 
 def _attention_backward(
     grad: Tensor, out: Tensor | None, lse: Tensor | None, *arguments: Any
 ) -> Gradients:
-    problem, dropout, seed = _problem(arguments[:_N_INPUTS])
-    wanted, backend = arguments[_N_INPUTS:]
+    problem, (wanted, backend) = _problem(arguments), arguments[_N_INPUTS:]
     if out is None or lse is None:
-        return backward(problem, grad, wanted, dropout, seed, backend)
+        return backward(problem, grad, wanted, backend)
     bias, sinks = (
         grad.new_empty(0, dtype=(problem.q if x is None else x).dtype)
         for x in (problem.options.bias, problem.options.sinks)
     )
-    return *native.backward(problem, grad, out, lse, wanted[:3], dropout, seed), bias, sinks
+    return *native.backward(problem, grad, out, lse, wanted[:3]), bias, sinks
 
 
-torch.library.impl("regard::attention_backward", "CompositeExplicitAutograd")(_attention_backward)
-
-
-@torch.library.register_fake("regard::attention_backward")
 def _attention_backward_fake(
     grad: Tensor, out: Tensor | None, lse: Tensor | None, *arguments: Any
 ) -> Gradients:
-    problem, _, _ = _problem(arguments[:_N_INPUTS])
-    return new_gradients(problem, arguments[_N_INPUTS], None)
+    return new_gradients(_problem(arguments), arguments[_N_INPUTS], None)
 
 
 class _Attention(torch.autograd.Function):
@@ -185,7 +119,7 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
         inputs, (see, *rest) = arguments[:_N_INPUTS], arguments[_N_INPUTS:]
         wanted = [ctx.needs_input_grad[place] for place in _WITH_GRADIENT]
-        natively = has_native_backward(rest[-1], _problem(inputs)[0], wanted)
+        natively = has_native_backward(rest[-1], _problem(arguments), wanted)
         with torch._C._AutoDispatchBelowAutograd():
             # The native backward pass needs the lse, whether or not it is to be seen.
             out, lse, *others = torch.ops.regard.attention.default(*inputs, see or natively, *rest)
@@ -222,12 +156,12 @@ class _PlainAttention(_Attention):
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Observation | None]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        *inputs, see, backend = arguments
-        problem, dropout, seed = _problem(tuple(inputs))
+        see, backend = arguments[_N_INPUTS:]
+        problem = _problem(arguments)
         wanted = [ctx.needs_input_grad[place] for place in _WITH_GRADIENT]
         natively = has_native_backward(backend, problem, wanted)
         asked = _LSE if see is None and natively else see
-        out, seen = run(backend, problem, asked, dropout, seed)
+        out, seen = run(backend, problem, asked)
         found = (out, seen.lse) if natively and seen is not None else (None, None)
         _keep(ctx, found, arguments, wanted)
         return out, None if see is None else seen
@@ -263,12 +197,19 @@ class _AttentionBackward(torch.autograd.Function):
         )
 
 
-def _tangent_of(x: Tensor) -> Tensor | None:
-    return torch._VF._unpack_dual(x, level=0)[1]
-
-
-def _register_gradient(name: str, function: type[torch.autograd.Function]) -> None:
-    operator = getattr(torch.ops.regard, name).default
+def _register(
+    name: str,
+    schema: str,
+    compute: Callable[..., tuple[Tensor, ...]],
+    fake: Callable[..., tuple[Tensor, ...]],
+    function: type[torch.autograd.Function],
+) -> None:
+    """The operator regard::name, whose gradients are those of the function."""
+    name = f"regard::{name}"
+    torch.library.define(name, schema)
+    torch.library.impl(name, "CompositeExplicitAutograd")(compute)
+    torch.library.register_fake(name)(fake)
+    operator = getattr(torch.ops.regard, name.removeprefix("regard::")).default
 
     def with_gradient(*arguments: Any) -> tuple[Tensor, ...]:
         if torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
@@ -279,14 +220,26 @@ def _register_gradient(name: str, function: type[torch.autograd.Function]) -> No
                 )
             return function.apply(*arguments)
         if may_have_tangents() and any(
-            isinstance(x, Tensor) and _tangent_of(x) is not None for x in arguments
+            isinstance(x, Tensor) and torch._VF._unpack_dual(x, level=0)[1] is not None  # pyright: ignore[reportUnnecessaryComparison]
+            for x in arguments
         ):
             raise RuntimeError(NO_TANGENTS.format(call="attention()"))
         with torch._C._AutoDispatchBelowAutograd():
             return operator(*arguments)
 
-    torch.library.impl(f"regard::{name}", "Autograd")(with_gradient)
+    torch.library.impl(name, "Autograd")(with_gradient)
 
 
-_register_gradient("attention", _Attention)
-_register_gradient("attention_backward", _AttentionBackward)
+# An operator returns a fixed number of tensors: what is not asked for is an empty one.
+_OUTPUTS = ", ".join(["Tensor"] * (1 + len(FIELDS)))
+_register(
+    "attention", f"({_INPUTS}, {_SEE}) -> ({_OUTPUTS})", _attention, _attention_fake, _Attention
+)
+_register(
+    "attention_backward",
+    f"(Tensor grad, Tensor? out, Tensor? lse, {_INPUTS}, bool[] wanted, str backend) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _attention_backward,
+    _attention_backward_fake,
+    _AttentionBackward,
+)

@@ -6,7 +6,7 @@ Beside `regard.reference` and the kernel, no other file knows that, or where a q
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, overload
 
@@ -44,17 +44,7 @@ class Options:
         >>> Options(causal=True).arguments()["causal"]
         True
         """
-        return {
-            "causal": self.causal,
-            "window": self.window,
-            "mask": self.mask,
-            "bias": self.bias,
-            "lengths": self.lengths,
-            "scale": self.scale,
-            "softcap": self.softcap,
-            "sinks": self.sinks,
-            "position": self.position,
-        }
+        return dict(vars(self))
 
     def factor(self, width: int) -> float:
         """What Q Kᵀ is multiplied by, if queries are so wide."""
@@ -215,6 +205,13 @@ class Options:
 def four_axes(x: Tensor) -> Tensor:
     """A mask or bias with axes of length 1 in front."""
     return x[(None,) * (4 - x.dim())] if x.dim() < 4 else x
+
+
+def broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:
+    """Does a mask or bias of this shape broadcast to that of the scores, without growing them?"""
+    # Not `n in (1, size)`: torch.compile says no where one of two equal sizes became a constant.
+    ends = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(n == 1 or n == size for n, size in ends)
 
 
 @overload

@@ -15,7 +15,13 @@ from regard.observation import Observation, See
 # Elements of the scores that are in memory at a time, over all sequences and heads: 16 MB.
 _CHUNK = 2**22
 
-_empty = torch.empty  # looked up once: small calls are measured in microseconds
+# Looked up once: small calls are measured in microseconds.
+_empty, _empty_like, _empty_strided = torch.empty, torch.empty_like, torch.empty_strided
+
+
+def computed_in(dtype: torch.dtype) -> torch.dtype:
+    """The type in which attention on numbers of type `dtype` is computed."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,10 @@ class Tile:
     def keys(self) -> slice:
         return slice(self.key, self.key_end)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.row_end - self.row, self.key_end - self.key
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -50,6 +60,8 @@ class Problem:
     v: Tensor  # (B, Hkv, Nk, Dv)
     options: Options = field(default_factory=Options)
     layout: str = "joined"
+    dropout: float = 0.0
+    seed: Tensor | None = None  # what dropout is drawn with
 
     @property
     def factor(self) -> float:
@@ -64,7 +76,7 @@ class Problem:
     @property
     def dtype(self) -> torch.dtype:
         """The type in which scores and softmax are computed, and observations are made."""
-        return torch.float64 if self.q.dtype == torch.float64 else torch.float32
+        return computed_in(self.q.dtype)
 
     @property
     def scores_shape(self) -> tuple[int, int, int, int]:
@@ -105,29 +117,26 @@ class Problem:
         )
         return replace(self, q=q, k=k, v=v, options=self.options.head(sequence=b))
 
-    def tiles(
-        self, rows: tuple[int, int] | None = None, keys: tuple[int, int] | None = None
-    ) -> Iterator[Tile]:
-        """The chunks of a rectangle, or of everything, which hold about `_CHUNK` scores each.
+    def tiles(self, whole: Tile | None = None) -> Iterator[Tile]:
+        """The chunks of a tile, or of everything, which hold about `_CHUNK` scores each.
 
         Keys that causality and window leave to none of the queries of a chunk are left out.
         """
         batch, heads, n_queries, n_keys = self.scores_shape
-        row, row_end = rows or (0, n_queries)
-        key, key_end = keys or (0, n_keys)
+        whole = whole or Tile(0, n_queries, 0, n_keys)
         budget = _CHUNK // max(batch * heads, 1)
-        height = budget // max(key_end - key, 1)
+        height = budget // max(whole.shape[1], 1)
         low, high = self.options.bounds(0, 0)
         if low is not None and high is not None:
             # n queries have n + span keys: the largest n with n · (n + span) ≤ budget.
             span = high - 1 - low
             height = max(height, (math.isqrt(span * span + 4 * budget) - span) // 2)
         height, offset = max(height, 1), self.offset
-        for start in range(row, row_end, height):
-            stop = min(start + height, row_end)
+        for start in range(whole.row, whole.row_end, height):
+            stop = min(start + height, whole.row_end)
             low, high = self.options.bounds(start + offset, stop - 1 + offset)
-            first = key if low is None else max(key, low)
-            last = key_end if high is None else min(key_end, high)
+            first = whole.key if low is None else max(whole.key, low)
+            last = whole.key_end if high is None else min(whole.key_end, high)
             if first < last:
                 yield Tile(start, stop, first, last)
 
@@ -135,19 +144,8 @@ class Problem:
 
     def new_output(self) -> Tensor:
         """(B, H, Nq, Dv), which lies in memory as the problem wants it."""
-        q = self.q
-        batch, heads, rows, _ = q.shape
-        width = self.v.shape[3]
-        if self.layout == "query":
-            return torch.empty_like(q, requires_grad=False)
-        if self.layout == "contiguous":
-            return _empty((batch, heads, rows, width), dtype=q.dtype, device=q.device)
-        return torch.empty_strided(
-            (batch, heads, rows, width),
-            (rows * heads * width, width, heads * width, 1),
-            dtype=q.dtype,
-            device=q.device,
-        )
+        batch, heads, rows, _ = self.q.shape
+        return new_output(self.q, (batch, heads, rows, self.v.shape[3]), self.layout)
 
     def new_observation(self, see: See) -> Observation:
         """What is asked for in `see`, not yet filled in."""
@@ -156,6 +154,17 @@ class Problem:
         return new_observation(
             see, self.scores_shape, self.dtype, self.q.device, self.offset, sinks
         )
+
+
+def new_output(q: Tensor, shape: tuple[int, int, int, int], layout: str) -> Tensor:
+    """Room for an output of this shape, of q's type and on its device."""
+    if layout == "query":
+        return _empty_like(q, requires_grad=False)
+    if layout == "contiguous":
+        return _empty(shape, dtype=q.dtype, device=q.device)
+    _, heads, rows, width = shape
+    row = heads * width
+    return _empty_strided(shape, (rows * row, width, row, 1), dtype=q.dtype, device=q.device)
 
 
 def new_observation(

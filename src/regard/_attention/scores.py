@@ -134,19 +134,18 @@ def weigh(scores: Scores, lse: Tensor) -> Tensor:
 Dropper = Callable[[Tensor, Tile], Tensor]
 
 
-def dropper(
-    backend: str, dropout: float, seed: Tensor | None, device: torch.device, first: int = 0
-) -> Dropper | None:
+def dropper(backend: str, problem: Problem, first: int = 0) -> Dropper | None:
     """Which weights dropout leaves, for tile after tile; None without a seed.
 
     The same for the same seed and tiles: by PyTorch's generator, or by the native backend's hash,
     which drops what that backend drops from sequence `first` on.
     """
+    dropout, seed = problem.dropout, problem.seed
     if seed is None:
         return None
     if backend == "native":
         return lambda like, tile: native.kept(like.shape, tile, dropout, seed, first).to(like.dtype)
-    generator = torch.Generator(device).manual_seed(int(seed))
+    generator = torch.Generator(problem.q.device).manual_seed(int(seed))
 
     def draw(like: Tensor, _: Tile) -> Tensor:
         # Drawn once more for a gradient, also one of many at once, where vmap allows no new draws.

@@ -20,7 +20,7 @@ from regard._attention.eager import (
     is_causal_bias,
     with_function_of_their_own,
 )
-from regard._attention.options import Options
+from regard._attention.options import Options, broadcasts
 
 # Looked up once: the smallest call is measured in microseconds.
 _flash_enabled = torch._C._get_flash_sdp_enabled
@@ -120,7 +120,14 @@ def read_sdpa(
     query, key, value, attn_mask = as_autocast(query, key, value, attn_mask)
     layout = sdpa_layout(query, key, value, attn_mask, dropout_p, enable_gqa)
     heads, key, value = _heads(call, query, key, value, enable_gqa)
-    batch = _batch(call, query, key, value)
+    try:
+        batch = tuple(torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value))))
+    except RuntimeError:
+        shapes = ", ".join(str(tuple(x.shape)) for x in (query, key, value))
+        raise WrongValue(
+            f"{call}: the leading axes of query, key and value must broadcast; got {shapes}. "
+            "Each of them must be of equal length, or 1."
+        ) from None
     axes = (*batch, heads) if max(query.dim(), key.dim(), value.dim()) > 2 else batch
     mask, bias = None, None
     if attn_mask is not None:
@@ -238,17 +245,6 @@ def _heads(
     return heads, key, value
 
 
-def _batch(call: str, *tensors: Tensor) -> tuple[int, ...]:
-    try:
-        return tuple(torch.broadcast_shapes(*(x.shape[:-3] for x in tensors)))
-    except RuntimeError:
-        shapes = ", ".join(str(tuple(x.shape)) for x in tensors)
-        raise WrongValue(
-            f"{call}: the leading axes of query, key and value must broadcast; got {shapes}. "
-            "Each of them must be of equal length, or 1."
-        ) from None
-
-
 def _four_axes(x: Tensor, batch: tuple[int, ...], heads: int | None = None) -> Tensor:
     """(…, heads, N, D) as (B, heads, N, D): a view wherever there is one."""
     if heads is None:
@@ -274,9 +270,7 @@ def _mask_or_bias(
             f"got {attn_mask.dtype}. attn_mask.bool() or .to(query.dtype) makes it so."
         )
     found = tuple(attn_mask.shape)
-    if len(found) > len(scores) or any(
-        n != 1 and n != size for n, size in zip(reversed(found), reversed(scores), strict=False)
-    ):
+    if not broadcasts(found, scores):
         raise WrongValue(
             f"{call}: attn_mask must broadcast to (…, H, Nq, Nk) = {scores}; got {found}. "
             "Each axis, from the last, must be of that length or 1."

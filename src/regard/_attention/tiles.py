@@ -56,22 +56,14 @@ def weights(
     tensor([[[[0.3600, 0.6400],
               [0.2600, 0.2600]]]])
     """
-    options = Options(
-        causal,
-        window,
-        mask,
-        bias,
-        lengths,  # pyright: ignore[reportArgumentType] -- checked below
-        scale,
-        softcap,
-        sinks,
-        position,
-    )
-    chosen, problem, lse, tile = _prepare("weights()", q, k, options, rows, keys, lse, backend)
-    if chosen == "native":
+    options = Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)  # pyright: ignore[reportArgumentType] -- lengths are checked
+    problem, lse, tile, natively = _prepare("weights()", q, k, options, rows, keys, lse, backend)
+    if natively:
         return native.weights(problem, lse, tile)
-    with without_autocast(q.device):
-        return _weights(problem, lse, tile)
+    out = lse.new_zeros(*lse.shape[:2], *tile.shape)
+    for part, values in _parts(problem, lse, tile):
+        out[:, :, part.rows, part.key - tile.key : part.key_end - tile.key] = values
+    return out
 
 
 @torch.no_grad()
@@ -120,22 +112,21 @@ def pooled(
             f"{call}: shape must be (rows, columns), whole numbers of 1 or more, with at most "
             f"2**31 pixels; got {shown(shape)}. It is the size of the picture."
         )
-    options = Options(
-        causal,
-        window,
-        mask,
-        bias,
-        lengths,  # pyright: ignore[reportArgumentType] -- checked below
-        scale,
-        softcap,
-        sinks,
-        position,
-    )
-    chosen, problem, lse, tile = _prepare(call, q, k, options, rows, keys, lse, backend)
-    if chosen == "native":
+    options = Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)  # pyright: ignore[reportArgumentType] -- lengths are checked
+    problem, lse, tile, natively = _prepare(call, q, k, options, rows, keys, lse, backend)
+    if natively:
         return native.pooled(problem, lse, tile, (height, width), reduce == "max")
-    with without_autocast(q.device):
-        return _pooled(problem, lse, tile, (height, width), reduce)
+    picture = new_picture(lse.shape[0], lse.shape[1], (height, width), lse.device)
+    for part, values in _parts(problem, lse, tile):
+        inside = replace(part, key=part.key - tile.key, key_end=part.key_end - tile.key)
+        pour(picture, values, inside, tile.shape, reduce == "max")
+    if reduce == "mean":
+        in_row, in_column = (
+            torch.bincount(bin_of(0, n, n, count, lse.device), minlength=count)
+            for n, count in zip(tile.shape, (height, width), strict=True)
+        )
+        picture /= (in_row[:, None] * in_column).clamp_(min=1)
+    return picture.to(lse.dtype)
 
 
 def _prepare(
@@ -147,15 +138,16 @@ def _prepare(
     keys: Span,
     lse: Tensor | None,
     backend: str | None,
-) -> tuple[str, Problem, Tensor, Tile]:
-    """The backend, the problem of these rows alone, their lse, and the tile that is asked for."""
-    problem = check(call, {"q": q, "k": k}, options)
+) -> tuple[Problem, Tensor, Tile, bool]:
+    """The problem of these rows alone, their lse, the tile that is asked for; is it native work?"""
+    problem = Problem(q, k, k[..., :0], check(call, {"q": q, "k": k}, options))
     _, _, n_queries, n_keys = problem.scores_shape
     row, row_end = _span(call, "rows", rows, n_queries)
     key, key_end = _span(call, "keys", keys, n_keys)
+    some = slice(row, row_end)
     if lse is not None:
-        lse = check_lse(call, lse, problem)[:, :, row:row_end].contiguous()
-    chosen = choose(call, backend, problem)
+        lse = check_lse(call, lse, q)[:, :, some].contiguous()
+    chosen = choose(call, backend, q, k)
     if chosen == "native" and not may_go_direct(problem.tensors):
         if backend == "native":
             raise WrongValue(
@@ -163,16 +155,15 @@ def _prepare(
                 "torch.compile; got others. backend=None takes 'torch' for them."
             )
         chosen = "torch"
-    some = slice(row, row_end)
     options = problem.options.rows(some, n_queries, n_keys)
-    problem = replace(problem, q=problem.q[:, :, some], options=options)
-    if 0 in (*problem.scores_shape, problem.q.shape[3], key_end - key):
+    problem = replace(problem, q=q[:, :, some], options=options)
+    if 0 in (*problem.scores_shape, q.shape[3], key_end - key):
         chosen = "torch"  # nothing to compute, or nothing to compute it from
     if lse is None:
-        _, seen = run(chosen, problem, See(), 0.0, None)
+        _, seen = run(chosen, problem, See())
         assert seen is not None
         lse = seen.lse
-    return chosen, problem, lse, Tile(0, row_end - row, key, key_end)
+    return problem, lse, Tile(0, row_end - row, key, key_end), chosen == "native"
 
 
 def _span(call: str, name: str, span: object, size: int) -> tuple[int, int]:
@@ -205,31 +196,7 @@ def _parts(problem: Problem, lse: Tensor, tile: Tile) -> Iterator[tuple[Tile, Te
     """The tile chunk by chunk, with the weights of each; keys of no query are left out."""
     if not problem.has_keys:
         return
-    problem = problem.promoted()
-    for part in problem.tiles((tile.row, tile.row_end), (tile.key, tile.key_end)):
-        yield part, weigh(score(problem, part), lse[:, :, part.rows])
-
-
-def _weights(problem: Problem, lse: Tensor, tile: Tile) -> Tensor:
-    out = lse.new_zeros(*lse.shape, tile.key_end - tile.key)
-    for part, values in _parts(problem, lse, tile):
-        first, last = part.key - tile.key, part.key_end - tile.key
-        out[:, :, part.rows, first:last] = values
-    return out
-
-
-def _pooled(
-    problem: Problem, lse: Tensor, tile: Tile, shape: tuple[int, int], reduce: str
-) -> Tensor:
-    size = tile.row_end - tile.row, tile.key_end - tile.key
-    picture = new_picture(lse.shape[0], lse.shape[1], shape, lse.device)
-    for part, values in _parts(problem, lse, tile):
-        inside = replace(part, key=part.key - tile.key, key_end=part.key_end - tile.key)
-        pour(picture, values, inside, size, reduce == "max")
-    if reduce == "mean":
-        in_row, in_column = (
-            torch.bincount(bin_of(0, n, n, count, lse.device), minlength=count)
-            for n, count in zip(size, shape, strict=True)
-        )
-        picture /= (in_row[:, None] * in_column).clamp_(min=1)
-    return picture.to(lse.dtype)
+    with without_autocast(problem.q.device):
+        problem = problem.promoted()
+        for part in problem.tiles(tile):
+            yield part, weigh(score(problem, part), lse[:, :, part.rows])

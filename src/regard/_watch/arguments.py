@@ -30,7 +30,7 @@ def own_call(
 ) -> Call:
     """The arguments of `regard.attention` as a call; what it refuses is refused."""
     name = "attention()"
-    checked = _checked(name, q, k, v, Options(**options))
+    checked = check(name, {"q": q, "k": k, "v": v}, Options(**options))
     if see is not None:
         check_see(name, see, q)
     return read_masks(Call(q, k, v, checked, check_dropout(name, dropout), backend=backend))
@@ -53,7 +53,7 @@ def sdpa_call(
         return None
     try:
         q, k, v, options, dropout, layout, axes = read_sdpa(*given, **named)
-        options = _checked("scaled_dot_product_attention()", q, k, v, options)
+        options = check("scaled_dot_product_attention()", {"q": q, "k": k, "v": v}, options)
     except (WrongType, WrongValue):
         return None
     if len(axes) == 1 and k.shape[1] in (1, q.shape[1]):  # of sequences, not of heads
@@ -72,7 +72,3 @@ def sdpa_call(
             options = replace(options, bias=bias)
         call = read_masks(replace(call, options=options))
     return call, layout, axes
-
-
-def _checked(call: str, q: Tensor, k: Tensor, v: Tensor, options: Options) -> Options:
-    return check(call, {"q": q, "k": k, "v": v}, options).options

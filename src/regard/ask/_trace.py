@@ -76,8 +76,8 @@ def trace_of(
         trace,
         note=f"Head {head} of layer {number} of {name} ({seen.name}), both from 0. Q, K and V are "
         "the model's own numbers; the weights follow from them. Checked: weights · V is what the "
-        f"model computed, within {within(off.difference)}. Steps 1, 9 and 10 are left out: X, W_Q, W_K, W_V and "
-        "W_O stay in the model.",
+        f"model computed, within {within(off.difference)}. Steps 1, 9 and 10 are left out: X, W_Q, "
+        "W_K, W_V and W_O stay in the model.",
     )
 
 

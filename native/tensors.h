@@ -1,0 +1,120 @@
+// Python's tensors: where their numbers lie, if the core can read them there.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+namespace nb = nanobind;
+
+namespace {
+
+using Index = std::int64_t;
+
+// The name of an attribute, made once.
+struct Name {
+    PyObject* text;
+    explicit Name(const char* given) : text(PyUnicode_InternFromString(given)) {}
+};
+
+nb::object get(nb::handle from, const Name& name) {
+    PyObject* found = PyObject_GetAttr(from.ptr(), name.text);
+    if (found == nullptr) throw nb::python_error();
+    return nb::steal(found);
+}
+
+Index integer(nb::handle from) {
+    const Index found = PyLong_AsLongLong(from.ptr());
+    if (found == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+    return found;
+}
+
+// What of DLPack's exchange of tensors by C functions (1.3) is used here, at its place.
+struct Exchange {
+    std::uint32_t major, minor;
+    const void* before[4];
+    int (*describe)(void* tensor, nb::dlpack::dltensor* to);
+};
+
+const Exchange& exchange() {
+    static const Exchange* const torchs = [] {
+        const nb::object capsule =
+            nb::module_::import_("torch").attr("Tensor").attr("__dlpack_c_exchange_api__");
+        void* found = PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
+        if (found == nullptr) throw nb::python_error();
+        return static_cast<const Exchange*>(found);
+    }();
+    return *torchs;
+}
+
+// The numbers of a tensor where they lie.
+struct Tensor : nb::dlpack::dltensor {
+    // False if they are not of this type, or not at the tensor's address as it shows them.
+    template <typename Number>
+    bool read(nb::handle from) {
+        if (exchange().describe(from.ptr(), this) != 0) {
+            PyErr_Clear();  // no dense tensor
+            return false;
+        }
+        if (dtype != nb::dtype<Number>() || device.device_type != nb::device::cpu::value) {
+            return false;
+        }
+        static const Name is_neg("is_neg");
+        PyObject* negated = PyObject_CallMethodNoArgs(from.ptr(), is_neg.text);
+        if (negated == nullptr) throw nb::python_error();
+        Py_DECREF(negated);
+        data = static_cast<char*>(data) + byte_offset;
+        return negated == Py_False &&
+               (data != nullptr || std::find(shape, shape + ndim, 0) != shape + ndim);
+    }
+
+    template <typename Number>
+    Number* numbers() const {
+        return static_cast<Number*>(data);
+    }
+
+    bool is(std::initializer_list<Index> expected) const {
+        return std::equal(expected.begin(), expected.end(), shape, shape + ndim);
+    }
+
+    bool is_contiguous() const {
+        Index step = 1;
+        for (int axis = ndim - 1; axis >= 0; step *= shape[axis--]) {
+            if (shape[axis] != 1 && strides[axis] != step) return false;
+        }
+        return true;
+    }
+
+    // Four axes, of which the last is contiguous.
+    bool is_rows() const { return ndim == 4 && (strides[3] == 1 || shape[3] <= 1); }
+    template <typename Rows>
+    Rows rows() const {
+        return {numbers<float>(), {strides[0], strides[1], strides[2]}};
+    }
+};
+
+// Rows of a tensor of this shape.
+template <typename Rows>
+bool read_rows(nb::handle from, std::initializer_list<Index> shape, Rows& to) {
+    Tensor x;
+    if (!x.read<float>(from) || !x.is(shape) || !x.is_rows()) return false;
+    to = x.rows<Rows>();
+    return true;
+}
+
+// The numbers of a contiguous tensor of this shape; nothing is read of None.
+template <typename Number>
+bool read_numbers(nb::handle from, std::initializer_list<Index> shape, Number*& to) {
+    if (from.is_none()) return true;
+    Tensor x;
+    if (!x.read<std::remove_const_t<Number>>(from) || !x.is(shape) || !x.is_contiguous()) {
+        return false;
+    }
+    to = x.numbers<Number>();
+    return true;
+}
+
+}  // namespace
