@@ -112,7 +112,7 @@ def test_a_config_file_of_another_kind_is_refused(folder: Path, text: str, words
         ({"width": "12"}, "width must be a whole number"),
         ({"width": 12.0}, "width must be a whole number"),
         ({"width": True}, "width must be a whole number"),
-        ({"width": -12}, "width must be at least 1"),
+        ({"width": -12}, "width must be at least 1; got -12"),
         ({"width": None}, "width must be a whole number"),
         ({"width": [12]}, "width must be a whole number"),
         ({"width": 13}, "decoder.norm.weight [12] instead of [13]"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -55,12 +56,14 @@ class Model(nn.Module):
     (True, True)
     """
 
+    config_class: ClassVar[type[StackConfig]]
     _kinds: ClassVar[dict[type[StackConfig], type[Model]]] = {}
 
     def __init_subclass__(cls, config: type[StackConfig] | None = None) -> None:
         super().__init_subclass__()
         if config is not None:
             Model._kinds[config] = cls
+            cls.config_class = config
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model to a folder: `config.json`, and its weights in `model.safetensors`.
@@ -89,8 +92,7 @@ class Model(nn.Module):
         config, before = _read_config(target)
         kind = cls._kind(config, target)
         checkpoint = read_checkpoint(target, _SAVER)
-        model = _outline(kind, config, target / _CONFIG, checkpoint)
-        _check_fit(model, target, checkpoint)
+        model = _outline(kind, config, target, checkpoint)
         need("load()", "safetensors", "models")
         tensors = read_tensors(checkpoint, allow_not_finite=allow_not_finite)
         file = own_file(target, _CONFIG)
@@ -113,15 +115,10 @@ class Model(nn.Module):
             return kind
         if kind is not None and issubclass(cls, kind):
             return cls
-        found = type(config).__name__ if kind is None else kind.__name__
-        raise CheckpointError(
-            target,
-            f"hold a {cls.__name__}",
-            f"a {found}",
-            "regard.nn.load(folder) takes any model."
-            if kind is not None
-            else f"{_SAVER} writes one.",
-        )
+        found, remedy = type(config).__name__, f"{_SAVER} writes one."
+        if kind is not None:
+            found, remedy = kind.__name__, "regard.nn.load(folder) takes any model."
+        raise CheckpointError(target, f"hold a {cls.__name__}", f"a {found}", remedy)
 
 
 def load(folder: str | os.PathLike[str], *, allow_not_finite: bool = False) -> Model:
@@ -147,38 +144,31 @@ def _check_target(target: Path) -> None:
     """Refuse to overwrite anything but a model."""
     if not target.exists():
         return
+    problem = ()
     if not target.is_dir():
-        raise CheckpointError(
-            target, "be a folder, or not be there", "a file", "Name another.", call="save()"
-        )
-    names = {each.name for each in target.iterdir()}
-    if names - {_CONFIG, _WEIGHTS}:
-        raise CheckpointError(
-            target,
-            "hold a model and nothing else, or be empty, as it is replaced",
-            listed(names - {_CONFIG, _WEIGHTS}),
-            "Name another folder, or move that away.",
-            call="save()",
-        )
-    try:
-        file = own_file(target, _CONFIG)
-        ours = file is not None and read_object(file, _LIMIT).get("format") == _FORMAT
-    except CheckpointError:
-        ours = False
-    if names and not ours:
-        raise CheckpointError(
-            target,
-            "hold a model of regard.nn, or be empty, as it is replaced",
-            "files of another kind",
-            "Name another folder.",
-            call="save()",
-        )
+        problem = "be a folder, or not be there", "a file", "Name another."
+    elif others := {each.name for each in target.iterdir()} - {_CONFIG, _WEIGHTS}:
+        expected = "hold a model and nothing else, or be empty, as it is replaced"
+        problem = expected, listed(others), "Name another folder, or move that away."
+    elif any(target.iterdir()):
+        try:
+            file = own_file(target, _CONFIG)
+            ours = file is not None and read_object(file, _LIMIT).get("format") == _FORMAT
+        except CheckpointError:
+            ours = False
+        if not ours:
+            expected = "hold a model of regard.nn, or be empty, as it is replaced"
+            problem = expected, "files of another kind", "Name another folder."
+    if problem:
+        raise CheckpointError(target, *problem, call="save()")
 
 
 def _check_model(model: Model) -> tuple[StackConfig, dict[str, Tensor]]:
-    """The config and the tensors of a model, each once; refuses what its config does not say."""
-    name = type(model).__name__
-    config = getattr(model, "config", None)
+    """The config of a model, and its tensors, each once, without gaps or memory in common.
+
+    Refuses what its config does not say.
+    """
+    name, config = type(model).__name__, getattr(model, "config", None)
     kind = Model._kinds.get(type(config)) if isinstance(config, StackConfig) else None
     if kind is None or not isinstance(config, StackConfig) or not isinstance(model, kind):
         raise TypeError(
@@ -190,10 +180,7 @@ def _check_model(model: Model) -> tuple[StackConfig, dict[str, Tensor]]:
     tensors = dict(once.values())
     with torch.device("meta"):
         outline = kind(config)
-    problems = _differences(
-        {key: tuple(part.shape) for key, part in outline.named_parameters()},
-        {key: tuple(tensor.shape) for key, tensor in tensors.items()},
-    )
+    problems = _differences(outline, {key: tensor.shape for key, tensor in tensors.items()})
     odd = [
         f"{key} {tensor.dtype} on {tensor.device.type}"
         for key, tensor in tensors.items()
@@ -202,26 +189,16 @@ def _check_model(model: Model) -> tuple[StackConfig, dict[str, Tensor]]:
     if odd:
         problems.append(f"no weights in floating point: {listed(odd)}")
     if problems:
-        raise CheckpointError(
-            name,
-            "have exactly the weights that its config describes",
-            "; ".join(problems),
-            "Save state_dict() by other means if the model was changed.",
-            call="save()",
-        )
-    return config, _apart(tensors)
-
-
-def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors without gaps, and without memory in common."""
+        expected = "have exactly the weights that its config describes"
+        remedy = "Save state_dict() by other means if the model was changed."
+        raise CheckpointError(name, expected, "; ".join(problems), remedy, call="save()")
     seen: set[int] = set()
-    found: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
+    for key, tensor in tensors.items():
         whole = tensor.detach().contiguous()
         place = whole.untyped_storage().data_ptr()
-        found[name] = whole.clone() if place in seen else whole
+        tensors[key] = whole.clone() if place in seen else whole
         seen.add(place)
-    return found
+    return config, tensors
 
 
 # ── loading ───────────────────────────────────────────────────────────────────────────────────
@@ -229,52 +206,35 @@ def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _read_config(target: Path) -> tuple[StackConfig, os.stat_result]:
     """What config.json describes, and the state that its file was in."""
+    writes = f"{_SAVER} writes one."
     if not target.is_dir():
-        old = left_over(target)
-        remedy = f"{_SAVER} writes one."
+        old, found = left_over(target), "a file" if target.exists() else "nothing there"
         if old is not None:
-            remedy = f"An interrupted save left the model before it in {plain(old)}: rename that."
-        found = "a file" if target.exists() else "nothing there"
-        raise CheckpointError(target, "be a folder", found, remedy)
-    path = target / _CONFIG
-    file = own_file(target, _CONFIG)
+            writes = f"An interrupted save left the model before it in {plain(old)}: rename that."
+        raise CheckpointError(target, "be a folder", found, writes)
+    path, file = target / _CONFIG, own_file(target, _CONFIG)
     if file is None:
-        raise CheckpointError(
-            target, f"hold {_CONFIG}", "none", f"Is it a model folder? {_SAVER} writes one."
-        )
+        raise CheckpointError(target, f"hold {_CONFIG}", "none", f"Is it a model folder? {writes}")
     before = file.stat()
     content = read_object(file, _LIMIT)
     if content.get("format") != _FORMAT:
-        foreign = "model_type" in content
-        raise CheckpointError(
-            path,
-            f"say that its format is {_FORMAT}",
-            "a model of transformers" if foreign else plain(content.get("format")),
-            "regard.models.load(folder) reads it." if foreign else f"{_SAVER} writes one.",
-        )
+        expected, found = f"say that its format is {_FORMAT}", plain(content.get("format"))
+        if "model_type" in content:
+            found, writes = "a model of transformers", "regard.models.load(folder) reads it."
+        raise CheckpointError(path, expected, found, writes)
     version = content.get("version")
     if type(version) is not int or version != _VERSION:
-        raise CheckpointError(
-            path,
-            f"be of version {_VERSION}",
-            plain(version),
-            "A newer Regard may read it: pip install --upgrade regard.",
-        )
-    unknown = set(content) - {"format", "version", "config"}
-    if unknown:
-        raise CheckpointError(
-            path, "have format, version and config alone", listed(unknown), "Remove the others."
-        )
+        remedy = "A newer Regard may read it: pip install --upgrade regard."
+        raise CheckpointError(path, f"be of version {_VERSION}", plain(version), remedy)
+    if unknown := set(content) - {"format", "version", "config"}:
+        expected = "have format, version and config alone"
+        raise CheckpointError(path, expected, listed(unknown), "Remove the others.")
     described = content.get("config")
     _refuse_absurd(described, path)
-    if isinstance(
-        described, dict
-    ):  # one that does not say so was written when none was the default
+    if isinstance(described, dict):  # what a folder leaves out stays what it was: none
         described = {"position": NoPosition().to_dict()} | described
-    try:
+    with _refusing(path, "describe a model"):
         return StackConfig.from_dict(described), before
-    except (ValueError, TypeError) as error:
-        raise CheckpointError(path, "describe a model", _in_words(error), _AGAIN) from None
 
 
 def _refuse_absurd(described: object, path: Path | str, call: str = "load()") -> None:
@@ -290,62 +250,57 @@ def _refuse_absurd(described: object, path: Path | str, call: str = "load()") ->
             raise CheckpointError(path, expected, plain(value), _AGAIN, call=call)
 
 
-def _outline(kind: Any, config: StackConfig, path: Path, checkpoint: Checkpoint) -> Any:
-    """The model without any numbers; refused as soon as it has far more of them than the file."""
-    most = 2 * len(checkpoint.names) + _TENSORS
-    room = 5 * checkpoint.count + _ROOM
-    try:
-        with torch.device("meta"), within(path, checkpoint, tensors=most, numbers=room):
-            return kind(config)
-    except CheckpointError:
-        raise
-    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
-        expected = "describe a model that can be built"
-        raise CheckpointError(path, expected, _in_words(error), _AGAIN) from None
+def _outline(kind: Any, config: StackConfig, target: Path, checkpoint: Checkpoint) -> Any:
+    """The model without any numbers, which has exactly the tensors of the folder.
 
-
-def _check_fit(model: nn.Module, target: Path, checkpoint: Checkpoint) -> None:
-    """Raise CheckpointError that lists all tensors that are missing, left over or not as wanted."""
+    Refused as soon as it has far more of them, and then with a list of all that do not fit.
+    """
+    path = target / _CONFIG
+    most, room = 2 * len(checkpoint.names) + _TENSORS, 5 * checkpoint.count + _ROOM
+    with (
+        _refusing(path, "describe a model that can be built"),
+        torch.device("meta"),
+        within(path, checkpoint, tensors=most, numbers=room),
+    ):
+        model = kind(config)
     entries = {name: entry for file in checkpoint.files.values() for name, entry in file.items()}
-    wanted = {name: tuple(part.shape) for name, part in model.named_parameters()}
-    problems = _differences(wanted, {name: entry.shape for name, entry in entries.items()})
+    problems = _differences(model, {name: entry.shape for name, entry in entries.items()})
     odd = [
-        f"{plain(name)} {entry.dtype}"
-        for name, entry in entries.items()
-        if name in wanted and entry.dtype not in _DTYPES.values()
+        f"{plain(name)} {entries[name].dtype}"
+        for name, _ in model.named_parameters()
+        if name in entries and entries[name].dtype not in _DTYPES.values()
     ]
     if odd:
         problems.append(f"not one of {', '.join(_DTYPES.values())}: {listed(odd)}")
     if problems:
-        raise CheckpointError(
-            target,
-            f"hold exactly the tensors of {type(model).__name__}",
-            "; ".join(problems),
-            _AGAIN,
-        )
+        expected = f"hold exactly the tensors of {type(model).__name__}"
+        raise CheckpointError(target, expected, "; ".join(problems), _AGAIN)
+    return model
 
 
-def _differences(
-    wanted: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]]
-) -> list[str]:
-    """What is wrong with the tensors that were found, by name and shape.
-
-    >>> _differences({"a": (2,), "b": (3,)}, {"b": (5,), "c": (7,)})
-    ['missing: a', 'left over: c', 'of another shape: b [5] instead of [3]']
-    """
-    shapes = [
-        f"{plain(name)} {list(found[name])} instead of {list(shape)}"
-        for name, shape in wanted.items()
-        if name in found and found[name] != shape
-    ]
+def _differences(model: nn.Module, found: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """What is wrong with the tensors that were found, by name and shape."""
+    wanted = {name: tuple(part.shape) for name, part in model.named_parameters()}
     all_of_them = {
         "missing": set(wanted) - set(found),
         "left over": set(found) - set(wanted),
-        "of another shape": shapes,
+        "of another shape": [
+            f"{plain(name)} {list(found[name])} instead of {list(shape)}"
+            for name, shape in wanted.items()
+            if name in found and tuple(found[name]) != shape
+        ],
     }
     return [f"{what}: {listed(names)}" for what, names in all_of_them.items() if names]
 
 
-def _in_words(error: Exception) -> str:
-    text = str(error).partition("\n")[0].removesuffix(".")
-    return f"an error: {plain(text, longest=500)}"
+@contextmanager
+def _refusing(path: Path, expected: str) -> Generator[None]:
+    """Whatever is raised about a config that came from elsewhere, as CheckpointError."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+        text = str(error).partition("\n")[0].removesuffix(".")
+        found = f"an error: {plain(text, longest=500)}"
+        raise CheckpointError(path, expected, found, _AGAIN) from None

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.nn.config import StackConfig
 from regard.nn.convert.tables import Row
+from regard.nn.files import Model
 
 Options = Mapping[str, Any]
 Read = Callable[[Options], Any]
@@ -75,14 +75,13 @@ class Architecture:
 
     name: str
     model_type: str
-    model: type[nn.Module]
-    config: type[StackConfig]
+    model: type[Model]
     rows: tuple[Row, ...]
     fields: Mapping[str, Read]
     fixed: Mapping[str, Any]
     must: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     alike: tuple[tuple[str, str], ...] = ()
-    harmless: tuple[str, ...] = ()
+    harmless: str = ""
     unused: tuple[str, ...] = ()
     tied_only: tuple[str, ...] = ()
     computed: Mapping[str, Callable[[Any, int], Tensor]] = field(default_factory=dict)
@@ -154,7 +153,7 @@ def options_of(architecture: Architecture, options: Options) -> dict[str, Any]:
             values[name] = read(asked)
         except Refused as error:
             refused.append(str(error))
-    known = HARMLESS | asked.names | set(architecture.harmless)
+    known = HARMLESS | asked.names | set(architecture.harmless.split())
     refused += [
         f"{name} must be absent, as it is not known here; got {value!r}"
         for name, value in options.items()

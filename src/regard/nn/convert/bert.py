@@ -7,19 +7,7 @@ from typing import Any
 
 import torch
 
-from regard.nn.config import (
-    EncoderModelConfig,
-    MaskedLanguageModelConfig,
-    SequenceClassifierConfig,
-)
-from regard.nn.convert.architecture import (
-    ACTIVATIONS,
-    Architecture,
-    Options,
-    Read,
-    chosen,
-    option,
-)
+from regard.nn.convert.architecture import ACTIVATIONS, Architecture, Options, chosen, option
 from regard.nn.convert.tables import Row, under
 from regard.nn.models import EncoderModel, MaskedLanguageModel, SequenceClassifier
 from regard.nn.position import Learned
@@ -44,7 +32,7 @@ _BODY = (
     *under("encoder.layer.{layer}.", "encoder.layers.{layer}.", _LAYER),
 )
 
-_FIELDS: dict[str, Read] = {
+_FIELDS = {
     "vocabulary": option("vocab_size"),
     "width": option("hidden_size"),
     "heads": option("num_attention_heads"),
@@ -62,7 +50,6 @@ BERT = Architecture(
     name="BertModel",
     model_type="bert",
     model=EncoderModel,
-    config=EncoderModelConfig,
     rows=_BODY,
     fields=_FIELDS,
     fixed={
@@ -78,16 +65,8 @@ BERT = Architecture(
         "is_causal": (False,),
     },
     # Heads that these have not, some of them of the first BERT alone.
-    harmless=(
-        "classifier_dropout",
-        "tie_word_embeddings",
-        "directionality",
-        "pooler_fc_size",
-        "pooler_num_attention_heads",
-        "pooler_num_fc_layers",
-        "pooler_size_per_head",
-        "pooler_type",
-    ),
+    harmless="classifier_dropout tie_word_embeddings directionality pooler_fc_size pooler_type "
+    "pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head",
     # The pooler is a head of its own, of no use for the vectors.
     unused=("pooler.dense.{part}", "embeddings.position_ids"),
     buffers={
@@ -100,7 +79,6 @@ BERT_MASKED = replace(
     BERT,
     name="BertForMaskedLM",
     model=MaskedLanguageModel,
-    config=MaskedLanguageModelConfig,
     rows=(
         *under("bert.", "body.", _BODY),
         Row("cls.predictions.transform.dense.{part}", "transform.{part}"),
@@ -126,7 +104,6 @@ BERT_CLASSIFIER = replace(
     BERT,
     name="BertForSequenceClassification",
     model=SequenceClassifier,
-    config=SequenceClassifierConfig,
     rows=(
         *under("bert.", "body.", _BODY),
         Row("bert.pooler.dense.{part}", "pooler.{part}"),

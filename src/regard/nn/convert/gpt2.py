@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from regard.nn.config import LanguageModelConfig
 from regard.nn.convert.architecture import ACTIVATIONS, Architecture, chosen, option
 from regard.nn.convert.tables import TRANSPOSED, TRANSPOSED_THIRDS, Row, under
 from regard.nn.models import LanguageModel
@@ -26,7 +25,6 @@ GPT2 = Architecture(
     name="GPT2LMHeadModel",
     model_type="gpt2",
     model=LanguageModel,
-    config=LanguageModelConfig,
     rows=(
         Row("transformer.wte.weight", "embedding.tokens.weight"),
         Row("transformer.wpe.weight", "embedding.positions.weight"),
@@ -63,16 +61,8 @@ GPT2 = Architecture(
     ),
     # A head that GPT2LMHeadModel has not; how the product is rounded; the length of a mask; what
     # it always is.
-    harmless=(
-        "summary_activation",
-        "summary_first_dropout",
-        "summary_proj_to_labels",
-        "summary_type",
-        "summary_use_proj",
-        "reorder_and_upcast_attn",
-        "n_ctx",
-        "is_decoder",
-    ),
+    harmless="summary_activation summary_first_dropout summary_proj_to_labels summary_type "
+    "summary_use_proj reorder_and_upcast_attn n_ctx is_decoder",
     # Masks that older files hold.
     unused=("transformer.h.{layer}.attn.bias", "transformer.h.{layer}.attn.masked_bias"),
 )

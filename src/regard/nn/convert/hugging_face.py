@@ -75,14 +75,15 @@ def from_hugging_face(source: Any) -> Model:
             f"{len(tensors)} tensors. The description and the weights must come from one model."
         )
     with torch.device("meta"):
-        model = architecture.model(architecture.config(**values))
+        kind: Any = architecture.model
+        model = kind(kind.config_class(**values))
     if whole is not None:
         _check_whole(whole)
     _check_computed(architecture, model, tensors, whole)
     rows, unused = architecture.table(options)
     whose = f"a {name} of {values['layers']} layers"
     fill(model, to_ours("from_hugging_face()", whose, rows, tensors, model, unused=unused))
-    return model.train(whole is not None and whole.training)  # pyright: ignore[reportReturnType]
+    return model.train(whole is not None and whole.training)
 
 
 def _taken_apart(

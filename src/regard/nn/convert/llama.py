@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from regard.nn.config import LanguageModelConfig
 from regard.nn.convert.architecture import Architecture, Options, Refused, chosen, option
 from regard.nn.convert.tables import Row, under
 from regard.nn.models import LanguageModel
@@ -59,7 +58,6 @@ LLAMA = Architecture(
     name="LlamaForCausalLM",
     model_type="llama",
     model=LanguageModel,
-    config=LanguageModelConfig,
     rows=(
         Row("model.embed_tokens.weight", "embedding.tokens.weight"),
         *under("model.layers.{layer}.", "decoder.layers.{layer}.", _LAYER),
@@ -89,7 +87,7 @@ LLAMA = Architecture(
         "rope_interleaved": (False,),
         "is_encoder_decoder": (False,),
     },
-    harmless=("max_position_embeddings", "max_sequence_length", "is_llama_config", "is_decoder"),
+    harmless="max_position_embeddings max_sequence_length is_llama_config is_decoder",
     # Angles that older files hold.
     unused=("model.layers.{layer}.self_attn.rotary_emb.inv_freq",),
     buffers={"inv_freq": _turns, "original_inv_freq": _turns},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.nn.config import TransformerConfig
 from regard.nn.convert.architecture import ACTIVATIONS, Architecture, Options, chosen, option
 from regard.nn.convert.tables import ONE_ROW, Row, under
 from regard.nn.position import Sinusoidal
@@ -57,7 +56,6 @@ MARIAN = Architecture(
     name="MarianMTModel",
     model_type="marian",
     model=Transformer,
-    config=TransformerConfig,
     rows=(
         Row("model.shared.weight", "embedding.tokens.weight"),
         Row("model.encoder.embed_tokens.weight", "embedding.tokens.weight"),
@@ -109,7 +107,7 @@ MARIAN = Architecture(
         ("encoder_layers", "num_hidden_layers"),
     ),
     # The sines go on as far as there are tokens; heads that MarianMTModel has not.
-    harmless=("max_position_embeddings", "classif_dropout", "classifier_dropout"),
+    harmless="max_position_embeddings classif_dropout classifier_dropout",
     tied_only=("model.shared.weight",),
     computed={
         "model.encoder.embed_positions.weight": _waves,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -100,39 +100,27 @@ def to_ours(
     """
     ours = module.state_dict(keep_vars=True)
     first = first_names(module)
-    found: dict[str, Tensor] = {}
-    trained: dict[str, bool] = {}
-    absent: list[Row] = []
+    found: dict[str, tuple[Tensor, bool]] = {}  # and is it trained
     faults = _Faults()
     listed = filled_in(rows, ours)
-    for row in listed:
-        given = theirs.get(row.theirs)
-        if given is None:
-            absent.append(row)
-            continue
+    given = [row for row in listed if row.theirs in theirs]
+    for row in given:
+        whole = theirs[row.theirs]
         outlines = [torch.empty(ours[name].shape, device="meta") for name in row.names]
-        if not faults.find(row.theirs, given, row.fit.join(outlines).shape):
-            for name, part in zip(row.names, row.fit.split(given.detach()), strict=True):
-                known = found.setdefault(first[name], part)
-                trained.setdefault(first[name], given.requires_grad)
-                if not _is_same(known, part):
-                    faults.wrong.append(f"{row.theirs} (is tied to another, and differs from it)")
-        else:
-            for name in row.names:
-                found.setdefault(first[name], given)
-    for row in absent:
+        fits = faults.fits(row.theirs, whole, row.fit.join(outlines).shape)
+        parts = row.fit.split(whole.detach()) if fits else [whole] * len(row.names)
+        for name, part in zip(row.names, parts, strict=True):
+            known, _ = found.setdefault(first[name], (part, whole.requires_grad))
+            if fits and not _is_same(known, part):
+                faults.wrong.append(f"{row.theirs} (is tied to another, and differs from it)")
+    for row in listed:
         if not all(first[name] in found or _is_any(name, zeros) for name in row.names):
             faults.missing.append(row.theirs)
     names = {row.theirs for row in listed}
-    faults.unexpected += [
-        name for name in theirs if name not in names and not _is_any(name, unused)
-    ]
-    faults.unlisted += set(ours) - {name for row in listed for name in row.names}
-    faults.refuse(call, whose)
-    made = {
-        name: nn.Parameter(part.clone(memory_format=torch.contiguous_format), trained[name])
-        for name, part in found.items()
-    }
+    spare = (name for name in theirs if name not in names)
+    faults.unexpected += [name for name in spare if not _is_any(name, unused)]
+    faults.refuse(call, whose, ours, listed)
+    made = {name: _copied(part, is_trained) for name, (part, is_trained) in found.items()}
     for name in ours:
         if first[name] not in made:
             beside = made[name.removesuffix("bias") + "weight"]
@@ -161,8 +149,7 @@ def to_theirs(
     faults = _Faults()
     listed = filled_in(rows, ours)
     for row in listed:
-        parts = [ours[name] for name in row.names]
-        said = ", ".join(row.names)
+        parts, said = [ours[name] for name in row.names], ", ".join(row.names)
         if row.theirs not in wanted:
             spare = all(_is_any(name, zeros) for name in row.names)
             if not spare or any(part.any() for part in parts):
@@ -173,42 +160,43 @@ def to_theirs(
             faults.wrong.append(f"{said} (must be of one dtype on one device)")
         else:
             joined = row.fit.join([part.detach() for part in parts])
-            if not faults.find(said, joined, wanted[row.theirs].shape):
-                copy = joined.clone(memory_format=torch.contiguous_format)
-                made[row.theirs] = nn.Parameter(copy, parts[0].requires_grad)
+            if faults.fits(said, joined, wanted[row.theirs].shape):
+                made[row.theirs] = _copied(joined, parts[0].requires_grad)
     reached = {row.theirs for row in listed}
     faults.missing += [name for name in wanted if name not in reached and not _is_any(name, unused)]
-    faults.unlisted += set(ours) - {name for row in listed for name in row.names}
-    faults.refuse(call, whose)
+    faults.refuse(call, whose, ours, listed)
     return made
 
 
+def _copied(part: Tensor, is_trained: bool) -> nn.Parameter:
+    return nn.Parameter(part.clone(memory_format=torch.contiguous_format), is_trained)
+
+
+@dataclass
 class _Faults:
     """What does not fit, by kind."""
 
-    def __init__(self) -> None:
-        self.missing: list[str] = []
-        self.unexpected: list[str] = []
-        self.wrong: list[str] = []
-        self.unlisted: list[str] = []
+    missing: list[str] = field(default_factory=list[str])
+    unexpected: list[str] = field(default_factory=list[str])
+    wrong: list[str] = field(default_factory=list[str])
 
-    def find(self, name: str, tensor: Tensor, wanted: torch.Size) -> bool:
-        """Is there a fault in the shape or the dtype of a tensor?"""
+    def fits(self, name: str, tensor: Tensor, wanted: torch.Size) -> bool:
+        """Is a tensor of the right shape, and of floating point? If not, that is a fault."""
         if tensor.shape != wanted:
             self.wrong.append(f"{name} (must be {tuple(wanted)}, is {tuple(tensor.shape)})")
         elif not tensor.is_floating_point():
             self.wrong.append(f"{name} (must be floating-point, is {tensor.dtype})")
         else:
-            return False
-        return True
+            return True
+        return False
 
-    def refuse(self, call: str, whose: str) -> None:
+    def refuse(self, call: str, whose: str, ours: Iterable[str], rows: Iterable[Row]) -> None:
         """Raise ValueError if there is any."""
         kinds = {
             "missing": self.missing,
             "not expected": self.unexpected,
             "wrong": self.wrong,
-            "in no row of the table": self.unlisted,
+            "in no row of the table": set(ours) - {name for row in rows for name in row.names},
         }
         said = [f"{kind}: {', '.join(sorted(names))}" for kind, names in kinds.items() if names]
         if said:
