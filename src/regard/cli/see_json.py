@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from regard.run import Effect
 
 _FORMAT, _VERSION = "regard.see", 1
+_CHANGES = ("relative", "cosine")
 
 
 def document(
@@ -33,13 +33,19 @@ def document(
     >>> json.loads(document(Run(text="I love"), "minilm", 0.25, ablated=[]))["model"]
     'minilm'
     """
+    from regard.run.info import effect_info, finite
     from regard.run.links import strongest_links
 
-    found = {
+    found: dict[str, Any] = {
         "sql": None if table is None else _rows(table),
         "token": None if token is None else _looks(run, token),
-        "effect": None if effect is None else _changes(effect, ablated),
     }
+    if effect is not None:
+        blocks = effect_info(effect)
+        found["effect"] = {
+            "ablated": [{"layer": layer, "head": head} for layer, head in ablated],
+            **{what: {name: each[what] for name, each in blocks.items()} for what in _CHANGES},
+        }
     tokens = run.tokens[0] if run.tokens else []
     content = {
         "format": _FORMAT,
@@ -54,7 +60,7 @@ def document(
         "unseen": run.unseen,
         **{key: value for key, value in found.items() if value is not None},
     }
-    return json.dumps(_finite(content), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    return json.dumps(finite(content), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -74,23 +80,3 @@ def _looks(run: Run, token: int) -> dict[str, Any]:
         for link in links_of_heads(run, query=token)
     ]
     return {"position": token, "heads": heads, "mean": mean_looks(run, token).tolist()}
-
-
-def _changes(effect: Effect, ablated: list[tuple[int, int]]) -> dict[str, Any]:
-    changes = dict(effect.layers)
-    if effect.output is not None:
-        changes["output"] = effect.output
-    return {
-        "ablated": [{"layer": layer, "head": head} for layer, head in ablated],
-        "relative": {name: change.relative[0].tolist() for name, change in changes.items()},
-        "cosine": {name: change.cosine[0].tolist() for name, change in changes.items()},
-    }
-
-
-def _finite(value: Any) -> Any:
-    """The same without NaN and infinities, which JSON has not: null stands for them."""
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from regard.run.effect import Effect
 from regard.run.run import Run
 from regard.run.tokens import codes_of_keys, vocabulary
 
@@ -37,14 +38,35 @@ def run_info(run: Run) -> dict[str, Any]:
             for layer in layers
         ],
         "heads": [
-            {
-                name: None if isinstance(value, float) and not math.isfinite(value) else value
-                for name, value in row.items()
-                if name != "name"
-            }
+            finite({name: value for name, value in row.items() if name != "name"})
             for row in run.heads()
         ],
     }
+
+
+def effect_info(effect: Effect) -> dict[str, dict[str, list[float]]]:
+    """How far each token of the first text has changed, by block, and in the `output`."""
+    output = {} if effect.output is None else {"output": effect.output}
+    return {
+        name: {
+            "relative": change.relative[0].reshape(-1).tolist(),
+            "cosine": change.cosine[0].reshape(-1).tolist(),
+        }
+        for name, change in {**effect.layers, **output}.items()
+    }
+
+
+def finite(value: Any) -> Any:
+    """The same without NaN and infinities, which JSON has not: null stands for them.
+
+    >>> finite({"entropy": [1.0, float("nan")]})
+    {'entropy': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _tokens(run: Run, batch: int) -> list[list[dict[str, Any]] | None]:

@@ -20,8 +20,8 @@ Answer = tuple[NDArray[Any], dict[str, Any]]  # an array, and what is said about
 
 
 class Answers:
-    """The questions of `RunSource` in view/web/source.js. Raises ValueError for a place that is
-    not there.
+    """The questions of `RunSource` in view/web/source.js, each with the parameters of its address.
+    Raises ValueError for a place that is not there.
     """
 
     def __init__(self, run: Run) -> None:
@@ -63,7 +63,7 @@ class Answers:
 
     # ── rows, columns, links ──────────────────────────────────────────────────────────────────
 
-    def row(self, sequence: int, layer: int, head: int | None, query: int) -> Answer:
+    def row(self, sequence: int, layer: int, query: int, head: int | None = None) -> Answer:
         """The weights of one query on all keys; of all heads, their mean."""
         found = self._place(sequence, layer, head)
         if not 0 <= query < found.shape[2]:
@@ -78,7 +78,7 @@ class Answers:
             np.add.at(total, one_keys[real], one_weights[real] / len(keys))
         return total.astype(np.float32), {"rest": max(0.0, 1.0 - float(total.sum()))}
 
-    def column(self, sequence: int, layer: int, head: int | None, key: int) -> Answer:
+    def column(self, sequence: int, layer: int, key: int, head: int | None = None) -> Answer:
         """The weights of all queries on one key."""
         found = self._place(sequence, layer, head)
         if not 0 <= key < found.shape[3]:
@@ -140,7 +140,7 @@ class Answers:
         level: int,
         row: int,
         column: int,
-        reduce: Literal["mean", "max"],
+        reduce: Literal["mean", "max"] = "mean",
     ) -> Answer:
         """Tile (row, column) of a level: 256 × 256 cells of 2^level × 2^level weights each."""
         from regard.run.atlas import blocks
@@ -162,19 +162,23 @@ class Answers:
     def rollout(self, sequence: int, token: int) -> Answer:
         return _floats(self._run.rollout(token, sequence)), {}
 
-    def hidden_states(self, sequence: int, tokens: list[int]) -> Answer:
-        """(tokens, stages, width)."""
+    def hidden_states(self, sequence: int, tokens: str) -> Answer:
+        """(tokens, stages, width), of tokens by their numbers with commas between them."""
         import torch
 
         from regard.run.stages import stages
 
+        parts = tokens.split(",")
+        if len(parts) > 1000 or not all(part.isdecimal() and len(part) < 10 for part in parts):
+            raise ValueError("Tokens are whole numbers with commas between them.")
+        places = [int(part) for part in parts]
         kept = list(stages(self._run).values())
         if not kept:
             raise ValueError("The hidden states of the tokens were not kept.")
         batch, length = kept[0].shape[:2]
-        if not 0 <= sequence < batch or not all(0 <= token < length for token in tokens):
+        if not 0 <= sequence < batch or max(places) >= length:
             raise ValueError(f"There are tokens from 0 to {length - 1}.")
-        return _floats(torch.stack([x[sequence, tokens] for x in kept], dim=1)), {}
+        return _floats(torch.stack([x[sequence, places] for x in kept], dim=1)), {}
 
 
 def _floats(x: Tensor) -> NDArray[np.float32]:

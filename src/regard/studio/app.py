@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
-import math
-import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import FastAPI, Request, Response, WebSocket, WebSocketDisconnect
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 
-from regard.studio import checker, sql, workshop
-from regard.studio.answers import Answer, Answers
+from regard.studio import checker, sql
+from regard.studio.answers import Answers
+from regard.studio.explain import examples, explain
 from regard.studio.guard import Guard, TooLong
-from regard.studio.jobs import Full, Job, Jobs
+from regard.studio.jobs import Full, Job, Jobs, plain_words
 from regard.studio.places import Forbidden, Places
-from regard.studio.process import end_all
+from regard.studio.process import Process
+from regard.studio.question import Question
 from regard.studio.reading import Models
 from regard.studio.shelf import NoSuchRun, Shelf
 from regard.studio.work import Gone, Line
@@ -43,6 +44,45 @@ _SHELL = """<!doctype html>
 </body>
 </html>
 """
+# What is asked, and the method of `Studio` that answers it. One that is `async` needs no thread of
+# the server, so that no work can hold it up.
+_ROUTES = {
+    "GET /": "shell",
+    "GET /web/{name}": "module",
+    "GET /api/examples": "examples",
+    "POST /api/explain": "explain",
+    "POST /api/check": "check",
+    "GET /api/runs": "runs",
+    "DELETE /api/runs/{run}": "delete",
+    "POST /api/runs/{run}/save": "save",
+    "POST /api/runs/{run}/ablate": "ablate",
+    "GET /api/effect": "effect",
+    "POST /api/sql": "sql",
+    "GET /api/models": "models",
+    "POST /api/see": "see",
+    "GET /api/jobs/{name}": "job",
+    "POST /api/jobs/{name}/cancel": "cancel",
+}
+# What a run is asked, each a method of `Answers`, whose parameters are those of the address.
+_OF_A_RUN = {
+    "": "info",
+    **{
+        f"/{name}": name
+        for name in ("row", "column", "links", "map", "tile", "rollout", "hidden_states")
+    },
+}
+_STATUSES: dict[type[Exception], int] = {
+    Forbidden: 403,
+    TooLong: 413,
+    NoSuchRun: 404,
+    Full: 429,
+    ValueError: 400,
+    ImportError: 501,
+    MemoryError: 507,
+    OSError: 507,
+    RequestValidationError: 400,
+    Gone: 499,  # which nobody reads
+}
 
 
 def make_app(
@@ -62,8 +102,13 @@ def make_app(
     All that is being worked on ends once `closing` is set.
     """
     closing = closing or threading.Event()
-    places = Places([*folders, *models, store])
-    shelf, jobs = Shelf(Places([*folders, store]), store), Jobs(_words)
+    studio = Studio(
+        shelf=Shelf(Places([*folders, store]), store),
+        models=Models(Places([*folders, *models, store]), models, closing),
+        checker=checker.Checker(check_seconds),
+        queries=sql.Queries(sql_seconds, sql_memory),
+        closing=closing,
+    )
     app = FastAPI(
         title="Regard studio",
         openapi_url=None,
@@ -71,22 +116,23 @@ def make_app(
         redoc_url=None,
         lifespan=_life,
     )
-    app.state.jobs = jobs
-    # Each computes with all cores. A page asks for six things at a time, and there may be many.
-    computing = Line(at_once=2, waiting=100, closing=closing)
-    _add_errors(app)
-    _add_pages(app)
-    _add_workshop(app, computing, checker.Checker(check_seconds), Line(1, 8, closing))
-    _add_runs(app, shelf, computing)
-    _add_sql(app, shelf, sql.Queries(sql_seconds, sql_memory), Line(2, 8, closing))
-    _add_jobs(app, shelf, jobs, Models(places, models, closing))
+    app.state.jobs = studio.jobs
+    for kind, status in _STATUSES.items():
+        app.add_exception_handler(kind, _refusal(status))
+    for route, name in _ROUTES.items():
+        method, _, path = route.partition(" ")
+        app.add_api_route(path, getattr(studio, name), methods=[method], response_model=None)
+    for path, name in _OF_A_RUN.items():
+        app.add_api_route(f"/api/runs/{{run}}{path}", studio.of_a_run(name), response_model=None)
+    app.add_api_websocket_route("/api/jobs/{name}/progress", studio.progress)
     return Guard(app, token=token, port=port)
 
 
 @asynccontextmanager
 async def _life(_: FastAPI) -> AsyncGenerator[None]:
     yield
-    end_all()
+    for process in list(Process.alive):
+        process.end()
 
 
 class Answered(Response):
@@ -100,257 +146,195 @@ class Answered(Response):
         try:
             return json.dumps(content, allow_nan=False).encode()
         except ValueError:
-            return json.dumps(_finite(content), allow_nan=False).encode()
+            from regard.run.info import finite
+
+            return json.dumps(finite(content), allow_nan=False).encode()
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _array(array: Any, about: dict[str, Any]) -> Response:
+    """The bytes of an array, float32 from the lowest byte; its shape and the rest in headers."""
+    headers = {"x-shape": ",".join(map(str, array.shape))}
+    headers |= {f"x-{name}": "" if value is None else repr(value) for name, value in about.items()}
+    return Response(array.astype("<f4").tobytes(), 200, headers, "application/octet-stream")
 
 
-def _words(error: BaseException) -> str | None:
-    """What went wrong, where it is for the reader to know."""
-    if isinstance(error, ValueError | NoSuchRun | ImportError | Full | MemoryError):
-        return _plain_words(error) or "There is not enough memory for that."
-    return None
+def _refusal(status: int) -> Callable[[Request, Exception], Response]:
+    """The answer to a question that has raised an error."""
+
+    def answer(_: Request, error: Exception) -> Response:
+        said = plain_words(error)
+        if isinstance(error, RequestValidationError):
+            said = " ".join(f"{each['loc'][-1]}: {each['msg']}." for each in error.errors())
+        elif isinstance(error, OSError):
+            said = f"The disk does not let that be done: {error.strerror or error}."
+        return Answered({"error": said}, status)
+
+    return answer
 
 
-def _plain_words(error: BaseException) -> str:
-    """What an error says, without the name of the function that a reader never called."""
-    return re.sub(r"^[\w.]+\(\): ", "", str(error))
+class Studio:
+    """What the pages are answered; each method is one of `_ROUTES`."""
 
+    def __init__(
+        self,
+        *,
+        shelf: Shelf,
+        models: Models,
+        checker: checker.Checker,
+        queries: sql.Queries,
+        closing: threading.Event,
+    ) -> None:
+        self.jobs = Jobs()
+        self._shelf, self._models, self._checker, self._queries = shelf, models, checker, queries
+        # Each computes with all cores. A page asks for six things at a time, and there may be many.
+        self._computing = Line(at_once=2, waiting=100, closing=closing)
+        self._checking = Line(at_once=1, waiting=8, closing=closing)
+        self._asking = Line(at_once=2, waiting=8, closing=closing)
+        rooms = [files("regard.studio").joinpath("web"), files("regard.view").joinpath("web")]
+        self._modules = {
+            each.name: each
+            for room in rooms
+            for each in room.iterdir()
+            if each.name.endswith(".js")
+        }
 
-def _add_errors(app: FastAPI) -> None:
-    statuses: dict[type[Exception], int] = {
-        Forbidden: 403,
-        TooLong: 413,
-        NoSuchRun: 404,
-        ValueError: 400,
-        ImportError: 501,
-        Full: 429,
-        Gone: 499,  # which nobody reads
-    }
+    # ── pages ─────────────────────────────────────────────────────────────────────────────────
 
-    def handler(status: int) -> Callable[[Request, Exception], Response]:
-        return lambda _, error: Answered({"error": _plain_words(error)}, status)
-
-    for kind, status in statuses.items():
-        app.add_exception_handler(kind, handler(status))
-    app.add_exception_handler(
-        MemoryError, lambda *_: Answered({"error": "There is not enough memory for that."}, 507)
-    )
-    app.add_exception_handler(OSError, lambda _, error: Answered({"error": _disk(error)}, 507))
-
-    app.add_exception_handler(
-        RequestValidationError, lambda _, error: Answered({"error": _misfits(error)}, 400)
-    )
-
-
-def _disk(error: Exception) -> str:
-    return f"The disk does not let that be done: {getattr(error, 'strerror', None) or error}."
-
-
-def _misfits(error: Exception) -> str:
-    """Which parts of a question are not what they must be."""
-    assert isinstance(error, RequestValidationError)
-    return " ".join(f"{each['loc'][-1]}: {each['msg']}." for each in error.errors())
-
-
-# ── pages ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def _add_pages(app: FastAPI) -> None:
-    rooms = [files("regard.studio").joinpath("web"), files("regard.view").joinpath("web")]
-    modules = {
-        each.name: each for room in rooms for each in room.iterdir() if each.name.endswith(".js")
-    }
-
-    # They need no thread, so that no work can hold them up.
-    @app.get("/")
-    async def shell() -> Response:
+    async def shell(self) -> Response:
         return Response(_SHELL, media_type="text/html; charset=utf-8")
 
-    @app.get("/web/{name}")
-    async def module(name: str) -> Response:
-        if name not in modules:
+    async def module(self, name: str) -> Response:
+        if name not in self._modules:
             return PlainTextResponse("There is no such module.", 404)
-        return Response(modules[name].read_bytes(), media_type="text/javascript; charset=utf-8")
+        content = self._modules[name].read_bytes()
+        return Response(content, media_type="text/javascript; charset=utf-8")
 
+    # ── explain and check ─────────────────────────────────────────────────────────────────────
 
-def _add_workshop(app: FastAPI, computing: Line, texts: checker.Checker, checking: Line) -> None:
-    @app.get("/api/examples")
-    def examples() -> Response:
-        return Answered(workshop.examples())
+    def examples(self) -> Response:
+        return Answered(examples())
 
-    @app.post("/api/explain")
-    async def explain(request: Request) -> Response:
-        return Answered(await computing.do(request, workshop.explain, await _body(request)))
+    async def explain(self, request: Request) -> Response:
+        asked = await Question.of(request)
+        return Answered(await self._computing.do(request, explain, asked))
 
-    @app.post("/api/check")
-    async def check(request: Request) -> Response:
-        asked = await _body(request)
-        return Answered(await checking.do(request, workshop.check, texts, asked))
+    async def check(self, request: Request) -> Response:
+        asked = await Question.of(request)
+        text = asked.text("text", "Paste a worked example: matrices of numbers with their names.")
+        name = asked.get("name", "text")
+        if not isinstance(name, str) or len(name) > 200:
+            raise ValueError("The name must be a short text.")
+        return Answered(await self._checking.do(request, self._checker.check, text, name))
 
+    # ── runs ──────────────────────────────────────────────────────────────────────────────────
 
-# ── runs ──────────────────────────────────────────────────────────────────────────────────────
+    def runs(self) -> Response:
+        return Answered(self._shelf.list())
 
+    def of_a_run(self, name: str) -> Callable[..., Any]:
+        """A question of `Answers` as one to the studio: of which run, and with its parameters."""
 
-def _add_runs(app: FastAPI, shelf: Shelf, computing: Line) -> None:
-    async def of(
-        request: Request, run: str, form: Callable[[Any], Response], question: str, *given: Any
-    ) -> Response:
-        """What a run is asked, one of the questions of `Answers`, in the form of an answer."""
+        async def ask(request: Request, run: str, **given: Any) -> Response:
+            def work() -> Response:
+                found = getattr(Answers(self._shelf.get(run)), name)(**given)
+                return _array(*found) if isinstance(found, tuple) else Answered(found)
 
-        def work() -> Response:
-            return form(getattr(Answers(shelf.get(run)), question)(*given))
+            return await self._computing.do(request, work)
 
-        return await computing.do(request, work)
+        own = inspect.signature(ask, eval_str=True)
+        theirs = inspect.signature(getattr(Answers, name), eval_str=True)
+        parameters = [*own.parameters.values()][:2] + [*theirs.parameters.values()][1:]
+        named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+        ask.__signature__ = inspect.Signature(named)
+        return ask
 
-    @app.get("/api/runs")
-    def runs() -> Response:
-        return Answered(shelf.list())
+    async def save(self, run: str, request: Request) -> Response:
+        name = (await Question.of(request)).get("name")
+        return Answered({"id": await self._computing.do(None, self._shelf.save, run, str(name))})
 
-    @app.get("/api/runs/{run}")
-    async def info(request: Request, run: str) -> Response:
-        return await of(request, run, Answered, "info")
-
-    @app.get("/api/runs/{run}/row")
-    async def row(
-        request: Request, run: str, sequence: int, layer: int, query: int, head: int | None = None
-    ) -> Response:
-        return await of(request, run, _array, "row", sequence, layer, head, query)
-
-    @app.get("/api/runs/{run}/column")
-    async def column(
-        request: Request, run: str, sequence: int, layer: int, key: int, head: int | None = None
-    ) -> Response:
-        return await of(request, run, _array, "column", sequence, layer, head, key)
-
-    @app.get("/api/runs/{run}/links")
-    async def links(request: Request, run: str, sequence: int, layer: int, head: int) -> Response:
-        return await of(request, run, _array, "links", sequence, layer, head)
-
-    @app.get("/api/runs/{run}/map")
-    async def map_(request: Request, run: str, sequence: int, layer: int, head: int) -> Response:
-        return await of(request, run, _array, "map", sequence, layer, head)
-
-    @app.get("/api/runs/{run}/tile")
-    async def tile(
-        request: Request,
-        run: str,
-        sequence: int,
-        layer: int,
-        head: int,
-        level: int,
-        row: int,
-        column: int,
-        reduce: Literal["mean", "max"] = "mean",
-    ) -> Response:
-        place = (sequence, layer, head, level, row, column, reduce)
-        return await of(request, run, _array, "tile", *place)
-
-    @app.get("/api/runs/{run}/rollout")
-    async def rollout(request: Request, run: str, sequence: int, token: int) -> Response:
-        return await of(request, run, _array, "rollout", sequence, token)
-
-    @app.get("/api/runs/{run}/hidden_states")
-    async def hidden_states(request: Request, run: str, sequence: int, tokens: str) -> Response:
-        return await of(request, run, _array, "hidden_states", sequence, _whole_numbers(tokens))
-
-    @app.post("/api/runs/{run}/save")
-    async def save(run: str, request: Request) -> Response:
-        name = (await _body(request)).get("name")
-        return Answered({"id": await computing.do(None, shelf.save, run, str(name))})
-
-    @app.delete("/api/runs/{run}")
-    def delete(run: str) -> Response:
-        shelf.delete(run)
+    def delete(self, run: str) -> Response:
+        self._shelf.delete(run)
         return Answered({"deleted": True})
 
-    @app.get("/api/effect")
-    async def effect(request: Request, run: str, other: str) -> Response:
-        return Answered(await computing.do(request, _effect, shelf, run, other))
+    async def effect(self, request: Request, run: str, other: str) -> Response:
+        def work() -> Any:
+            from regard.run.info import effect_info
 
+            found = self._shelf.get(run).effect(self._shelf.get(other))
+            return [{"name": name, **changes} for name, changes in effect_info(found).items()]
 
-def _add_sql(app: FastAPI, shelf: Shelf, queries: sql.Queries, line: Line) -> None:
-    @app.post("/api/sql")
-    async def ask(request: Request) -> Response:
-        asked = await _body(request)
-        query, names = asked.get("query"), asked.get("runs")
-        if not isinstance(query, str) or not isinstance(names, list) or not names:
-            raise ValueError("Choose a run, and write a SELECT.")
-        answer = await line.do(
-            request,
-            lambda: queries.ask(query, {str(name): shelf.get(str(name)) for name in names}),
-        )
-        return Answered(answer)
+        return Answered({"blocks": await self._computing.do(request, work)})
 
+    async def sql(self, request: Request) -> Response:
+        asked = await Question.of(request)
+        refusal = "Choose a run, and write a SELECT."
+        query, names = asked.text("query", refusal), asked.texts("runs", refusal)
+        if not names:
+            raise ValueError(refusal)
 
-def _effect(shelf: Shelf, run: str, other: str) -> dict[str, Any]:
-    found = shelf.get(run).effect(shelf.get(other))
-    changes = {**found.layers, **({} if found.output is None else {"output": found.output})}
-    return {
-        "blocks": [
-            {
-                "name": name,
-                "relative": change.relative[0].reshape(-1).tolist(),
-                "cosine": change.cosine[0].reshape(-1).tolist(),
-            }
-            for name, change in changes.items()
-        ]
-    }
+        def work() -> Any:
+            return self._queries.ask(query, {name: self._shelf.get(name) for name in names})
 
+        return Answered(await self._asking.do(request, work))
 
-# ── what takes long ───────────────────────────────────────────────────────────────────────────
+    # ── what takes long ───────────────────────────────────────────────────────────────────────
 
+    def models(self) -> Response:
+        return Answered(self._models.list())
 
-def _add_jobs(app: FastAPI, shelf: Shelf, jobs: Jobs, models: Models) -> None:
-    @app.get("/api/models")
-    def choices() -> Response:
-        return Answered(models.list())
+    async def see(self, request: Request) -> Response:
+        asked = await Question.of(request)
+        refusal = "Choose a model, and give it a text."
+        text = asked.text("text", refusal, most=_MOST_TEXT)
+        return self._read_later(asked.text("model", refusal), text, {})
 
-    @app.post("/api/see")
-    async def see(request: Request) -> Response:
-        asked = await _body(request)
-        text, model = asked.get("text"), asked.get("model")
-        if not isinstance(text, str) or not text.strip() or not isinstance(model, str):
-            raise ValueError("Choose a model, and give it a text.")
-        if len(text) > _MOST_TEXT:
-            raise ValueError(f"A text may have {_MOST_TEXT:,} characters.")
-        return Answered({"job": _read_later(jobs, shelf, models, model, text, {}).id})
-
-    @app.post("/api/runs/{run}/ablate")
-    async def ablate(run: str, request: Request) -> Response:
+    async def ablate(self, run: str, request: Request) -> Response:
         """The same text through the same model once more, without some heads."""
-        origin = shelf.origin(run)
-        heads = _heads_to_ablate((await _body(request)).get("ablate"))
-        whole = {layer: [*origin["ablate"].get(layer, [])] for layer in {*origin["ablate"], *heads}}
-        for layer, some in heads.items():
-            whole[layer] += [head for head in some if head not in whole[layer]]
-        model, text = origin["model"], origin["text"]
-        return Answered({"job": _read_later(jobs, shelf, models, model, text, whole).id})
+        origin = self._shelf.origin(run)
+        heads = {layer: [*some] for layer, some in origin["ablate"].items()}
+        for layer, some in (await Question.of(request)).heads("ablate").items():
+            known = heads.setdefault(layer, [])
+            known += [head for head in some if head not in known]
+        return self._read_later(origin["model"], origin["text"], heads)
 
-    @app.get("/api/jobs/{name}")
-    def job(name: str) -> Response:
-        found = jobs.get(name)
+    def _read_later(self, model: str, text: str, ablate: dict[int, list[int]]) -> Response:
+        """Have a text read by a job, whose result is the id of the run."""
+        words = " ".join(text.split())
+        title = words if len(words) <= 60 else words[:60].rsplit(" ", 1)[0] + " …"
+        heads = ", ".join(f"{layer}.{head}" for layer, some in ablate.items() for head in some)
+        title = f"{title} (without {heads})" if heads else title
+
+        def work(job: Job) -> str:
+            run, seconds = self._models.read(model, text, ablate, job)
+            about = {
+                "name": title,
+                "model": Path(model).name,
+                "text": text[:200],
+                "layers": len(run.layers),
+                "tokens": max((x.shape[3] for x in run.layers.values()), default=0),
+                "exact": True,
+                "seconds": seconds,
+            }
+            origin = {"model": model, "text": text, "ablate": ablate}
+            return self._shelf.add(run, time.time(), about, origin)
+
+        return Answered({"job": self.jobs.add(title, work).id})
+
+    def job(self, name: str) -> Response:
+        found = self.jobs.get(name)
         if found is None:
             return Answered({"error": "There is no such job."}, 404)
         return Answered(found.public())
 
-    @app.post("/api/jobs/{name}/cancel")
-    def cancel(name: str) -> Response:
-        found = jobs.get(name)
-        if found is None:
-            return Answered({"error": "There is no such job."}, 404)
-        found.cancel()
-        return Answered(found.public())
+    def cancel(self, name: str) -> Response:
+        found = self.jobs.get(name)
+        if found is not None:
+            found.cancel()
+        return self.job(name)
 
-    @app.websocket("/api/jobs/{name}/progress")
-    async def progress(socket: WebSocket, name: str) -> None:
-        found = jobs.get(name)
+    async def progress(self, socket: WebSocket, name: str) -> None:
+        """Tells how far a job is, whenever it has got further."""
+        found = self.jobs.get(name)
         await socket.accept()
         told = ""
         try:
@@ -366,75 +350,3 @@ def _add_jobs(app: FastAPI, shelf: Shelf, jobs: Jobs, models: Models) -> None:
             await socket.close()
         except (WebSocketDisconnect, RuntimeError):
             return
-
-
-def _read_later(
-    jobs: Jobs, shelf: Shelf, models: Models, model: str, text: str, ablate: dict[int, list[int]]
-) -> Job:
-    """Have a text read; the result of the job is the id of the run."""
-
-    def work(job: Job) -> str:
-        run, seconds = models.read(model, text, ablate, job)
-        about = {
-            "name": _title(text, ablate),
-            "model": Path(model).name,
-            "text": text[:200],
-            "layers": len(run.layers),
-            "tokens": max((x.shape[3] for x in run.layers.values()), default=0),
-            "exact": True,
-            "seconds": seconds,
-        }
-        return shelf.add(run, time.time(), about, {"model": model, "text": text, "ablate": ablate})
-
-    return jobs.add(_title(text, ablate), work)
-
-
-def _heads_to_ablate(given: Any) -> dict[int, list[int]]:
-    pairs = given if isinstance(given, list) and given else [None]
-    found: dict[int, list[int]] = {}
-    for pair in pairs:
-        if not isinstance(pair, list) or len(pair) != 2 or not all(type(x) is int for x in pair):
-            raise ValueError("Heads to ablate are pairs of a layer and a head.")
-        found.setdefault(pair[0], []).append(pair[1])
-    return found
-
-
-def _title(text: str, ablate: dict[int, list[int]]) -> str:
-    words = " ".join(text.split())
-    title = words if len(words) <= 60 else words[:60].rsplit(" ", 1)[0] + " …"
-    heads = ", ".join(f"{layer}.{head}" for layer, heads in ablate.items() for head in heads)
-    return f"{title} (without {heads})" if heads else title
-
-
-# ── in and out ────────────────────────────────────────────────────────────────────────────────
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-        raise ValueError("A question must be JSON.")
-    raw = await request.body()
-    try:
-        body = json.loads(raw)
-        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-    except UnicodeEncodeError:
-        raise ValueError("A question must be Unicode: it has half of a surrogate pair.") from None
-    except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
-        raise ValueError("A question must be a JSON object, with finite numbers.")
-    return body
-
-
-def _whole_numbers(text: str) -> list[int]:
-    parts = text.split(",")
-    if len(parts) > 1000 or not all(part.isdecimal() and len(part) < 10 for part in parts):
-        raise ValueError("Tokens are whole numbers with commas between them.")
-    return [int(part) for part in parts]
-
-
-def _array(answer: Answer) -> Response:
-    """The bytes of an array, float32 from the lowest byte; its shape and the rest in headers."""
-    array, about = answer
-    headers = {"x-shape": ",".join(map(str, array.shape))}
-    headers |= {f"x-{name}": "" if value is None else repr(value) for name, value in about.items()}
-    return Response(array.astype("<f4").tobytes(), 200, headers, "application/octet-stream")

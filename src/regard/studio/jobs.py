@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import secrets
 import threading
 import traceback
@@ -18,8 +19,29 @@ class Cancelled(Exception):
     """The reader does not want it any more."""
 
 
-class Full(Exception):
+class Full(ValueError):
     """So much is waiting that nothing more is taken."""
+
+
+def plain_words(error: BaseException) -> str:
+    """What an error says to a reader, who never called the function that it names.
+
+    >>> plain_words(ValueError("see(): text must have a token."))
+    'text must have a token.'
+    """
+    said = re.sub(r"^[\w.]+\(\): ", "", str(error))
+    out_of_memory = isinstance(error, MemoryError) or "DefaultCPUAllocator" in said
+    return "There is not enough memory for that." if out_of_memory else said
+
+
+def failure(error: Exception) -> str:
+    """What went wrong; what nobody expected is printed as well, with where it happened."""
+    said = plain_words(error)
+    expected = isinstance(error, ValueError | ImportError | MemoryError)
+    if expected or "DefaultCPUAllocator" in str(error):
+        return said
+    traceback.print_exception(error)
+    return f"That went wrong, and should not have: {type(error).__name__}: {said}"
 
 
 @dataclass
@@ -61,17 +83,14 @@ class Job:
 class Jobs:
     """A queue with one worker, which starts when there is something to do.
 
-    `words` says what went wrong to a reader; None for what nobody expected.
-
-    >>> jobs = Jobs(words=str)
+    >>> jobs = Jobs()
     >>> job = jobs.add("adding", lambda job: 1 + 2)
     >>> jobs.wait()
     >>> job.state, job.result
     ('done', 3)
     """
 
-    def __init__(self, words: Callable[[BaseException], str | None]) -> None:
-        self._words = words
+    def __init__(self) -> None:
         self._queue: queue.Queue[Job] = queue.Queue()
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
@@ -108,22 +127,13 @@ class Jobs:
         while True:
             job = self._queue.get()
             try:
-                self._do(job)
+                if not job.is_over:
+                    job.state = "running"
+                    job.result = job.work(job)
+                    job.state = "done"
+            except Cancelled:
+                job.state = "cancelled"
+            except Exception as error:  # noqa: BLE001, as it is told to the reader
+                job.error, job.state = failure(error), "failed"
             finally:
                 self._queue.task_done()
-
-    def _do(self, job: Job) -> None:
-        if job.is_over:
-            return
-        job.state = "running"
-        try:
-            job.result = job.work(job)
-            job.state = "done"
-        except Cancelled:
-            job.state = "cancelled"
-        except Exception as error:  # noqa: BLE001, as it is told to the reader
-            words = self._words(error)
-            if words is None:
-                traceback.print_exception(error)
-                words = f"That went wrong, and should not have: {type(error).__name__}: {error}"
-            job.error, job.state = words, "failed"

@@ -11,8 +11,12 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Generator
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar
+
+from regard._wanted import still_wanted
 
 Message = dict[str, Any]
 
@@ -50,6 +54,17 @@ class Process:
         self._ending = threading.RLock()
         Process.alive.add(self)
 
+    def ask(self, question: Message, seconds: float) -> Message:
+        """Its answer. Raises TimeoutError, Ended, and whatever `still_wanted` does."""
+        self.tell(question)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            still_wanted()
+            found = self.hear(0.1)
+            if found is not None:
+                return found
+        raise TimeoutError
+
     def tell(self, message: Message) -> None:
         """Raises Ended."""
         try:
@@ -81,10 +96,31 @@ class Process:
             Process.alive.discard(self)
 
 
-def end_all() -> None:
-    """End every process that was started."""
-    for process in list(Process.alive):
-        process.end()
+class Worker:
+    """Keeps a process of a module from one question to the next, and starts another if it ended."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._process: Process | None = None
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def lend(self) -> Generator[Process]:
+        """The process, for one question at a time; it is ended if that goes wrong."""
+        with self._lock:
+            process, self._process = self._process or Process(self._module), None
+            try:
+                yield process
+            except BaseException:
+                process.end()
+                raise
+            self._process = process
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        if self._process is not None:
+            self._process.end()
+            self._process = None
 
 
 class Teller:

@@ -7,14 +7,18 @@ import importlib
 import json
 import math
 import mmap
+import os
 import threading
-from collections.abc import Mapping
+import time
+import warnings
+from collections.abc import Generator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.studio.jobs import Cancelled, Job
+from regard.studio.jobs import Cancelled, Job, failure
 from regard.studio.places import Places
-from regard.studio.process import Ended, Process
+from regard.studio.process import Ended, Process, Teller, Worker
 
 if TYPE_CHECKING:
     from regard.run import Run
@@ -37,19 +41,20 @@ class Models:
         self._places = places
         self._folders = folders
         self._closing = closing
-        self._process: Process | None = None
+        self._worker = Worker(__name__)
 
     def list(self) -> list[dict[str, Any]]:
         """Each with what it is, and whether it is on this machine already."""
         from regard.models.fetch import is_here
 
-        found: list[dict[str, Any]] = [
+        built_in = [
             {"name": name, "about": about, "here": is_here(name)}
             for name, about in BUILT_IN.items()
         ]
-        for folder in self._folders:
-            found.append({"name": str(folder), "about": f"The folder {folder}", "here": True})
-        return found
+        return built_in + [
+            {"name": str(folder), "about": f"The folder {folder}", "here": True}
+            for folder in self._folders
+        ]
 
     def read(
         self, name: str, text: str, ablate: Mapping[int, list[int]], job: Job
@@ -59,26 +64,20 @@ class Models:
         """
         if name not in BUILT_IN:
             name = str(self._places.find(name))
-        process = self._process or Process("regard.studio.reader")
-        self._process = None
         run = None
         try:
-            process.tell({"model": name, "text": text, "ablate": dict(ablate.items())})
-            # torch, which the run will need here, is imported meanwhile.
-            threading.Thread(target=_import_run, daemon=True).start()
-            found = self._follow(process, job)
-            if "run" in found:
-                run = _taken(found["run"])
-                process.tell({})
+            with self._worker.lend() as process:
+                process.tell({"model": name, "text": text, "ablate": dict(ablate.items())})
+                # torch, which the run will need here, is imported meanwhile.
+                threading.Thread(target=_import_run, daemon=True).start()
+                found = self._follow(process, job)
+                if "run" in found:
+                    run = _taken(found["run"])
+                    process.tell({})
         except Ended as error:
-            process.end()
             raise ValueError(
                 f"The process that read the text ended ({error}): is there enough memory?"
             ) from None
-        except BaseException:
-            process.end()
-            raise
-        self._process = process
         if "error" in found:
             raise ValueError(found["error"])
         if run is None:
@@ -113,7 +112,7 @@ def _import_run() -> None:
 
 
 def _taken(path: str) -> Run:
-    """A run that `reader.py` has handed over, whose tensors lie in memory that both have."""
+    """A run that was handed over, whose tensors lie in memory that both processes have."""
     import torch
 
     from regard.run.pack import unpack
@@ -132,3 +131,82 @@ def _taken(path: str) -> Run:
         return torch.frombuffer(memory, dtype=dtype, count=count, offset=start).reshape(shape)
 
     return unpack(about["document"], set(about["places"]), tensor, "the run")
+
+
+# ── in the process ────────────────────────────────────────────────────────────────────────────
+
+
+def main(handle: int) -> None:
+    """Read texts until nobody asks any more: told layer by layer, and stopped in between."""
+    teller = Teller(handle)
+    name, loaded = "", None
+
+    def tell(step: str, done: int = 0, total: int = 0) -> None:
+        if teller.stop.is_set():
+            raise Cancelled
+        teller.tell({"step": step, "done": done, "total": total})
+
+    def layer(done: int, total: int) -> None:
+        tell(f"Layer {done} of {total}", done, total)
+
+    while True:
+        asked = teller.hear()
+        try:
+            if loaded is None or name != asked["model"]:
+                from regard.models import load
+
+                loaded = None  # so that the old one's memory is free first
+                tell(f"Loading {Path(asked['model']).name}")
+                name, loaded = asked["model"], load(asked["model"], progress=False)
+            tell("Reading the text")
+            ablate = {int(layer): heads for layer, heads in asked["ablate"].items()}
+            keep = ("q", "k", "hidden_states", "output")
+            start = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what they say is in run.notes
+                run = loaded.see(asked["text"], keep=keep, ablate=ablate or None, progress=layer)
+            seconds = time.perf_counter() - start
+            _keep_levels(run, tell)
+            with _handed_over(run) as file:
+                teller.tell({"run": file, "seconds": seconds})
+                teller.hear()  # until it was taken
+            del run
+        except Cancelled:
+            teller.tell({"stopped": True})
+        except Exception as error:  # noqa: BLE001, as it is told to the reader
+            teller.tell({"error": failure(error)})
+
+
+def _keep_levels(run: Run, tell: Any) -> None:
+    """Make the pictures that the atlas of a long text begins with."""
+    from regard.run.atlas import build_levels
+
+    for n, (name, layer) in enumerate(run.layers.items()):
+        told = partial(tell, f"Maps of layer {n} of {len(run.layers)}", n, len(run.layers))
+        told()
+        if layer.has_weights:
+            run.layers[name] = build_levels(layer, ("mean",), lambda _, told=told: told())
+
+
+@contextlib.contextmanager
+def _handed_over(run: Run) -> Generator[str]:
+    """A file in memory with all there is of a run, which `_taken` reads.
+
+    The bytes of the tensors, and the document of `regard.run.pack` with their places at the end,
+    whose length is in the last 8 bytes.
+    """
+    import torch
+
+    from regard.run.pack import pack
+
+    document, tensors = pack(run)
+    places: dict[str, tuple[int, str, list[int]]] = {}
+    with os.fdopen(os.memfd_create("regard-run"), "wb") as file:
+        for name, x in tensors.items():
+            file.write(bytes(-file.tell() % 64))
+            places[name] = file.tell(), str(x.dtype).removeprefix("torch."), list(x.shape)
+            file.write(memoryview(x.reshape(-1).view(torch.uint8).numpy()))  # pyright: ignore[reportArgumentType]
+        about = json.dumps({"document": document, "places": places}, allow_nan=False).encode()
+        file.write(about + len(about).to_bytes(8, "little"))
+        file.flush()
+        yield f"/proc/{os.getpid()}/fd/{file.fileno()}"

@@ -25,7 +25,7 @@ _MOST_DOCUMENT = 100_000_000  # bytes of a run.json that is looked into for the 
 _MOST_NAME, _MOST_NAME_BYTES = 80, 255  # letters; a disk counts bytes
 
 
-class NoSuchRun(LookupError):
+class NoSuchRun(ValueError):
     """A run was asked for that is not there, or not any more."""
 
 
