@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,3 +97,11 @@ def test_options_are_the_arguments_of_attention() -> None:
     layer = Layer("a", seen, Options(**arguments), q=q, k=q)
     expected = regard.weights(q, q, causal=True, mask=mask, scale=2.0)
     torch.testing.assert_close(layer.weights(), expected)
+
+
+def test_none_stands_for_no_layers_notes_or_hidden_states() -> None:
+    containers = ("layers", "notes", "unseen", "hidden_states", "between")
+    nothing: dict[str, Any] = dict.fromkeys(containers)
+    run = Run(**nothing)
+    assert [getattr(run, name) for name in containers] == [{}, [], [], {}, {}]
+    assert repr(run) == repr(Run())

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard._arguments import shown
+from regard._arguments import whole
 from regard._attention import Options, pooled, weights
 from regard._attention.tiles import Span
 from regard._wanted import still_wanted
@@ -215,12 +215,8 @@ class Layer:
             )
         batch, n_heads = self.q.shape[:2]
         for name, index, size in (("head", head, n_heads), ("sequence", sequence, batch)):
-            is_whole = isinstance(index, int) and not isinstance(index, bool)
-            if index is not None and not (is_whole and 0 <= index < size):
-                raise ValueError(
-                    f"{call}: {name} must be from 0 to {size - 1}; got {shown(index)}. "
-                    f"{self.name} has {size} {name}s."
-                )
+            if index is not None:
+                whole(call, name, index, 0, size - 1, f"{self.name} has {size} {name}s.")
         h, shared = slice(None), slice(None)
         if head is not None:
             group = head // (n_heads // self.k.shape[1])

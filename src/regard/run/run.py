@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -63,6 +63,11 @@ class Run:
     output: Tensor | None = None
     again: partial[Run] | None = field(default=None, init=False)
     _edges: Edges | None = field(default=None, init=False)  # what `sql` asks, once it was made
+
+    def __post_init__(self) -> None:
+        for each in fields(self):  # None is as good as nothing
+            if each.default_factory is not MISSING and getattr(self, each.name) is None:
+                setattr(self, each.name, each.default_factory())
 
     def __repr__(self) -> str:
         shapes = [layer.shape for layer in self.layers.values()]

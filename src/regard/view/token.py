@@ -43,26 +43,19 @@ def render_token(
         title_line(f"Where “{name}” looks", f"token {token + 1} of {len(labels)}", width),
     ]
     if head is None:
-        lines += _means(run, token, labels, width, layer)
+        lines += paragraph("Mean over heads", width, style="bold")
+        means = mean_looks(run, token)
+        rows = [(f"layer {n}", row) for n, row in enumerate(means) if layer in (None, n)]
+        if len(rows) > 1:
+            rows.insert(0, ("all layers", means.mean(0)))
+        for title, row in rows:
+            order = np.argsort(-row, kind="stable")[:4]
+            start = f"{' ' * INDENT}{title}".ljust(16)
+            looks = [(label_at(labels, int(key)), float(row[key])) for key in order]
+            lines.append(Text(start + looks_told(looks, width - len(start), most=4)))
     lines += [Text(), *_grid(links_of_heads(run, layer, head, token), labels, width)]
     best, trivial = links_that_stand_out(run, layer, head, query=token)
     return [*lines, Text(), *render_links(run, best, width, trivial=trivial)]
-
-
-def _means(
-    run: Run, token: int, labels: Sequence[str], width: int, layer: int | None
-) -> list[Text]:
-    means = mean_looks(run, token)
-    lines = paragraph("Mean over heads", width, style="bold")
-    rows = [(f"layer {index}", row) for index, row in enumerate(means) if layer in (None, index)]
-    if len(rows) > 1:
-        rows.insert(0, ("all layers", means.mean(0)))
-    for name, row in rows:
-        order = np.argsort(-row, kind="stable")[:4]
-        start = f"{' ' * INDENT}{name}".ljust(16)
-        looks = [(label_at(labels, int(key)), float(row[key])) for key in order]
-        lines.append(Text(start + looks_told(looks, width - len(start), most=4)))
-    return lines
 
 
 def _grid(links: Sequence[Link], labels: Sequence[str], width: int) -> list[Text]:
