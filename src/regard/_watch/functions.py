@@ -22,10 +22,14 @@ from torch.overrides import (
     _push_mode,
 )
 
-from regard._attention import attention, scaled_dot_product_attention
-from regard._watch.arguments import own_call, sdpa_call
+from regard._arguments import WrongType, WrongValue
+from regard._attention import Options, attention, scaled_dot_product_attention
+from regard._attention.checks import check, check_dropout, check_see
+from regard._attention.eager import PLAIN, is_causal_bias
+from regard._attention.sdpa import read_sdpa
 from regard._watch.call import Call
 from regard._watch.hugging_face_masks import Pattern, made_whole
+from regard._watch.masks import read_masks
 from regard._watch.modules import Modules, Running
 from regard._watch.unseen import Unseen
 from regard.observation import See
@@ -110,9 +114,10 @@ class Functions(TorchFunctionMode):
         return func(*args, **given)
 
     def _sdpa(self, function: Callable[..., Tensor], *given: Any, **named: Any) -> Tensor:
-        found = sdpa_call(given, named)
+        found = _sdpa_call(given, named)
         if found is None:
-            self._unseen.add_sdpa(self._modules.stack[-1], [*given, *named.values()][:3])
+            tensors = [x for x in (*given, *named.values()) if isinstance(x, Tensor)]
+            self._unseen.add_sdpa(self._modules.stack[-1], tensors[:3])
             return function(*given, **named)
         call, layout, axes = found
         out, _ = self._attend(self._modules.stack[-1], call)
@@ -123,9 +128,23 @@ class Functions(TorchFunctionMode):
             return out if out.stride() == as_query.stride() else as_query.copy_(out)
         return out.contiguous() if layout == "contiguous" else out
 
-    def _attention(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
-        out, call = self._attend(self._modules.stack[-1], own_call(q, k, v, **options))
-        see: See | None = options.get("see")
+    def _attention(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        dropout: float = 0.0,
+        see: See | None = None,
+        backend: str | None = None,
+        **given: Any,
+    ) -> Any:
+        name = "attention()"
+        options = check(name, {"q": q, "k": k, "v": v}, Options(**given))
+        if see is not None:
+            check_see(name, see, q)
+        call = Call(q, k, v, options, check_dropout(name, dropout), backend=backend)
+        out, call = self._attend(self._modules.stack[-1], read_masks(call))
         if see is None:
             return out
         with torch.no_grad():  # the caller's look is his own: other queries, other sizes
@@ -152,7 +171,7 @@ class Functions(TorchFunctionMode):
         calls: list[Call] = []
 
         def ours(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> Tensor:
-            found = sdpa_call((query, key, value, *others), {}, padding, cross=not is_same)
+            found = _sdpa_call((query, key, value, *others), {}, padding, cross=not is_same)
             if found is None:
                 self._unseen.add_sdpa(self._modules.stack[-1], (query, key, value))
                 raise _OnlyTorch
@@ -184,6 +203,48 @@ class Functions(TorchFunctionMode):
 
 class _OnlyTorch(Exception):
     """This is attention that only PyTorch can compute."""
+
+
+def _sdpa_call(
+    given: tuple[Any, ...],
+    named: dict[str, Any],
+    padding: Tensor | None = None,
+    cross: bool | None = None,
+) -> tuple[Call, str, tuple[int, ...]] | None:
+    """SDPA's arguments as a call, how its output lies in memory, and its axes before the last two.
+    None for what only PyTorch can do, or refuse.
+
+    `padding` (B, Nk) is PyTorch's key_padding_mask: True, or −inf, is padding. `cross` says whether
+    the keys are of another sequence; None: it is not known.
+    """
+    tensors = (x for x in (*given, *named.values()) if isinstance(x, Tensor))
+    if any(type(x) not in PLAIN and not is_causal_bias(x) for x in tensors):
+        return None
+    try:
+        q, k, v, options, dropout, layout, axes = read_sdpa(*given, **named)
+        name = "scaled_dot_product_attention()"
+        options = check(name, {"q": q, "k": k, "v": v}, options)
+    except (WrongType, WrongValue):
+        return None
+    if len(axes) == 1 and k.shape[1] in (1, q.shape[1]):  # of sequences, not of heads
+        q, k, v = (x.expand(-1, q.shape[1], -1, -1).transpose(0, 1) for x in (q, k, v))
+        masks = {"mask": options.mask, "bias": options.bias}
+        masks = {name: x.transpose(0, 1) for name, x in masks.items() if x is not None}
+        options = replace(options, **masks)
+    call = read_masks(Call(q, k, v, options, dropout, bool(cross), cross is not None))
+    if padding is not None:
+        options, padding = call.options, padding[:, None, None, :]
+        if padding.dtype == torch.bool:
+            mask = ~padding if options.mask is None else options.mask & ~padding
+            options = replace(options, mask=mask)
+        else:
+            bias = padding if options.bias is None else options.bias + padding
+            options = replace(options, bias=bias)
+        call = read_masks(replace(call, options=options))
+    return call, layout, axes
+
+
+# ── the mode, and the work of a watch ─────────────────────────────────────────────────────────
 
 
 def settle(trace: TracebackType | None) -> None:

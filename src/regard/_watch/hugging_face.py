@@ -61,25 +61,17 @@ class HuggingFace:
     _lock = threading.RLock()
     _active: ClassVar[list[HuggingFace]] = []
 
-    def __init__(self, models: list[Any], modules: Modules, attend: Attend, unseen: Unseen) -> None:
-        """`models` are those of transformers."""
+    def __init__(self, model: nn.Module, modules: Modules, attend: Attend, unseen: Unseen) -> None:
         self._modules = modules
         self._attend = attend
         self._unseen = unseen
+        # Without transformers, which is imported where there is a model of it, there is none.
+        kind = getattr(sys.modules.get("transformers.modeling_utils"), "PreTrainedModel", ())
+        models: list[Any] = [module for module in model.modules() if isinstance(module, kind)]
+        self._has_any = bool(models)
         ours = [m for m in models if m._can_set_attn_implementation()]
         self._configs = {id(m.config) for m in ours}
         self._refused = [type(m).__name__ for m in models if m not in ours]
-
-    @classmethod
-    def of(
-        cls, model: nn.Module, modules: Modules, attend: Attend, unseen: Unseen
-    ) -> HuggingFace | None:
-        """For a model that has a part of transformers, which is then imported already."""
-        transformers = sys.modules.get("transformers.modeling_utils")
-        if transformers is None:
-            return None
-        models = [m for m in model.modules() if isinstance(m, transformers.PreTrainedModel)]
-        return cls(models, modules, attend, unseen) if models else None
 
     def refused(self) -> list[str]:
         """The classes that keep an attention of their own, as `run.unseen` says it."""
@@ -90,16 +82,18 @@ class HuggingFace:
         ]
 
     def enter(self) -> None:
-        with self._lock:
-            self._active.append(self)
-            self._install()
+        if self._has_any:
+            with self._lock:
+                self._active.append(self)
+                self._install()
 
     def leave(self) -> None:
         """Also called again: an interrupt may have come in between."""
-        with self._lock:
-            if self in self._active:
-                self._active.remove(self)
-            self._install()
+        if self._has_any:
+            with self._lock:
+                if self in self._active:
+                    self._active.remove(self)
+                self._install()
 
     @classmethod
     def _install(cls) -> None:

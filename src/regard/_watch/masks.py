@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
@@ -105,51 +105,38 @@ _known: MutableMapping[Tensor, tuple[tuple[int, int, int], _Pattern | None]] = W
 def _found(x: Tensor, n_queries: int, n_keys: int) -> _Pattern | None:
     wants_gradient, x = x.requires_grad, four_axes(x.detach())
     x = x[tuple(slice(0, 1) if not step else slice(None) for step in x.stride()[:3])]
-    if x.shape[3] != n_keys or x.shape[2] not in (1, n_queries):
+    batch, heads, n_rows, _ = x.shape
+    if x.shape[3] != n_keys or n_rows not in (1, n_queries):
         return None
-    rows = sorted({n * (x.shape[2] - 1) // _SAMPLES for n in range(_SAMPLES + 1)})
-    sample = x[:, 0, rows]
-    allowed = is_allowed(sample)  # (B, rows, Nk)
+    same = n_queries == n_keys
+    rows = sorted({n * (n_rows - 1) // _SAMPLES for n in range(_SAMPLES + 1)})
+    sample, places = x[:, :1, rows], torch.tensor(rows, device=x.device)
+    allowed = is_allowed(sample)[:, 0]  # (B, rows, Nk)
     some = allowed.any(1)
-    place = torch.tensor(rows, device=x.device)
-    ends = () if x.shape[2] == 1 else dict.fromkeys((n_keys - n_queries, 0))
-    positions = [
-        position
-        for position in (None, *ends)
-        if bool(((allowed == _expected(some, place, position)).all(-1) | ~allowed.any(-1)).all())
-    ]
-    is_plain = x.dtype == torch.bool or not bool((allowed & (sample != 0)).any())
-    if positions == [None] and not is_plain and bool(allowed.all(-1).any(-1).all()):
-        return None  # all keys are allowed, and the bias is one
-    for position in positions:
+    for position in (None, *(() if n_rows == 1 else dict.fromkeys((n_keys - n_queries, 0)))):
+        checked = _check(sample, places, some, position, same)
+        if checked is None:
+            continue
+        if position is None and not checked[1] and bool(some.all()):
+            return None  # all keys are allowed, and the bias is one
         keys = some
         # The last query of a causal mask may attend to every key that any may, if it is real.
         if not bool((some if position is None else allowed[:, -1]).any(-1).all()):
             keys = torch.zeros_like(some)
-            for _, chunk in _chunks(x[:, :1]):
-                keys |= _any(is_allowed(chunk[:, 0]), 1)
-        checked = _check(x, keys, position, n_queries == n_keys, is_plain)
-        if checked is not None:
-            exact, is_plain, has_equal_rows = checked
+            for chunk in row_chunks(n_rows, batch * n_keys):
+                keys |= _any(is_allowed(x[:, 0, chunk]), 1)
+        exact, is_plain, has_equal_rows = True, True, False
+        for chunk in row_chunks(n_rows, batch * heads * n_keys):
+            places = torch.arange(chunk.start, chunk.stop, device=x.device)
+            checked = _check(x[:, :, chunk], places, keys, position, same)
+            if checked is None:
+                break
+            exact, is_plain = exact and checked[0], is_plain and checked[1]
+            has_equal_rows = has_equal_rows or checked[2]
+        else:
             is_all = exact and is_plain and not wants_gradient and not has_equal_rows
             return _Pattern(position, None if bool(keys.all()) else keys, is_all, has_equal_rows)
     return None
-
-
-def _expected(keys: Tensor, place: Tensor, position: int | None) -> Tensor:
-    """(B, rows, Nk): the keys, to all queries, or, with a position, to those not before them."""
-    options = Options(causal=position is not None)
-    expected = keys[:, None].expand(-1, len(place), -1)
-    key = torch.arange(keys.shape[1], device=keys.device)
-    for forbidden in options.forbidden(place[:, None] + (position or 0), key):
-        expected = expected & ~forbidden
-    return expected
-
-
-def _chunks(x: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Some rows at a time: (B, H, rows, Nk)."""
-    for rows in row_chunks(x.shape[2], x.shape[0] * x.shape[1] * x.shape[3]):
-        yield rows, x[:, :, rows]
 
 
 def _any(x: Tensor, axis: int | tuple[()] = ()) -> Tensor:
@@ -158,31 +145,33 @@ def _any(x: Tensor, axis: int | tuple[()] = ()) -> Tensor:
 
 
 def _check(
-    x: Tensor, keys: Tensor, position: int | None, same: bool, is_plain: bool
+    x: Tensor, places: Tensor, keys: Tensor, position: int | None, same: bool
 ) -> tuple[bool, bool, bool] | None:
-    """Are the real keys allowed to all queries, or, with a position, to those that are not before
-    them, in all heads alike? None if not; else whether this is so without exception (to a padded
-    query everything may be forbidden), whether nothing is added to what is allowed, and whether
-    there are rows that are forbidden as a whole by finite numbers."""
-    exact, has_equal_rows, n_keys = True, False, x.shape[3]
-    for rows, some in _chunks(x):
-        place = torch.arange(rows.start, rows.stop, device=x.device)
-        expected = _expected(keys, place, position)
-        allowed = is_allowed(some)
-        if some.dtype != torch.bool and is_plain:
-            is_plain = not bool(_any(allowed & (some != 0)))
-        differs = _any(allowed ^ expected[:, None], -1)  # (B, H, rows)
-        empty = (differs | ~_any(expected, -1)[:, None]).any(1)  # (B, rows)
-        if not bool(empty.any()):
-            continue
-        if bool(differs.any()):
-            place = place + (position or 0)
-            inside = (place >= 0) & (place < n_keys) & (same or position is not None)
-            padded = ~keys[:, place.clamp(0, n_keys - 1)] & inside
-            is_padding = padded[:, None] & ~_any(allowed, -1)
-            if bool((differs & ~is_padding | (differs != differs[:, :1])).any()):
-                return None
-            exact = False
-        if some.dtype != torch.bool and not has_equal_rows:
-            has_equal_rows = not bool((some.transpose(1, 2)[empty] == -math.inf).all())
+    """Are the real keys allowed to the queries at some places, or, with a position, to those of
+    them that do not stand before the key, in all heads alike? x is (B, H, places, Nk).
+
+    None if not; else whether this is so without exception (to a padded query everything may be
+    forbidden), whether nothing is added to what is allowed, and whether there are rows that are
+    forbidden as a whole by finite numbers."""
+    exact, is_plain, has_equal_rows, n_keys = True, True, False, x.shape[3]
+    allowed, expected = is_allowed(x), keys[:, None].expand(-1, len(places), -1)
+    key = torch.arange(n_keys, device=x.device)
+    positions = places + (position or 0)
+    for forbidden in Options(causal=position is not None).forbidden(positions[:, None], key):
+        expected = expected & ~forbidden
+    if x.dtype != torch.bool:
+        is_plain = not bool(_any(allowed & (x != 0)))
+    differs = _any(allowed ^ expected[:, None], -1)  # (B, H, places)
+    empty = (differs | ~_any(expected, -1)[:, None]).any(1)  # (B, places)
+    if not bool(empty.any()):
+        return exact, is_plain, has_equal_rows
+    if bool(differs.any()):
+        inside = (positions >= 0) & (positions < n_keys) & (same or position is not None)
+        padded = ~keys[:, positions.clamp(0, n_keys - 1)] & inside
+        is_padding = padded[:, None] & ~_any(allowed, -1)
+        if bool((differs & ~is_padding | (differs != differs[:, :1])).any()):
+            return None
+        exact = False
+    if x.dtype != torch.bool:
+        has_equal_rows = not bool((x.transpose(1, 2)[empty] == -math.inf).all())
     return exact, is_plain, has_equal_rows

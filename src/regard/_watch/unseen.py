@@ -25,13 +25,21 @@ class Unseen:
         self._own[self._name(running.name)] = running.module
 
     def add_softmax(self, stack: Sequence[Running], x: Tensor) -> None:
-        """A softmax of x, which may be attention, inside of these modules."""
+        """A softmax of x inside of these modules, which is attention by its shape or their names.
+
+        A model of transformers says by its names alone which of its modules attend. A layer around
+        them may be called so for what else is in it, and a router chooses experts.
+        """
         running = stack[-1]
+        is_named = False
+        *around, innermost = [type(each.module).__name__.lower() for each in stack]
+        if not _ROUTER.search(f"{running.name} {innermost}"):
+            others = (name for name in around if not _LAYER.search(name))
+            is_named = any(_ATTENTION.search(name) for name in (innermost, *others))
         is_square = x.dim() == 3 and x.shape[-1] == x.shape[-2]
-        # A model of transformers says by its names which of its modules attend.
         is_said = type(running.module).__module__.startswith("transformers.")
         looks_so = not is_said and (x.dim() >= 4 or is_square)
-        if x.shape[-1] >= 2 and (looks_so or _is_named_attention(stack)):
+        if x.shape[-1] >= 2 and (looks_so or is_named):
             self.add(running)
 
     def add_sdpa(self, running: Running, given: Iterable[Tensor]) -> None:
@@ -49,7 +57,21 @@ class Unseen:
         for name, module in self._own.items():
             if name not in seen:
                 kinds.setdefault(type(module), []).append(name)
-        found = [self._in_its_own_way(*each) for each in kinds.items()]
+        found: list[str] = []
+        for kind, names in kinds.items():
+            several = len(names) > 1
+            which = f"{names[0]} and {len(names) - 1:,} more" if several else names[0]
+            if kind.__module__.startswith("transformers."):
+                found.append(
+                    f"{which}: {type(self._model).__name__} of transformers computes attention in "
+                    "its own way here, and cannot be seen."
+                )
+            else:
+                does = "compute attention in their own way, and were" if several else ""
+                found.append(
+                    f"{which}: {does or 'computes attention in its own way, and was'} not seen. "
+                    "torch.nn.functional.scaled_dot_product_attention in its place can be."
+                )
         found += [
             f"{name}: attention of {what} was not seen, as only PyTorch computes it. Tensors that "
             "are dense, floating and broadcast to (B, H, N, D) can be."
@@ -60,43 +82,13 @@ class Unseen:
         for name, module in self._model.named_modules():
             if isinstance(module, torch.jit.ScriptModule) and not name.startswith(tuple(scripted)):
                 scripted.append(f"{name}.")
-                if _is_attention_in(module):
+                try:
+                    graph = str(module.inlined_graph)
+                except (AttributeError, RuntimeError):
+                    graph = "softmax"  # for all that is known
+                if "softmax" in graph or "scaled_dot_product_attention" in graph:
                     found.append(
                         f"{self._name(name)}: is TorchScript, which cannot be watched, so "
                         "attention inside it was not seen. The module that it was made from can be."
                     )
         return found
-
-    def _in_its_own_way(self, kind: type[nn.Module], names: list[str]) -> str:
-        several = len(names) > 1
-        which = f"{names[0]} and {len(names) - 1:,} more" if several else names[0]
-        if kind.__module__.startswith("transformers."):
-            return (
-                f"{which}: {type(self._model).__name__} of transformers computes attention in its "
-                "own way here, and cannot be seen."
-            )
-        does = "compute attention in their own way, and were" if several else ""
-        return (
-            f"{which}: {does or 'computes attention in its own way, and was'} not seen. "
-            "torch.nn.functional.scaled_dot_product_attention in its place can be."
-        )
-
-
-def _is_named_attention(stack: Sequence[Running]) -> bool:
-    """Is a module running whose class says that it is attention? A layer around it may be called
-    so for what else is in it, and a router chooses experts."""
-    *around, innermost = [type(each.module).__name__.lower() for each in stack]
-    if _ROUTER.search(f"{stack[-1].name} {innermost}"):
-        return False
-    if _ATTENTION.search(innermost):
-        return True
-    return any(_ATTENTION.search(name) and not _LAYER.search(name) for name in around)
-
-
-def _is_attention_in(scripted: torch.jit.ScriptModule) -> bool:
-    """Is there anything like attention in a module of TorchScript?"""
-    try:
-        text = str(scripted.inlined_graph)
-    except (AttributeError, RuntimeError):
-        return True
-    return "softmax" in text or "scaled_dot_product_attention" in text

@@ -55,7 +55,7 @@ class Watching:
         self._has_run = False  # any module of it
         self._entered = self._released = False
         self._mode = Functions(self._modules, self._attend, self._unseen)
-        self._hugging_face = HuggingFace.of(model, self._modules, self._attend, self._unseen)
+        self._hugging_face = HuggingFace(model, self._modules, self._attend, self._unseen)
         self._hooks = Hooks()
         add_fast_paths(self._hooks, model, self._mode)
         self._residual_stream: ResidualStream | None = None
@@ -88,8 +88,7 @@ class Watching:
                     if Watching._stance is None:
                         Watching._stance = dynamo._stance
                     torch.compiler.set_stance("force_eager")
-            if self._hugging_face is not None:
-                self._hugging_face.enter()
+            self._hugging_face.enter()
             self._hooks.enter()
             self._mode.enter()
             return self._run
@@ -125,8 +124,7 @@ class Watching:
                     sys.modules["torch._dynamo.eval_frame"]._set_stance(Watching._stance)
                     Watching._stance = None
         self._hooks.leave()
-        if self._hugging_face is not None:
-            self._hugging_face.leave()
+        self._hugging_face.leave()
         self._released = True
 
     # ── while the model runs ──────────────────────────────────────────────────────────────────
@@ -192,7 +190,7 @@ class Watching:
                 "nn.Sequential), and none of these holds attention."
             )
         run.unseen = self._unseen.sentences(names)
-        if not run.unseen and not names and self._hugging_face is not None:
+        if not run.unseen and not names:
             run.unseen = self._hugging_face.refused()
         problems = [*run.unseen, *run.notes, *self._interventions.unused()]
         if monitor is not None:
