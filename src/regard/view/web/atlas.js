@@ -7,11 +7,10 @@ import { palette } from "./scale.js";
 import { TILE } from "./source.js";
 import { isDark } from "./theme.js";
 import { drawAxes, inks } from "./atlas_axes.js";
-import { atlasControls } from "./atlas_controls.js";
 import { drawCells, drawMarks, drawOverview, drawTiles, hatching } from "./atlas_draw.js";
 import { Hands } from "./atlas_hands.js";
 import { coarsest, levelsAt, reached, tileOf } from "./atlas_reach.js";
-import { SIDE, SIDE_CSS, Side } from "./atlas_side.js";
+import { SIDE, SIDE_CSS, Side, atlasControls } from "./atlas_side.js";
 import { Tiles } from "./atlas_tiles.js";
 import {
   isWhole, layout, levelFor, pixels, readView, spots, topLevel, whole, within, written,

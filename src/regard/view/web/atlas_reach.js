@@ -1,7 +1,6 @@
 // How far down an atlas reaches: which levels its source has, and what stands in for those it has not.
 
-import { compact } from "./small_map.js";
-import { TILE } from "./source.js";
+import { TILE, compact } from "./source.js";
 import { levelFor, topLevel } from "./atlas_view.js";
 
 /**

@@ -1,6 +1,6 @@
-// What stands beside the map of an atlas: what is pointed at, the colours, what lacks, and how to move.
+// What stands around the map of an atlas: what can be chosen, what is pointed at, the colours, how to move.
 
-import { el, put } from "./dom.js";
+import { el, field, put, toggle } from "./dom.js";
 import { legend } from "./scale.js";
 import { lacking, reading } from "./atlas_words.js";
 
@@ -105,4 +105,33 @@ function anew(element, said, contents) {
   if (element.dataset.said === said) return;
   element.dataset.said = said;
   element.replaceChildren(...contents());
+}
+
+/** What can be chosen: what a block shows, its colours, what is left out.
+ * @param {Choice} choice @param {string[]} reduces what a block can show; fewer than one: nothing is said
+ * @param {boolean} cross there is no diagonal @param {(change: Record<string, string | null>) => void} say
+ * @returns {HTMLElement[]} */
+export function atlasControls({ reduce, log, mask }, reduces, cross, say) {
+  const button = (
+    /** @type {string} */ name, /** @type {boolean} */ on, /** @type {Record<string, string | null>} */ change, /** @type {string} */ title,
+    possible = true,
+  ) => toggle(name, on, title, () => say(change), possible);
+  const [diagonal, first] = [mask.diagonal !== null, mask.sink !== null];
+  const out = (/** @type {boolean} */ a, /** @type {boolean} */ b) => ({
+    "atlas-mask": [a && "diagonal", b && "first"].filter(Boolean).join(" ") || null,
+  });
+  const most = reduces.includes("max");
+  const blocks = field("A block shows its", "What a block of weights shows",
+    button("mean", reduce === "mean", { "atlas-reduce": null }, "The mean of the block's weights"),
+    button("maximum", reduce === "max", { "atlas-reduce": "max" },
+      most ? "The largest of the block's weights" : "This file has means only", most));
+  return [
+    ...(reduces.length > 0 ? [blocks] : []),
+    field("Colours", "Scale of the colours",
+      button("log", log, { "atlas-scale": null }, "By the logarithm: small weights can be seen"),
+      button("linear", !log, { "atlas-scale": "linear" }, "In proportion to the weight")),
+    field("Leave out", "What is left out",
+      button("diagonal", diagonal, out(!diagonal, first), "What each token gives to itself", !cross),
+      button("first token", first, out(diagonal, !first), "The first token, on which many heads rest (a “sink”)")),
+  ];
 }

@@ -4,7 +4,7 @@ import { inPieces, pause } from "./pause.js";
 import { TILE } from "./source.js";
 
 /**
- * @import { Links, Row, RunInfo, Tile } from "./source.js"
+ * @import { Links, RunInfo, RunSource, Tile } from "./source.js"
  * @typedef {{ type: "u1" | "u2" | "i4" | "f4", shape: number[] }} PartInfo
  * @typedef {{ data: Uint8Array | Uint16Array | Int32Array | Float32Array, shape: number[] }} Part
  */
@@ -85,9 +85,8 @@ export class EmbeddedRun {
     return head === null ? Array.from({ length: this.info.layers[layer].heads }, (_, n) => n) : [head];
   }
 
-  /** @param {number} sequence @param {number} layer @param {number | null} head
-   * @param {number} query @returns {Promise<Row>} */
-  async row(sequence, layer, head, query) {
+  /** @type {RunSource["row"]} */
+  row = async (sequence, layer, head, query) => {
     const { keys } = this.info.layers[layer];
     const weights = new Float32Array(keys);
     const heads = this.#heads(layer, head);
@@ -113,11 +112,10 @@ export class EmbeddedRun {
       }
     }
     return { weights, rest: Math.max(0, 1 - known) };
-  }
+  };
 
-  /** @param {number} sequence @param {number} layer @param {number | null} head
-   * @param {number} key @returns {Promise<Row>} */
-  async column(sequence, layer, head, key) {
+  /** @type {RunSource["column"]} */
+  column = async (sequence, layer, head, key) => {
     const { queries, keys } = this.info.layers[layer];
     const weights = new Float32Array(queries);
     const heads = this.#heads(layer, head);
@@ -140,7 +138,7 @@ export class EmbeddedRun {
       }
     }
     return { weights, rest: NaN };
-  }
+  };
 
   /** The links of a layer as they are kept, and what stands for no key. @param {number} layer */
   async #linkParts(layer) {
@@ -151,8 +149,8 @@ export class EmbeddedRun {
     return { which, kept, none: which.data instanceof Uint16Array ? 65535 : -1 };
   }
 
-  /** @param {number} sequence @param {number} layer @param {number} head @returns {Promise<Links>} */
-  async links(sequence, layer, head) {
+  /** @type {RunSource["links"]} */
+  links = async (sequence, layer, head) => {
     const { queries, keys } = this.info.layers[layer];
     if (this.info.whole) return strongest(await this.#weights(sequence, layer, head), queries, keys, this.info.top);
     const { which, kept, none } = await this.#linkParts(layer);
@@ -163,18 +161,16 @@ export class EmbeddedRun {
       keys: Int32Array.from(which.data.subarray(start, start + queries * count), (x) => (x === none ? -1 : x)),
       weights: EmbeddedRun.#ofHead(kept, sequence, head),
     };
-  }
+  };
 
-  /** @param {number} sequence @param {number} layer @param {number} head @returns {Promise<Tile>} */
-  async map(sequence, layer, head) {
+  /** @type {RunSource["map"]} */
+  map = async (sequence, layer, head) => {
     const map = await part(this.parts, `map-${layer}`);
     return { values: EmbeddedRun.#ofHead(map, sequence, head), height: map.shape[2], width: map.shape[3] };
-  }
+  };
 
-  /** @param {number} sequence @param {number} layer @param {number} head @param {number} level
-   * @param {number} row @param {number} column @param {"mean" | "max"} reduce
-   * @returns {Promise<Tile>} */
-  async tile(sequence, layer, head, level, row, column, reduce) {
+  /** @type {RunSource["tile"]} */
+  tile = async (sequence, layer, head, level, row, column, reduce) => {
     const { queries, keys } = this.info.layers[layer];
     const size = 2 ** level;
     const [top, left] = [row * TILE * size, column * TILE * size];
@@ -189,7 +185,7 @@ export class EmbeddedRun {
       }
     }
     return { values, height, width };
-  }
+  };
 
   /** A tile from the levels that the page has; finer than those, from the links alone.
    * @param {number} sequence @param {number} layer @param {number} head @param {number} level
@@ -239,15 +235,11 @@ export class EmbeddedRun {
     return { values, height, width };
   }
 
-  /** @param {number} sequence @returns {Promise<number>} */
-  async finest(sequence) {
-    void sequence;
-    return this.info.whole ? 0 : /** @type {any} */ (this.info).level;
-  }
+  /** @type {RunSource["finest"]} */
+  finest = async () => (this.info.whole ? 0 : /** @type {any} */ (this.info).level);
 
-  /** Attention rollout, from the weights of all layers: r ← (r + r · mean W) / 2, last to first.
-   * @param {number} sequence @param {number} token @returns {Promise<Float32Array>} */
-  async rollout(sequence, token) {
+  /** From the weights of all layers: r ← (r + r · mean W) / 2, last to first. @type {RunSource["rollout"]} */
+  rollout = async (sequence, token) => {
     const layers = this.info.layers.map((layer, n) => ({ ...layer, n })).filter((layer) => !layer.cross);
     const size = layers[0].keys;
     let shares = new Float64Array(size);
@@ -265,17 +257,17 @@ export class EmbeddedRun {
       shares = next;
     }
     return Float32Array.from(shares);
-  }
+  };
 
-  /** @param {number} sequence @param {number[]} tokens @returns {Promise<Float32Array[]>} */
-  async hiddenStates(sequence, tokens) {
+  /** @type {RunSource["hiddenStates"]} */
+  hiddenStates = async (sequence, tokens) => {
     const { data, shape } = await part(this.parts, "hidden_states");
     const size = shape[2] * shape[3];
     return tokens.map((token) => {
       const start = (sequence * shape[1] + token) * size;
       return Float32Array.from(data.subarray(start, start + size));
     });
-  }
+  };
 }
 
 /** The mean or the maximum of a rectangle of weights. @param {Float32Array} all @param {number} keys

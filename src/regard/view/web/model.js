@@ -6,7 +6,7 @@ import { Card, KINDS, colourOf } from "./model_card.js";
 import { CSS, SIDE } from "./model_style.js";
 import { pacer } from "./pause.js";
 import { legend, paint } from "./scale.js";
-import { compact } from "./small_map.js";
+import { compact } from "./source.js";
 import { isDark } from "./theme.js";
 
 /**
