@@ -939,6 +939,13 @@ def test_printing_says_what_there_is_and_how_to_get_at_it() -> None:
     assert repr(made) == "<Trace of attention: 4 tokens, 10 steps>"
 
 
+def test_a_trace_of_attention_alone_is_its_own_only_attention() -> None:
+    made = Trace.build(tokens=["a"], query=[[1.0]])
+    assert made.attention() is made.attention("") is made.attention(-1) is made
+    with pytest.raises(KeyError, match=r"there is no attention 'layers\.0'"):
+        made.attention("layers.0")
+
+
 def test_a_saved_trace_is_read_back_in_any_script(tmp_path: Path) -> None:
     made = trace("আমি 사랑해 我 👩‍🔬")
     made.save(tmp_path / "trace.json")

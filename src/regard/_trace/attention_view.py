@@ -10,7 +10,7 @@ from regard._rules.attention import Scaled, Turned
 from regard._rules.general import Copied, Given, Linear, Product
 from regard._rules.rule import Rule
 from regard._steps import STEPS, Step
-from regard._trace.build import NO_POSITION, unmixed
+from regard._trace.build import NO_POSITION, PLAIN_INPUT, unmixed
 from regard._trace.trace import Trace
 from regard.reference import Array
 
@@ -61,10 +61,11 @@ def attention_view(trace: Trace, name: str) -> Trace:
         return Product(of, by, f"b_{symbol}")
 
     given = found["input"]
-    options: dict[str, str] = {"formula": "X, given", "meaning": _MEANINGS[0]}
+    options = {**PLAIN_INPUT, "formula": "X, given"}
     rule: Rule = NO_POSITION
     if isinstance(given.rule, Copied):
-        options = {"formula": f"X = {given.rule.of}", "meaning": _MEANINGS[1]}
+        meaning = "Each token is a row of numbers, as it comes into attention."
+        options = {"formula": f"X = {given.rule.of}", "meaning": meaning}
         rule = Given(given.rule.of)
     steps = {"input": STEPS["input"].step("input", given.axes, given.array, rule=rule, **options)}
     for each in ("query", "key", "value"):
@@ -114,9 +115,3 @@ def attention_view(trace: Trace, name: str) -> Trace:
         matrices=matrices,
         note=f"{name or 'Attention'} in a pass of the {trace.model}. {trace.note}",
     )
-
-
-_MEANINGS = (
-    "Each token is a row of numbers: what the word means.",
-    "Each token is a row of numbers, as it comes into attention.",
-)

@@ -18,16 +18,11 @@ from regard._steps import STEPS, Axis, Step, dimensions
 from regard._trace.projections import Positions, Projections
 from regard.reference import Array
 
-_PLAIN_INPUT = {
+PLAIN_INPUT = {
     "formula": "X = embeddings (no positions added)",
     "meaning": "Each token is a row of numbers: what the word means.",
 }
 NO_POSITION = Given("the embedding, with no position")
-NO_W_O = {
-    "formula": "O = C (no W_O: handed on as it is)",
-    "meaning": "Each token's vector as it leaves attention: the word in its context.",
-}
-UNMIXED = Copied("concatenated", words="there is no W_O here")
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused with a message
@@ -95,7 +90,7 @@ class _Maker:
         self.matrices: dict[str, Array] = {}
 
     def add_input(self, embeddings: Array, positions: Positions) -> Array:
-        options: dict[str, Any] = {"rule": NO_POSITION, **_PLAIN_INPUT}
+        options: dict[str, Any] = {"rule": NO_POSITION, **PLAIN_INPUT}
         x = embeddings
         if positions == "sinusoidal":
             added = reference.sinusoidal(*embeddings.shape)
@@ -212,7 +207,14 @@ def joined_columns(head_output: Step) -> Axis:
 def unmixed(joined: Step) -> Step:
     """The output where there is no W_O: the heads side by side."""
     axes = (joined.axes[0], dimensions("o", joined.array.shape[1]))
-    return STEPS["output"].step("output", axes, joined.array, rule=UNMIXED, **NO_W_O)
+    return STEPS["output"].step(
+        "output",
+        axes,
+        joined.array,
+        rule=Copied("concatenated", words="there is no W_O here"),
+        formula="O = C (no W_O: handed on as it is)",
+        meaning="Each token's vector as it leaves attention: the word in its context.",
+    )
 
 
 def as_matrix(array: ArrayLike, name: str) -> Array:

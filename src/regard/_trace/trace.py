@@ -125,7 +125,7 @@ class Trace:
         Its query and key are what the scores were made from: turned, if the model turns them. Key
         heads that serve several query heads stand there once for each.
         """
-        found = self.attentions
+        found = self.attentions if self.model else ("",)
         if isinstance(name, str):
             if name not in found:
                 raise KeyError(
@@ -156,7 +156,7 @@ class Trace:
         """
         from regard.view.html.trace import trace_page
 
-        write_text(path, trace_page(self._shown(attention)))
+        write_text(path, trace_page(self.attention(attention)))
 
     def figure(
         self,
@@ -183,10 +183,7 @@ class Trace:
         """
         from regard.view.figure import trace_figure
 
-        trace_figure(self._shown(attention), path, view, width=width, dpi=dpi, dark=dark)
-
-    def _shown(self, attention: str | int) -> Trace:
-        return self.attention(attention) if self.model else self
+        trace_figure(self.attention(attention), path, view, width=width, dpi=dpi, dark=dark)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows; of a model, which may be large, the line of `repr`."""
