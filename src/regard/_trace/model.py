@@ -150,7 +150,7 @@ def _refuse(kind: str, name: str, value: Any, wanted: bool | None) -> None:
 
 
 def _refuse_parts(model: nn.Module) -> None:
-    """Raise TypeError if a part was replaced by one whose steps nobody tells."""
+    """Raise TypeError if a part was replaced by one that records no steps."""
     for path, part in model.named_modules():
         owner, _, name = path.rpartition(".")
         if name.isdecimal():
