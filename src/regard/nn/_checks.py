@@ -17,26 +17,31 @@ def check_whole(
     most: int,
     remedy: str = "",
     *,
-    named: str = "",
+    named: str = "{most}",
     used: bool = True,
     dtypes: tuple[torch.dtype, ...] = (torch.int64, torch.int32),
 ) -> None:
     """Raise TypeError or ValueError unless x is a tensor of whole numbers from 0 to `most`.
 
-    `fits` is whether it is of the `shape`, `named` what is said of the greatest number. What nobody
-    uses may have any numbers; under a compiler, which cannot look at them, they are not checked.
+    `fits` is whether it is of the `shape`; `named` says it of the greatest number, {most}, and of
+    how many there are, {count}. What nobody uses may have any numbers; under a compiler, which
+    cannot look at them, they are not checked. Messages are made when they are needed: a token that
+    is decoded comes by here.
     """
-    said, end = f"{call}: {name} must be", f" {remedy}" if remedy else ""
     if not isinstance(x, Tensor):
-        raise TypeError(f"{said} a tensor; got {type(x).__name__}.")
-    if x.dtype not in dtypes:
+        problem, error = f"a tensor; got {type(x).__name__}.", TypeError
+    elif x.dtype not in dtypes:
         names = " or ".join(str(each).removeprefix("torch.") for each in dtypes[:2])
-        raise TypeError(f"{said} whole numbers, {names}; got {x.dtype}. .long() makes them so.")
-    if not fits:
-        raise ValueError(f"{said} {shape}; got {tuple(x.shape)}.{end}")
-    if not used or torch.compiler.is_compiling() or x.is_meta or not x.numel():
+        problem = f"whole numbers, {names}; got {x.dtype}. .long() makes them so."
+        error = TypeError
+    elif not fits:
+        problem, error = f"{shape}; got {tuple(x.shape)}. {remedy}", ValueError
+    elif not used or torch.compiler.is_compiling() or x.is_meta or not x.numel():
         return
-    low, high = (int(each) for each in x.aminmax())
-    if low < 0 or high > most:
-        found = low if low < 0 else high
-        raise ValueError(f"{said} from 0 to {named or most}; got {found}.{end}")
+    else:
+        low, high = (int(each) for each in x.aminmax())
+        if low >= 0 and high <= most:
+            return
+        upto, found = named.format(most=most, count=most + 1), low if low < 0 else high
+        problem, error = f"from 0 to {upto}; got {found}. {remedy}", ValueError
+    raise error(f"{call}: {name} must be {problem}".rstrip())

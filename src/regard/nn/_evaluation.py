@@ -18,13 +18,6 @@ def evaluating(model: nn.Module) -> Generator[None]:
 
     The mode of a module is one for all threads. So the first to come sets it, and the last to leave
     sets it back: whoever is still inside stays in evaluation.
-
-    >>> model = nn.Sequential(nn.Dropout(), nn.Linear(2, 3).eval())
-    >>> with evaluating(model):
-    ...     [module.training for module in model.modules()]
-    [False, False, False]
-    >>> [module.training for module in model.modules()]
-    [True, True, False]
     """
     held: list[nn.Module] = []
     try:

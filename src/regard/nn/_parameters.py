@@ -8,13 +8,7 @@ from torch import nn
 
 
 def first_names(module: nn.Module) -> dict[str, str]:
-    """Each parameter's name, and the first of the names that it has.
-
-    >>> tied = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
-    >>> tied[1].weight = tied[0].weight
-    >>> first_names(tied)
-    {'0.weight': '0.weight', '1.weight': '0.weight'}
-    """
+    """Each parameter's name, and the first of the names that it has."""
     first: dict[int, str] = {}
     return {
         name: first.setdefault(id(part), name)

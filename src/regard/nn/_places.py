@@ -193,7 +193,8 @@ def check_positions(name: str, positions: object, batch: int, n: int, *, used: b
     numbers of float32.
     """
     found = tuple(positions.shape) if isinstance(positions, Tensor) else ()
-    fits, shape = found in ((1, n), (batch, n)), f"(1 or B, N) = (1 or {batch}, {n})"
+    fits = found in ((1, n), (batch, n))
+    shape = "" if fits else f"(1 or B, N) = (1 or {batch}, {n})"
     remedy = "Count tokens from 0, one for each."
     check_whole(name, "positions", positions, shape, fits, _LARGEST, remedy, used=used)
 

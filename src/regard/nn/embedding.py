@@ -124,23 +124,21 @@ class Embedding(nn.Module):
 
     def check(self, ids: Tensor) -> None:
         """Raise TypeError or ValueError if these are no ids (B, N) of the vocabulary."""
-        most = self.vocabulary - 1
-        named = f"{most}, one of the {self.vocabulary} tokens"
+        most, named = self.vocabulary - 1, "{most}, one of the {count} tokens"
         check_whole("Embedding", "ids", ids, "(B, N)", ids.dim() == 2, most, named=named)
 
     def _check_segments(self, ids: Tensor, segments: Tensor) -> None:
         if self.segments is None:
             raise ValueError("Embedding: segments must be left out: the model has none.")
-        count = self.segments.num_embeddings
         check_whole(
             "Embedding",
             "segments",
             segments,
             f"(B, N) = {tuple(ids.shape)}, as ids",
             segments.shape == ids.shape,
-            count - 1,
+            self.segments.num_embeddings - 1,
             "Give one for each token.",
-            named=f"{count - 1}, one of the {count} kinds of parts",
+            named="{most}, one of the {count} kinds of parts",
         )
 
 

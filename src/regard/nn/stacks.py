@@ -292,6 +292,6 @@ def check_padding(
             raise ValueError(f"{name}: mask must be (B, N) = {shape}; got {tuple(mask.shape)}.")
     if lengths is not None:
         fits = isinstance(lengths, Tensor) and tuple(lengths.shape) == shape[:1]  # pyright: ignore[reportUnnecessaryIsInstance]
-        named = f"the {shape[1]} tokens that there are"
+        named = "the {most} tokens that there are"
         said = f"(B,) = ({shape[0]},)"
         check_whole(name, "lengths", lengths, said, fits, shape[1], named=named, dtypes=COUNTS)
