@@ -12,8 +12,8 @@ from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 
 import regard
-from regard import Observation, See
-from regard._attention import native, problem
+from regard import Observation, See, _native
+from regard._attention import Options, native, problem
 
 BACKENDS = ("native", "torch")  # both: that one is missing shall not go unseen
 on_each_backend = pytest.mark.parametrize("backend", BACKENDS)
@@ -228,3 +228,25 @@ def test_a_nested_tensor_is_refused_in_words() -> None:
     nested = torch.nested.nested_tensor([q[0], q[1]])
     with pytest.raises(TypeError, match=r"^attention\(\): q must be a dense .* nested"):
         regard.attention(nested, k, v)
+
+
+def test_the_native_part_computes_nothing_of_what_does_not_fit() -> None:
+    q, k, v = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(2, 3, 11, 13)
+    out, plain = torch.full((2, 3, 5, 13), 9.0), Options()
+
+    def serves(q: Tensor = q, k: Tensor = k, v: Tensor = v, options: Options = plain) -> bool:
+        return _native.attention((q, k, v, options, 1.0, 6, 0.0, 0), out, None, None, 1)
+
+    assert not serves(q=q[0])
+    assert not serves(k=k[:, :2])
+    assert not serves(k=k[:, :, :10])
+    assert not serves(v=v.double())
+    assert not serves(v=v.mT.contiguous().mT)
+    assert not serves(q=q.to_sparse())
+    assert not serves(options=Options(mask=torch.ones(2, 3, 5, 10, dtype=torch.bool)))
+    assert not serves(options=Options(bias=torch.zeros(5, 11)))
+    assert not serves(options=Options(lengths=torch.tensor([3])))
+    assert not serves(options=Options(sinks=torch.zeros(2)))
+    assert (out == 9.0).all()
+    assert serves()
+    torch.testing.assert_close(out, regard.attention(q, k, v, scale=1.0))
