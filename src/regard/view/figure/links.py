@@ -112,8 +112,6 @@ def _lines(
     step: float,
     first: tuple[int, int],
 ) -> None:
-    from matplotlib.colors import to_rgba
-
     weights = np.clip(found.weight[shown].astype(float), 0.0, 1.0)
     start = top + (found.query[shown] - first[0] + 0.5) * step
     end = top + (found.key[shown] - first[1] + 0.5) * step
@@ -122,8 +120,8 @@ def _lines(
     x = sides[0] + times * (sides[1] - sides[0])
     y = start[:, None] + (end - start)[:, None] * bend
     points = np.stack([np.broadcast_to(x, y.shape), y], axis=-1)
-    colours = [
-        to_rgba(sheet.colours.head(int(head)), 0.2 + 0.8 * weight)
+    colours = [  # each with its opacity
+        (sheet.colours.head(int(head)), 0.2 + 0.8 * weight)
         for head, weight in zip(found.head[shown], weights, strict=True)
     ]
     most = min(2.0, step * 72 * 0.4)  # points: lines between neighbours should not touch
