@@ -22,7 +22,7 @@ from regard._rules.rule import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Turned(Rule):
     """Pairs of numbers turned by an angle; those beyond the angles are left as they are."""
 
@@ -48,7 +48,7 @@ class Turned(Rule):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sloped(Rule):
     """−slope · distance, with a slope for each head."""
 
@@ -62,7 +62,7 @@ class Sloped(Rule):
         return Explanation(f"{product} (slope · distance)", cell.value, product.terms)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bucket(Rule):
     """A learned number for each head and each bucket of distances."""
 
@@ -77,7 +77,7 @@ class Bucket(Rule):
         return looked_up(cell.value, f"row {bucket} of {self.table}, for a key {where}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scored(Rule):
     """Query times key."""
 
@@ -90,7 +90,7 @@ class Scored(Rule):
         return dot(cell.value, query[cell.h, cell.i], key[shared, cell.j])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scaled(Rule):
     """Scores divided, a bias added, −∞ where a query may not look; `plain`: they are not divided.
 
@@ -137,7 +137,7 @@ class Scaled(Rule):
         return Explanation(f"−∞: masked, as {why}", -math.inf)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Softmaxed(Rule):
     """The softmax of a row; `terms` are its exponentials."""
 
@@ -161,7 +161,7 @@ class Softmaxed(Rule):
         return Explanation(line, cell.value, exponentials)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mixed(Rule):
     """Weights times values; heads without weights are known by their result."""
 
@@ -177,7 +177,7 @@ class Mixed(Rule):
         return dot(cell.value, weights[cell.h, cell.i], values[shared][:, cell.j])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Joined(Rule):
     """The heads side by side."""
 

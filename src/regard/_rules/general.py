@@ -22,7 +22,7 @@ from regard._rules.rule import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Given(Rule):
     """It comes from outside."""
 
@@ -33,12 +33,12 @@ class Given(Rule):
         return Explanation(f"{figure(cell.value)} is given{more}", cell.value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Incoming(Given):
     """Given, unless an earlier step of the model has the same numbers: then it is `Copied`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Copied(Rule):
     """It is another step, or with `row` one row of it; `words` stand in place of its name."""
 
@@ -55,7 +55,7 @@ class Copied(Rule):
         return Explanation(f"{figure(value)} is carried over: {words}", value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LookedUp(Rule):
     """A row of a table: of the token's id, one for all tokens, or that of its place in the text.
 
@@ -85,7 +85,7 @@ def looked_up(value: float, place: str) -> Explanation:
     return Explanation(f"{figure(value)} is looked up: {place}", value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Wave(Rule):
     """sin(p·ωᵢ) or cos(p·ωᵢ), ωᵢ = base^(−2i/width)."""
 
@@ -103,7 +103,7 @@ class Wave(Rule):
         return Explanation(f"{figure(cell.value)} ≈ {line}", cell.value, (angle,))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Summed(Rule):
     """Steps added up; `words` stand in place of their names."""
 
@@ -116,7 +116,7 @@ class Summed(Rule):
         return added(cell.value, numbers, self.words or " + ".join(self.of))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Product(Rule):
     """left · weight + bias, as in the formulas: the weight is (in, out), or (heads, in, out).
 
@@ -135,7 +135,7 @@ class Product(Rule):
         return dot(cell.value, left, right, None if bias is None else float(bias))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Linear(Rule):
     """left · weightᵀ + bias, as PyTorch keeps them: (out, in), or (heads, out, in) for slices.
 
@@ -158,7 +158,7 @@ class Linear(Rule):
         return dot(cell.value, left, right, bias)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LayerNormed(Rule):
     """(x − mean) / √(variance + ε) · γ + β; `terms` are x, mean, variance, ε, γ and β."""
 
@@ -181,7 +181,7 @@ class LayerNormed(Rule):
         return Explanation(f"{figure(cell.value)} ≈ {line}", cell.value, terms)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RmsNormed(Rule):
     """x / √(mean(x²) + ε) · γ; `terms` are x, mean(x²), ε and γ."""
 
@@ -200,7 +200,7 @@ def _small(eps: float) -> str:
     return f"{eps:g}".replace("-", "−")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Activated(Rule):
     """A function of each number, which is x times a share of it; `terms` are what is multiplied."""
 
@@ -235,7 +235,7 @@ _SHARES: Mapping[str, tuple[str, Callable[[float], float]]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Gated(Rule):
     """silu(gate) · hidden."""
 
@@ -252,7 +252,7 @@ class Gated(Rule):
         return Explanation(f"{figure(cell.value)} ≈ {line}", cell.value, (gate, share, hidden))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mean(Rule):
     """The mean over all tokens."""
 
