@@ -1,6 +1,6 @@
 """The commands. Each imports what it needs when it runs, so that all of them start fast.
 
-A command is a file here, and adds itself to `app`.
+A command is a file here, and a line of `_COMMANDS`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,16 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-explain.add_to(app)
-check.add_to(app)
-see.add_to(app)
-studio.add_to(app)
-bench.add_to(app)
-doctor.add_to(app)
+_COMMANDS = {
+    explain.explain: explain.EPILOG,
+    check.check: check.EPILOG,
+    see.see: see.EPILOG,
+    studio.studio: studio.EPILOG,
+    bench.bench: bench.EPILOG,
+    doctor.doctor: None,
+}
+for _command, _epilog in _COMMANDS.items():
+    app.command(epilog=_epilog)(_command)
 
 
 @app.callback(invoke_without_command=True)
@@ -62,34 +66,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # an encoding that has no √ shall show ? instead
             stream.reconfigure(errors="replace")
+    command = typer.main.get_command(app)
     try:
-        code = _invoke(given)
+        code = 0
+        try:
+            with command.make_context("regard", [*given], obj={"arguments": given}) as context:
+                command.invoke(context)
+        except typer.Exit as request:
+            code = request.exit_code
         print(end="", flush=True)
         return code
     except typer.TyperException as error:
-        _complain(error.format_message())
-        return error.exit_code
+        wrong, code = error.format_message(), error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:  # whoever reads the output has seen enough of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + 13
     except OSError as error:
-        _complain(f"cannot write the output: {error.strerror or error}.")
-        return 2
-
-
-def _invoke(arguments: list[str]) -> int:
-    command = typer.main.get_command(app)
-    try:
-        with command.make_context("regard", [*arguments], obj={"arguments": arguments}) as context:
-            command.invoke(context)
-        return 0
-    except typer.Exit as request:
-        return request.exit_code
-
-
-def _complain(message: str) -> None:
+        wrong, code = f"cannot write the output: {error.strerror or error}.", 2
     from regard.view.labels import fit
 
-    print(fit(f"regard: {message}", 500), file=sys.stderr)
+    print(fit(f"regard: {wrong}", 500), file=sys.stderr)
+    return code

@@ -15,7 +15,7 @@ from regard.cli.common import BadInput, make_console, print_out, write_out
 if TYPE_CHECKING:
     from regard._bench.results import Results
 
-_EPILOG = """
+EPILOG = """
 \b
 Examples:
   regard bench --quick
@@ -27,17 +27,6 @@ Examples:
 Every answer is checked before it is timed. Ctrl-C shows what has been measured so far.
 Ratios are of calls that took turns in one process; A/A is one call against itself.
 """
-
-
-def add_to(app: typer.Typer) -> None:
-    """Make `bench` a command of the app.
-
-    >>> app = typer.Typer()
-    >>> add_to(app)
-    >>> [command.callback.__name__ for command in app.registered_commands]
-    ['bench']
-    """
-    app.command(epilog=_EPILOG)(bench)
 
 
 def bench(

@@ -21,7 +21,7 @@ from regard.cli.common import (
     write_picture,
 )
 
-_EPILOG = """
+EPILOG = """
 \b
 Examples:
   regard check slides.md
@@ -31,17 +31,6 @@ Examples:
 It reads Markdown and tab-separated tables, rows like "q_love = [1.0, 1.1]",
 LaTeX matrices, TOML and JSON. Exit code: 0 right, 1 wrong numbers, 2 not readable.
 """
-
-
-def add_to(app: typer.Typer) -> None:
-    """Make `check` a command of the app.
-
-    >>> app = typer.Typer()
-    >>> add_to(app)
-    >>> [command.callback.__name__ for command in app.registered_commands]
-    ['check']
-    """
-    app.command(epilog=_EPILOG)(check)
 
 
 def check(

@@ -34,17 +34,6 @@ class Finding:
     verdict: Verdict = "note"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Make `doctor` a command of the app.
-
-    >>> app = typer.Typer()
-    >>> add_to(app)
-    >>> [command.callback.__name__ for command in app.registered_commands]
-    ['doctor']
-    """
-    app.command()(doctor)
-
-
 def doctor() -> None:
     """What works here, and why not. Exit code: 0 if all is well, 1 if not."""
     from regard import __version__

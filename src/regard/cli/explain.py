@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_NUMBERS, _MOST_PRINTED, _WIDEST_MODEL = 8_000_000, 1_000_000, 1024
 
-_EPILOG = """
+EPILOG = """
 \b
 Examples:
   regard explain
@@ -47,17 +47,6 @@ ROW,COLUMN are two labels with a comma, a colon or a blank between them: the sec
 "the" of a text is the#2, its third token 3, and ",,love" is row "," column "love".
 M is minilm, smollm2, a folder that a model was saved to, or the id of one on the Hub.
 """
-
-
-def add_to(app: typer.Typer) -> None:
-    """Make `explain` a command of the app.
-
-    >>> app = typer.Typer()
-    >>> add_to(app)
-    >>> [command.callback.__name__ for command in app.registered_commands]
-    ['explain']
-    """
-    app.command(epilog=_EPILOG)(explain)
 
 
 def explain(

@@ -40,7 +40,7 @@ _MOST_WORDS = 100  # that are still read by the small encoder, if no model is na
 _CHANGED = {"hidden_states", "output"}  # what `run.effect` compares
 _MOST_MOVED = 256  # tokens whose movement through the layers a page can show
 
-_EPILOG = """
+EPILOG = """
 \b
 Examples:
   regard see "The animal didn't cross the street because it was too tired."
@@ -68,17 +68,6 @@ The tables of --sql and their columns:
          is_cross, window_left, window_right
   tokens: sequence, position, token, start, stop, id
 """
-
-
-def add_to(app: typer.Typer) -> None:
-    """Make `see` a command of the app.
-
-    >>> app = typer.Typer()
-    >>> add_to(app)
-    >>> [command.callback.__name__ for command in app.registered_commands]
-    ['see']
-    """
-    app.command(epilog=_EPILOG)(see)
 
 
 def see(

@@ -10,7 +10,7 @@ import typer
 
 from regard.cli.common import BadInput
 
-_EPILOG = """
+EPILOG = """
 \b
 Examples:
   regard studio
@@ -22,17 +22,6 @@ It listens on this machine alone, opens only what is in the folders named here a
 where it saves runs (REGARD_RUNS, or ~/.local/share/regard/runs), and fetches nothing
 but a built-in model, when you ask for it. Ctrl-C stops it.
 """
-
-
-def add_to(app: typer.Typer) -> None:
-    """Make `studio` a command of the app.
-
-    >>> app = typer.Typer()
-    >>> add_to(app)
-    >>> [command.callback.__name__ for command in app.registered_commands]
-    ['studio']
-    """
-    app.command(epilog=_EPILOG)(studio)
 
 
 def studio(
