@@ -91,10 +91,13 @@ def _weights(call: Call, lse: Tensor, dots: Tensor, at: Tensor, exists: Tensor) 
 
 def _dots(q: Tensor, k: Tensor) -> Tensor:
     """q · k row by row, (B, H, N): k may have fewer heads, and one row for all."""
-    groups = q.unflatten(1, (k.shape[1], -1))
-    keys = k[:, :, None].expand(-1, -1, -1, q.shape[2], -1)
-    rows = -(-q.shape[2] // (q.numel() // _PIECE + 1)) or 1
-    pieces = zip(groups.split(rows, 3), keys.split(rows, 3), strict=True)
+    batch, heads, n_rows, width = q.shape
+    groups = q.view(batch, k.shape[1], heads // max(k.shape[1], 1), n_rows, width)
+    keys = k[:, :, None]
+    if q.numel() <= _PIECE:
+        return (groups * keys).sum(-1).flatten(1, 2)
+    rows = -(-n_rows // (q.numel() // _PIECE + 1))
+    pieces = zip(groups.split(rows, 3), keys.expand_as(groups).split(rows, 3), strict=True)
     return torch.cat([(a * b).sum(-1) for a, b in pieces], 3).flatten(1, 2)
 
 
