@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import Tensor
@@ -14,6 +16,9 @@ from regard.nn.embedding import embedding_of
 from regard.nn.linear import Linear
 from regard.nn.models import GeneratingModel, last_of, new_positions
 from regard.nn.stacks import Decoder, Encoder
+
+if TYPE_CHECKING:
+    from regard.nn.generation import Generated, GenerateOptions, StreamOptions, Tokens
 
 
 class Transformer(GeneratingModel, config=TransformerConfig):
@@ -145,6 +150,18 @@ class Transformer(GeneratingModel, config=TransformerConfig):
 
     def hook_points(self) -> HookPoints:
         return {"logits": LOGITS}
+
+    def generate(  # pyright: ignore[reportIncompatibleMethodOverride]: a source, by its name
+        self, source: Tokens, **options: Unpack[GenerateOptions]
+    ) -> Generated:
+        """A target for each source: `regard.nn.generate`, which says what may be asked."""
+        return super().generate(source, **options)
+
+    def stream(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, source: Tokens, **options: Unpack[StreamOptions]
+    ) -> Iterator[Any]:
+        """The same, each token as soon as it is known: `regard.nn.stream`."""
+        return super().stream(source, **options)
 
 
 def _is_same(new: Tensor, old: Tensor | None) -> bool:
