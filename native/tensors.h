@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <stdexcept>
 
 namespace nb = nanobind;
 
@@ -45,7 +46,9 @@ const Exchange& exchange() {
             nb::module_::import_("torch").attr("Tensor").attr("__dlpack_c_exchange_api__");
         void* found = PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
         if (found == nullptr) throw nb::python_error();
-        return static_cast<const Exchange*>(found);
+        const auto* made = static_cast<const Exchange*>(found);
+        if (made->major != 1) throw std::runtime_error("regard._native: DLPack 1 is needed");
+        return made;
     }();
     return *torchs;
 }
@@ -67,9 +70,13 @@ struct Tensor : nb::dlpack::dltensor {
         if (negated == nullptr) throw nb::python_error();
         Py_DECREF(negated);
         data = static_cast<char*>(data) + byte_offset;
-        return negated == Py_False &&
-               (data != nullptr || std::find(shape, shape + ndim, 0) != shape + ndim);
+        return negated == Py_False && (is_in_memory() || is_empty());
     }
+
+    bool is_empty() const { return std::find(shape, shape + ndim, 0) != shape + ndim; }
+
+    // Nothing of a process lies in the lowest 4 GiB; a view of a storage without memory seems to.
+    bool is_in_memory() const { return reinterpret_cast<std::uintptr_t>(data) >> 32 != 0; }
 
     template <typename Number>
     Number* numbers() const {
@@ -81,6 +88,7 @@ struct Tensor : nb::dlpack::dltensor {
     }
 
     bool is_contiguous() const {
+        if (is_empty()) return true;
         Index step = 1;
         for (int axis = ndim - 1; axis >= 0; step *= shape[axis--]) {
             if (shape[axis] != 1 && strides[axis] != step) return false;

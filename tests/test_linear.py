@@ -255,3 +255,12 @@ def test_it_works_in_a_forked_process() -> None:
         )
         for found, known in zip(loader, expected, strict=True):
             assert torch.equal(found, known)
+
+
+def test_gradients_of_a_bias_that_is_repeated_are_pytorchs() -> None:
+    x, weight = torch.randn(2, 3), torch.randn(5, 3)
+    bias = torch.randn(1, 5, requires_grad=True)
+    linear(x, weight, bias).sum().backward()
+    assert bias.grad is not None
+    assert torch.equal(bias.grad, torch.full((1, 5), 2.0))
+    assert torch.equal(linear(x.to_sparse(), weight), functional.linear(x.to_sparse(), weight))

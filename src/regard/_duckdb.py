@@ -159,7 +159,8 @@ def answer(
             found.append(error)
         done.set()
 
-    threading.Thread(target=work, daemon=True, name="regard-sql").start()
+    thread = threading.Thread(target=work, daemon=True, name="regard-sql")
+    thread.start()
     late = True
     try:
         late = not done.wait(seconds)
@@ -175,6 +176,7 @@ def answer(
             f"{_CALL}: the query must be answered in {seconds:g} seconds; it was not. "
             "Ask for less, or give it more time with seconds=…."
         )
+    thread.join()  # or the end of the process could come while it lets go of what DuckDB holds
     if isinstance(found[0], BaseException):
         raise words(duckdb, found[0], memory) from None
     return found[0]

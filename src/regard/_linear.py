@@ -51,8 +51,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         or (bias is not None and type(bias) not in PLAIN)
         or x.dtype is not _float32
         or x.is_nested
+        or x.layout is not torch.strided
         or x.is_neg()
         or weight.dim() != 2
+        or weight.shape[0] == 0
+        or (bias is not None and bias.shape != weight.shape[:1])
         or not 0 < x.numel() <= MOST_ROWS * weight.shape[1]
         or _is_autocast_enabled("cpu")
     ):

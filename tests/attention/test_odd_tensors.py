@@ -192,3 +192,37 @@ def test_parameters_without_a_shape_are_refused() -> None:
     _, k, v = inputs()
     with pytest.raises((TypeError, ValueError), match=r"[Uu]ninitialized"):
         regard.attention(torch.nn.UninitializedParameter(), k, v)
+
+
+def test_a_view_into_a_storage_that_was_resized_to_0_is_refused() -> None:
+    both = torch.randn(2, 1, 3, 5, 7)
+    q, k = both[1], torch.randn(1, 3, 5, 7)  # its address is an offset, and so not 0
+    both.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="must have its numbers in memory"):
+        regard.attention(q, k, k)
+
+
+def test_a_part_of_zeros_that_were_never_written_down_counts_as_zeros() -> None:
+    q, k = torch.randn(1, 2, 5, 3), torch.randn(1, 2, 7, 3)
+    zeros = torch._efficientzerotensor((5, 7))
+    found = regard.weights(q, k, rows=(1, 4), bias=zeros)
+    assert torch.equal(found, regard.weights(q, k, rows=(1, 4), bias=torch.zeros(5, 7)))
+
+
+@pytest.mark.parametrize("function", [regard.weights, regard.pooled])
+@pytest.mark.parametrize("k", [None, [1.0], torch.ones(1, 2, 3, 5).to_sparse()])
+def test_tiles_of_what_is_no_dense_tensor_are_refused_by_name(function: Any, k: Any) -> None:
+    with pytest.raises(TypeError, match=r"\(\): k must be a "):
+        function(torch.ones(1, 2, 3, 5), k)
+
+
+@pytest.mark.parametrize(("d", "d_v"), [(5, 0), (0, 5), (0, 0)])
+def test_gradients_of_width_0_are_zeros(d: int, d_v: int) -> None:
+    q, k = (torch.randn(1, 2, 3, d, requires_grad=True) for _ in range(2))
+    v = torch.randn(1, 2, 3, d_v, requires_grad=True)
+    regard.attention(q, k, v).sum().backward()
+    for x in (q, k):
+        assert x.grad is not None
+        assert not x.grad.any()
+    assert v.grad is not None
+    assert v.grad.shape == v.shape

@@ -18,7 +18,6 @@ import pytest
 import torch
 from helpers.wheels import INSIDE
 
-from regard import _files
 from regard.models import CheckpointError, fetch, load
 
 
@@ -119,7 +118,7 @@ def fail(error: BaseException) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(
-    "where", ["fetch.unpack", "fetch.check_hash", "fetch._download", "_files._replace"]
+    "where", ["fetch.unpack", "fetch.check_hash", "fetch._download", "Path.rename"]
 )
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_an_interrupted_fetch_leaves_nothing_and_the_next_one_works(
@@ -127,7 +126,7 @@ def test_an_interrupted_fetch_leaves_nothing_and_the_next_one_works(
 ) -> None:
     module, _, name = where.partition(".")
     with monkeypatch.context() as broken:
-        broken.setattr({"fetch": fetch, "_files": _files}[module], name, fail(error))
+        broken.setattr({"fetch": fetch, "Path": Path}[module], name, fail(error))
         expected = CheckpointError if isinstance(error, OSError) else KeyboardInterrupt
         with pytest.raises(expected):
             fetch.fetch("toy")

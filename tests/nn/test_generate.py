@@ -282,3 +282,10 @@ def test_a_transformer_streams_and_searches() -> None:
     options: dict[str, Any] = {"start": 1, "max_new_tokens": 5, "beams": 3, "stop": [2, 7]}
     alone = [generate(model, source, **options) for source in PROMPTS]
     assert_alike(generate(model, PROMPTS, **options), alone)
+
+
+def test_a_transformer_takes_its_source_by_name() -> None:
+    model = transformer()
+    expected = model.generate(PROMPTS[0], start=1, max_new_tokens=5)
+    assert model.generate(source=PROMPTS[0], start=1, max_new_tokens=5) == expected
+    assert list(model.stream(source=PROMPTS[0], start=1, max_new_tokens=5)) == expected.tokens[0]

@@ -134,3 +134,11 @@ def test_logits_that_are_no_numbers_are_said(bad: float, beams: int) -> None:
         ValueError, match=r"logits must be numbers; got NaN or infinity for token 2"
     ):
         generate(model, [1, 2], max_new_tokens=3, beams=beams)
+
+
+def test_a_stream_takes_its_own_options_and_no_others() -> None:
+    model = language_model()
+    with pytest.raises(TypeError, match="unexpected argument 'length_penalty'"):
+        stream(model, [1], max_new_tokens=3, length_penalty=2.0)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match="needs the argument 'max_new_tokens'"):
+        stream(model, [1])  # pyright: ignore[reportCallIssue]

@@ -189,7 +189,7 @@ def test_the_files_are_read_by_other_tools(tmp_path: Path) -> None:
     tensors = load_file(tmp_path / "run" / "tensors.safetensors")
     assert torch.equal(tensors["layers.0.seen.lse"], made[0].layer.lse)
     table = parquet.read_table(tmp_path / "run" / "edges.parquet")
-    assert table.equals(run.edges(0.05).unify_dictionaries().combine_chunks())
+    assert run.edges(0.05).unify_dictionaries().combine_chunks().equals(table)
 
 
 # ── whole or not at all ───────────────────────────────────────────────────────────────────────

@@ -365,6 +365,15 @@ def test_a_tensor_that_does_not_fit_its_layer_is_refused(folder: Path, name: str
     refused(folder, "run.json", "block.0")
 
 
+def test_weights_of_the_strongest_keys_without_the_keys_are_refused(tmp_path: Path) -> None:
+    run, _ = make_run("causal")
+    name, layer = next(iter(run.layers.items()))
+    assert layer.top_weights is not None
+    run.layers[name] = replace(layer, seen=replace(layer.seen, top_keys=None))
+    with pytest.raises(ValueError, match=r"top_weights of .* without its top_keys"):
+        run.save(tmp_path / "run")
+
+
 @pytest.mark.parametrize(("key", "good"), [(-2, False), (-1, True), (10, True), (11, False)])
 def test_the_strongest_keys_must_be_keys(folder: Path, key: int, good: bool) -> None:
     edit_tensors(folder, lambda x: x["layers.0.seen.top_keys"].fill_(key))

@@ -774,3 +774,18 @@ def test_rows_that_are_not_finite_are_counted() -> None:
     ):
         model(x)
     assert len(run.notes) == 1
+
+
+class OneAxisMask(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(x, x, x, torch.ones(x.shape[-2], dtype=torch.bool))
+
+
+def test_a_mask_of_one_axis_is_refused_as_pytorch_refuses_it() -> None:
+    model, x = OneAxisMask(), torch.randn(1, 2, 5, 3)
+    with pytest.raises(Exception) as own:  # noqa: PT011, as it is PyTorch's
+        model(x)
+    with warnings.catch_warnings(), regard.watch(model):
+        warnings.simplefilter("ignore")
+        with pytest.raises(type(own.value)):
+            model(x)

@@ -83,7 +83,9 @@ def short_attention(
         return None
     batch, heads, rows, width = q_shape
     n_keys, value_width = v_shape[2:]
-    if layout == "query" and (width == 1 or width != value_width):
+    if layout == "query" and width != value_width:
+        layout = "contiguous"
+    elif layout == "query" and width == 1:
         return None
     options = _causal if causal else _full
     if scale is None:
@@ -126,7 +128,7 @@ def backward(
 
 def weights(problem: Problem, lse: Tensor, tile: Tile) -> Tensor:
     """The weights of a tile, (B, H, rows, keys), from the lse of the whole rows."""
-    out = lse.new_empty((*lse.shape[:2], *tile.shape))
+    out = torch.empty((*lse.shape[:2], *tile.shape), dtype=_float32, device="cpu")
     _run(_native.weights, problem, lse, tile, out)
     return out
 
@@ -135,7 +137,7 @@ def pooled(
     problem: Problem, lse: Tensor, tile: Tile, shape: tuple[int, int], maximum: bool
 ) -> Tensor:
     """A picture of a tile, (B, H, *shape), from the lse of the whole rows."""
-    out = lse.new_empty((*lse.shape[:2], *shape))
+    out = torch.empty((*lse.shape[:2], *shape), dtype=_float32, device="cpu")
     _run(_native.pooled, problem, lse, tile, out, maximum)
     return out
 
@@ -159,8 +161,9 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
     """
     out = torch.empty((*a.shape[:3], b.shape[3]), dtype=a.dtype, device="cpu")
     run = _native.multiply_floats if a.dtype == _float32 else _native.multiply_doubles
-    done = run(a, b, out, _get_num_threads())
-    assert done or run(_in_memory(a), _in_memory(b), out, _get_num_threads())
+    threads = _get_num_threads()
+    if not (run(a, b, out, threads) or run(_in_memory(a), _in_memory(b), out, threads)):
+        raise RuntimeError(f"regard._native.multiply: cannot read {a.shape} and {b.shape}")
     return out
 
 

@@ -140,7 +140,8 @@ def _prepare(
     backend: str | None,
 ) -> tuple[Problem, Tensor, Tile, bool]:
     """The problem of these rows alone, their lse, the tile that is asked for; is it native work?"""
-    problem = Problem(q, k, k[..., :0], check(call, {"q": q, "k": k}, options))
+    options = check(call, {"q": q, "k": k}, options)
+    problem = Problem(q, k, k[..., :0], options)
     _, _, n_queries, n_keys = problem.scores_shape
     row, row_end = _span(call, "rows", rows, n_queries)
     key, key_end = _span(call, "keys", keys, n_keys)

@@ -94,15 +94,7 @@ class Trace:
         or indices as in Python. A token that occurs more than once is named "the#2".
         `≈` stands in place of `=` where the figures shown are rounded.
         """
-        if step not in self.steps:
-            last = step.rpartition(".")[2]
-            alike = [name for name in self.steps if last in name.split(".")] or list(self.steps)
-            more = ", …" if len(alike) > _MOST_NAMES else ""
-            raise KeyError(
-                f"explain(): this trace has no step {step!r}. It has: "
-                f"{', '.join(alike[:_MOST_NAMES])}{more}."
-            )
-        this = self.steps[step]
+        this = self.step(step)
         i, j = (
             find_label(label, axis)
             for label, axis in zip((row, column), this.axes[-2:], strict=True)
@@ -110,6 +102,18 @@ class Trace:
         h = find_label(head, this.axes[0]) if this.has_heads else 0
         value = float(this.array[h, i, j] if this.has_heads else this.array[i, j])
         return this.rule.explain(self, this, Cell(value, h, i, j))
+
+    def step(self, name: str) -> Step:
+        """The step of that name. Raises KeyError, with names that are like it, if there is none."""
+        if name in self.steps:
+            return self.steps[name]
+        last = name.rpartition(".")[2]
+        alike = [other for other in self.steps if last in other.split(".")] or list(self.steps)
+        more = ", …" if len(alike) > _MOST_NAMES else ""
+        raise KeyError(
+            f"explain(): this trace has no step {name!r}. It has: "
+            f"{', '.join(alike[:_MOST_NAMES])}{more}."
+        )
 
     # ── its attentions ───────────────────────────────────────────────────────────────────────
 

@@ -220,6 +220,9 @@ def _sdpa_call(
     tensors = (x for x in (*given, *named.values()) if isinstance(x, Tensor))
     if any(type(x) not in PLAIN and not is_causal_bias(x) for x in tensors):
         return None
+    mask = given[3] if len(given) > 3 else named.get("attn_mask")
+    if isinstance(mask, Tensor) and mask.dim() < 2:  # which PyTorch refuses
+        return None
     try:
         q, k, v, options, dropout, layout, axes = read_sdpa(*given, **named)
         name = "scaled_dot_product_attention()"

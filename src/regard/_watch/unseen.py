@@ -45,7 +45,7 @@ class Unseen:
     def add_sdpa(self, running: Running, given: Iterable[Tensor]) -> None:
         """Attention of q, k and v that only PyTorch can compute."""
         kinds = [f"{'nested' if x.is_nested else tuple(x.shape)} {x.dtype}" for x in given]
-        what = ", ".join(f"{name} {kind}" for name, kind in zip("qkv", kinds, strict=True))
+        what = ", ".join(f"{name} {kind}" for name, kind in zip("qkv", kinds, strict=False))
         self._only_torch[self._name(running.name)] = what
 
     def _name(self, name: str) -> str:

@@ -45,7 +45,7 @@ Examples:
 STEP is a name, the beginning of one, a symbol (Q K V S A Z) or a number (1 to 10).
 ROW,COLUMN are two labels with a comma, a colon or a blank between them: the second
 "the" of a text is the#2, its third token 3, and ",,love" is row "," column "love".
-M is minilm, smollm2, a folder that a model was saved to, or the id of one on the Hub.
+M is minilm, smollm2, a folder that a model was saved to, or an id on the Hub.
 """
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from regard._arguments import whole
 from regard._checkpoint.errors import is_from_rust, plain
 from regard.models.tokenizer_limits import Bounded, TooMuch
 from regard.text import Token, place_tokens
@@ -81,6 +82,10 @@ class Reader:
 
         Raises ValueError, in the name of an operation, if the tokenizer cannot take it.
         """
+        if first is not None:
+            first = whole(
+                f"{operation}()", "first", first, remedy="It is how many tokens are read."
+            )
         encoding = self._encode(text, operation)
         assert isinstance(text, str)
         tokens = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import threading
@@ -93,8 +92,9 @@ def ask(
     least = LEAST if min_weight is None else check(_CALL, min_weight, None)[0]
     if seconds is not None:
         remedy = "It is how long DuckDB may take; None waits for it, until Ctrl-C."
-        most = threading.TIMEOUT_MAX
-        seconds = number(_CALL, "seconds", seconds, math.ulp(0.0), most, remedy)
+        seconds = number(_CALL, "seconds", seconds, 0.0, threading.TIMEOUT_MAX, remedy)
+        if not seconds:
+            raise ValueError(f"{_CALL}: seconds must be a number above 0, or None; got 0. {remedy}")
     if memory is not None:
         remedy = "It is how many bytes the query and its answer may take; "
         remedy += "None is half of what is here."

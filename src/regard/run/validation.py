@@ -129,6 +129,8 @@ def _wrong_together(layer: Layer) -> str | None:
     """What single tensors do not tell: heads that share keys, and keys that nothing is known of."""
     name = shown(layer.name)
     batch, heads, _, n_keys = layer.shape
+    if layer.top_weights is not None and layer.top_keys is None:
+        return f"has top_weights of {name} without its top_keys"
     for what, x in (("keys", layer.k), ("values", layer.v)):
         if x is not None and (heads % x.shape[1] if x.shape[1] else heads):
             return f"says that {heads} heads of {name} share {x.shape[1]} of its {what}"

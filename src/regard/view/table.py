@@ -31,8 +31,15 @@ def render_table(table: pa.Table, width: int = 80) -> list[Text]:
     names = [visible(name) for name in table.column_names]
     cells = [[name, *map(_cell, column)] for name, column in zip(names, columns, strict=True)]
     widths = [max(map(most_cells, column)) for column in cells]
-    while sum(widths) + 2 * (len(widths) - 1) > width and max(widths) > 4:
-        widths[widths.index(max(widths))] -= 1
+    # Texts give way first, then the names of columns of numbers, and only then numbers.
+    numbers = [max(map(most_cells, column[1:]), default=0) for column in cells]
+    floors = [4 if not is_right else most for is_right, most in zip(right, numbers, strict=True)]
+    for least in (floors, [4] * len(floors)):
+        while sum(widths) + 2 * (len(widths) - 1) > width:
+            spare = [has - min(has, needs) for has, needs in zip(widths, least, strict=True)]
+            if not any(spare):
+                break
+            widths[spare.index(max(spare))] -= 1
 
     def line(row: Iterable[str]) -> str:
         texts = (pad(fit(c, w), w, right=r) for c, w, r in zip(row, widths, right, strict=True))

@@ -134,6 +134,11 @@ def stream(model: GeneratingModel, prompts: Tokens, **options: Any) -> Iterator[
     ... ).tokens[0]
     True
     """
+    known = sorted(StreamOptions.__annotations__)
+    missing = {"max_new_tokens"} - options.keys()
+    for name in (*sorted(options.keys() - known), *missing):
+        wrong = "got an unexpected" if name in options else "needs the"
+        raise TypeError(f"stream(): {wrong} argument {name!r}. It takes {', '.join(known)}.")
     feed, checked, is_one = _ask("stream()", model, prompts, **options)
     if checked.beams > 1:
         raise ValueError(
