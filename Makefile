@@ -41,7 +41,7 @@ quick: .venv/dev.stamp ## after each edit: style, the order of imports, and the 
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/lint-imports --no-logo --no-cache >/dev/null || $(BIN)/lint-imports --no-logo --no-cache
-	@$(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow'
+	@REGARD_QUICK=1 $(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow'
 
 test: .venv/dev.stamp .venv/chromium.stamp test-native ## all tests: of the C++ core, of the package, and its doctests
 	@$(BIN)/python -m pytest -n $(JOBS)

@@ -1,17 +1,66 @@
 """Settings that all tests share."""
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import Phase, settings
+
+# What `make quick` leaves out: folders and files that take long, as they start browsers, processes
+# and compilers, read real models, or try very much.
+SLOW = (
+    "attention/test_bits.py",
+    "attention/test_interrupt.py",
+    "attention/test_memory.py",
+    "attention/test_pytorch_machinery.py",
+    "attention/test_signals.py",
+    "attention/test_surroundings.py",
+    "attention/test_traced.py",
+    "attention/test_transforms.py",
+    "bench",
+    "browser",
+    "cli",
+    "fuzz",
+    "models",
+    "nn/test_compiled.py",
+    "nn/test_convert_changed.py",
+    "nn/test_convert_fields.py",
+    "nn/test_convert_hugging_face.py",
+    "nn/test_convert_pytorch.py",
+    "nn/test_parity_hugging_face.py",
+    "nn/test_parity_pytorch.py",
+    "nn/test_parity_real_models.py",
+    "nn/test_threads.py",
+    "run/test_disk.py",
+    "run/test_hostile.py",
+    "run/test_on_disk.py",
+    "run/test_sql_limits.py",
+    "studio",
+    "test_examples.py",
+    "test_full_disk.py",
+    "test_notebooks.py",
+    "test_readme.py",
+    "view/test_figure.py",
+    "watch",
+    "worked",
+)
+
+collect_ignore = ["mutants.py"]  # what `make mutants` runs; its library is not among the tests'
 
 # On CI the same examples are tried every time; elsewhere new ones are.
 settings.register_profile(
     "regard",
     deadline=None,
-    max_examples=60,
+    max_examples=10 if os.environ.get("REGARD_QUICK") else 60,
     derandomize=os.environ.get("CI") == "true",
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],  # not explain: it is slow
 )
 settings.load_profile("regard")
 
-collect_ignore = ["mutants.py"]  # what `make mutants` runs; its library is not among the tests'
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    slow = tuple(here / name for name in SLOW)
+    for item in items:
+        if any(item.path.is_relative_to(each) for each in slow):
+            item.add_marker(pytest.mark.slow)

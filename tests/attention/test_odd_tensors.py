@@ -204,8 +204,7 @@ def test_a_view_into_a_storage_that_was_resized_to_0_is_refused() -> None:
 
 def test_a_part_of_zeros_that_were_never_written_down_counts_as_zeros() -> None:
     q, k = torch.randn(1, 2, 5, 3), torch.randn(1, 2, 7, 3)
-    zeros = torch._efficientzerotensor((5, 7))
-    found = regard.weights(q, k, rows=(1, 4), bias=zeros)
+    found = regard.weights(q, k, rows=(1, 4), bias=zeros(5, 7))
     assert torch.equal(found, regard.weights(q, k, rows=(1, 4), bias=torch.zeros(5, 7)))
 
 

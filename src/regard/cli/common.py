@@ -83,7 +83,7 @@ def notes() -> Generator[None]:
 def read_input(path: str) -> str:
     """The text of a file; `-` is standard input. Raises BadInput if it is no UTF-8, or too much."""
     name = "standard input" if path == "-" else path
-    if path == "-" and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
+    if path == "-" and sys.stdin is None:
         raise BadInput(f"{name} is closed: nothing to read.")
     try:
         with sys.stdin.buffer if path == "-" else Path(path).open("rb") as opened:
