@@ -18,7 +18,6 @@ from regard.observation import Observation, See
 missing = ""  # why there is no native backend
 if TYPE_CHECKING:
     from regard import _native
-    from regard._native import Call
 else:
     try:
         from regard import _native
@@ -83,10 +82,10 @@ def short_attention(
         return None
     batch, heads, rows, width = q_shape
     n_keys, value_width = v_shape[2:]
-    if layout == "query" and width != value_width:
+    # Of wider rows the kernel itself asks that their numbers lie side by side.
+    is_spread = width == 1 and not q.stride(3) == k.stride(-1) == v.stride(3) == 1
+    if layout == "query" and (is_spread or width != value_width):
         layout = "contiguous"
-    elif layout == "query" and width == 1:
-        return None
     options = _causal if causal else _full
     if scale is None:
         scale = options.factor(width)
@@ -169,27 +168,24 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
 
 def _run(work: Callable[..., bool], problem: Problem, *arguments: object) -> None:
     """Have it done with tensors where they lie, or else with copies that the kernel can read."""
-    threads = _get_num_threads()
-    if work(_call(problem), *arguments, threads):
-        return
     options = problem.options
-    bias, sinks = (None if x is None else x.to(_float32) for x in (options.bias, options.sinks))
-    options = replace(
-        options,
-        mask=None if options.mask is None else _in_memory(options.mask),
-        bias=None if bias is None else _in_memory(bias),
-        lengths=None if options.lengths is None else _in_memory(options.lengths),
-        sinks=None if sinks is None else _in_memory(sinks).contiguous(),
-    )
-    q, k, v = _rows(problem.q), _rows(problem.k), _rows(problem.v)
-    if not work(_call(replace(problem, q=q, k=k, v=v, options=options)), *arguments, threads):
-        raise RuntimeError(f"regard._native.{work.__name__}: cannot read {problem}")
-
-
-def _call(problem: Problem) -> Call:
     seed = 0 if problem.seed is None else int(problem.seed)
     place = problem.factor, problem.offset, problem.dropout, seed
-    return problem.q, problem.k, problem.v, problem.options, *place
+    threads = _get_num_threads()
+    if work((problem.q, problem.k, problem.v, options, *place), *arguments, threads):
+        return
+    copies = {
+        name: _in_memory(x if name in ("mask", "lengths") else x.to(_float32))
+        for name in ("mask", "bias", "lengths", "sinks")
+        if (x := getattr(options, name)) is not None
+    }
+    if "sinks" in copies:
+        copies["sinks"] = copies["sinks"].contiguous()
+    if copies:
+        options = replace(options, **copies)
+    tensors = (_rows(x) for x in (problem.q, problem.k, problem.v))
+    if not work((*tensors, options, *place), *arguments, threads):
+        raise RuntimeError(f"regard._native.{work.__name__}: cannot read {problem}")
 
 
 def _in_memory(x: Tensor) -> Tensor:
