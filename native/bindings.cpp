@@ -45,8 +45,8 @@ struct Problem : regard::Problem {
 
     bool read_tensors(nb::handle q_given, nb::handle k_given, nb::handle v_given) {
         Tensor of_q, of_k, of_v;
-        if (!of_q.read<float>(q_given) || !of_k.read<float>(k_given) ||
-            !of_v.read<float>(v_given) || !of_q.is_rows() || !of_k.is_rows() || !of_v.is_rows()) {
+        if (!of_q.read_rows(q_given, q) || !of_k.read_rows(k_given, k) ||
+            !of_v.read_rows(v_given, v) || k.type != q.type || v.type != q.type) {
             return false;
         }
         batch = of_q.shape[0];
@@ -56,9 +56,6 @@ struct Problem : regard::Problem {
         kv_heads = of_k.shape[1];
         keys = of_k.shape[2];
         value_width = of_v.shape[3];
-        q = of_q.rows<regard::Rows>();
-        k = of_k.rows<regard::Rows>();
-        v = of_v.rows<regard::Rows>();
         return of_k.is({batch, kv_heads, keys, width}) &&
                of_v.is({batch, kv_heads, keys, value_width}) && batch > 0 && heads > 0 &&
                queries > 0 && width > 0 && kv_heads > 0 && keys > 0 && heads % kv_heads == 0 &&
@@ -171,8 +168,8 @@ bool attention(const nb::tuple& given, nb::handle out, nb::handle observation, n
     regard::RowsOut output;
     regard::Seen seen;
     if (!problem.read(given) ||
-        !read_rows(out, {problem.batch, problem.heads, problem.queries, problem.value_width},
-                   output) ||
+        !read_rows(out, problem.q.type,
+                   {problem.batch, problem.heads, problem.queries, problem.value_width}, output) ||
         !read_seen(problem, observation, queries, seen)) {
         return false;
     }
@@ -184,13 +181,15 @@ bool attention_backward(const nb::tuple& given, nb::handle out, nb::handle lse, 
     Problem p;
     regard::Attended attended;
     regard::Gradients to;
+    const regard::Type& type = p.q.type;
     if (!p.read(given) || p.value_width == 0 || p.softcap != 0 ||
-        !read_rows(out, {p.batch, p.heads, p.queries, p.value_width}, attended.output) ||
-        !read_rows(grad, {p.batch, p.heads, p.queries, p.value_width}, attended.gradient) ||
+        !read_rows(out, type, {p.batch, p.heads, p.queries, p.value_width}, attended.output) ||
+        !read_rows(grad, type, {p.batch, p.heads, p.queries, p.value_width}, attended.gradient) ||
         !read_numbers(lse, {p.batch, p.heads, p.queries}, attended.lse) ||
-        !(dq.is_none() || read_rows(dq, {p.batch, p.heads, p.queries, p.width}, to.q)) ||
-        !(dk.is_none() || read_rows(dk, {p.batch, p.kv_heads, p.keys, p.width}, to.k)) ||
-        !(dv.is_none() || read_rows(dv, {p.batch, p.kv_heads, p.keys, p.value_width}, to.v))) {
+        !(dq.is_none() || read_rows(dq, type, {p.batch, p.heads, p.queries, p.width}, to.q)) ||
+        !(dk.is_none() || read_rows(dk, type, {p.batch, p.kv_heads, p.keys, p.width}, to.k)) ||
+        !(dv.is_none() ||
+          read_rows(dv, type, {p.batch, p.kv_heads, p.keys, p.value_width}, to.v))) {
         return false;
     }
     return run([&] { regard::attention_backward(p, attended, to, threads); });
@@ -246,9 +245,11 @@ void kept(nb::handle out, Index first, nb::handle tile, double dropout, std::uin
 
 bool linear(nb::handle x_given, nb::handle weight_given, nb::handle bias, nb::handle y,
             int threads) {
-    Tensor x, weight, result;
+    Tensor x, weight, result, added;
     regard::Linear map;
-    if (!x.read<float>(x_given) || !weight.read<float>(weight_given) || !result.read<float>(y) ||
+    regard::Type types[3];
+    if (!x.read_real(x_given, map.type) || !weight.read_real(weight_given, types[0]) ||
+        !result.read_real(y, types[1]) || types[0] != map.type || types[1] != map.type ||
         x.ndim < 1 || weight.ndim != 2 || result.ndim != x.ndim || !x.is_contiguous() ||
         !result.is_contiguous()) {
         return false;
@@ -260,15 +261,21 @@ bool linear(nb::handle x_given, nb::handle weight_given, nb::handle bias, nb::ha
     for (int axis = 0; axis < last; ++axis) map.rows *= x.shape[axis];
     if (x.shape[last] != map.inputs || result.shape[last] != map.outputs || map.inputs == 0 ||
         map.outputs == 0 || map.rows == 0 || !std::equal(x.shape, x.shape + last, result.shape) ||
-        (weight.strides[1] != 1 && map.inputs > 1) ||
-        !read_numbers(bias, {map.outputs}, map.bias)) {
+        (weight.strides[1] != 1 && map.inputs > 1)) {
         return false;
     }
-    map.x = x.numbers<float>();
+    if (!bias.is_none()) {
+        if (!added.read_real(bias, types[2]) || types[2] != map.type || !added.is({map.outputs}) ||
+            !added.is_contiguous()) {
+            return false;
+        }
+        map.bias = added.data;
+    }
+    map.x = x.data;
     map.x_stride = map.inputs;
-    map.weight = weight.numbers<float>();
+    map.weight = weight.data;
     map.weight_stride = weight.strides[0];
-    map.y = result.numbers<float>();
+    map.y = result.data;
     map.y_stride = map.outputs;
     return run([&] { regard::linear(map, threads); });
 }

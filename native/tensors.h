@@ -9,6 +9,8 @@
 #include <initializer_list>
 #include <stdexcept>
 
+#include "regard/type.h"
+
 namespace nb = nanobind;
 
 namespace {
@@ -58,13 +60,38 @@ struct Tensor : nb::dlpack::dltensor {
     // False if they are not of this type, or not at the tensor's address as it shows them.
     template <typename Number>
     bool read(nb::handle from) {
+        return describe(from) && dtype == nb::dtype<Number>() && is_as_shown(from);
+    }
+
+    // The same for any type that rows may have.
+    bool read_real(nb::handle from, regard::Type& type) {
+        if (!describe(from) || dtype.lanes != 1) return false;
+        constexpr auto kFloat = static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float);
+        constexpr auto kBFloat = static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat);
+        if (dtype.code == kFloat && dtype.bits == 32) {
+            type = regard::Type::float32;
+        } else if (dtype.code == kFloat && dtype.bits == 16) {
+            type = regard::Type::float16;
+        } else if (dtype.code == kBFloat && dtype.bits == 16) {
+            type = regard::Type::bfloat16;
+        } else {
+            return false;
+        }
+        return is_as_shown(from);
+    }
+
+    // False for what is no dense tensor on the CPU.
+    bool describe(nb::handle from) {
         if (exchange().describe(from.ptr(), this) != 0) {
-            PyErr_Clear();  // no dense tensor
+            PyErr_Clear();
             return false;
         }
-        if (dtype != nb::dtype<Number>() || device.device_type != nb::device::cpu::value) {
-            return false;
-        }
+        return device.device_type == nb::device::cpu::value;
+    }
+
+    // From here on `data` is where the first number lies; false if memory does not hold what the
+    // tensor shows.
+    bool is_as_shown(nb::handle from) {
         static const Name is_neg("is_neg");
         PyObject* negated = PyObject_CallMethodNoArgs(from.ptr(), is_neg.text);
         if (negated == nullptr) throw nb::python_error();
@@ -97,20 +124,22 @@ struct Tensor : nb::dlpack::dltensor {
     }
 
     // Four axes, of which the last is contiguous.
-    bool is_rows() const { return ndim == 4 && (strides[3] == 1 || shape[3] <= 1); }
     template <typename Rows>
-    Rows rows() const {
-        return {numbers<float>(), {strides[0], strides[1], strides[2]}};
+    bool read_rows(nb::handle from, Rows& to) {
+        if (!read_real(from, to.type) || ndim != 4 || (strides[3] != 1 && shape[3] > 1)) {
+            return false;
+        }
+        to.data = data;
+        std::copy(strides, strides + 3, to.strides);
+        return true;
     }
 };
 
-// Rows of a tensor of this shape.
+// Rows of a tensor of this shape and type.
 template <typename Rows>
-bool read_rows(nb::handle from, std::initializer_list<Index> shape, Rows& to) {
+bool read_rows(nb::handle from, regard::Type type, std::initializer_list<Index> shape, Rows& to) {
     Tensor x;
-    if (!x.read<float>(from) || !x.is(shape) || !x.is_rows()) return false;
-    to = x.rows<Rows>();
-    return true;
+    return x.read_rows(from, to) && to.type == type && x.is(shape);
 }
 
 // The numbers of a contiguous tensor of this shape; nothing is read of None.

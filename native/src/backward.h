@@ -123,13 +123,15 @@ inline void add_bad_gradients(const BackwardCall& back, BackwardTile& work, cons
     for (Index r = 0; r < tile.rows; ++r) {
         if (!work.spoilt[r]) continue;
         const Index h = tile.head[r], i = tile.query[r];
-        const float* gradient = row_of(back.attended.gradient, tile.b, h, i);
+        const Index width = problem.value_width;
+        const float* gradient =
+            floats_of(back.attended.gradient, tile.b, h, i, width, work.gradient_rows + r * width);
         const Index last = smaller(tile.keys[r].last, end);
         for (Index j = larger(tile.keys[r].first, start); j < last; ++j) {
             if (!allowed_by_mask(problem, tile.b, h, i, j)) continue;
             const float weight = tile.scores[r * kScoreStride + j - start];
             float* to = part.dv + (j - part.first) * back.call.padded_width;
-            for (Index e = 0; e < problem.value_width; ++e) to[e] += weight * gradient[e];
+            for (Index e = 0; e < width; ++e) to[e] += weight * gradient[e];
         }
     }
 }
@@ -184,18 +186,15 @@ inline void backward_block(const BackwardCall& back, BackwardTile& work, const K
     if (back.gradients.v.data) add_bad_gradients(back, work, part, start, end);
 }
 
-// to = from · factor, or to += from · factor.
-inline void write_scaled(const float* from, Index count, float factor, bool add, float* to) {
+// to += from
+inline void add_row(const float* from, Index count, float* to) {
     Index n = 0;
-    for (; n + kLanes <= count; n += kLanes) {
-        const Vector scaled = load(from + n) * all(factor);
-        store(to + n, add ? load(to + n) + scaled : scaled);
-    }
-    for (; n < count; ++n) to[n] = add ? to[n] + from[n] * factor : from[n] * factor;
+    for (; n + kLanes <= count; n += kLanes) store(to + n, load(to + n) + load(from + n));
+    for (; n < count; ++n) to[n] += from[n];
 }
 
 // All queries of a key head and one part of its keys. What flows into q is written to `dq`, or
-// added to what is there.
+// added to what is there, which is then float32.
 inline void backward_part(const BackwardCall& back, Index b, Index kv_head, Index first, Index last,
                           const RowsOut& dq, bool add, Scratch& scratch) {
     const Problem& problem = back.problem;
@@ -209,15 +208,20 @@ inline void backward_part(const BackwardCall& back, Index b, Index kv_head, Inde
             backward_block(back, work, part, start, smaller(start + kBlock, last));
         }
         for (Index r = 0; dq.data && r < work.tile.rows; ++r) {
-            float* to = row_of(dq, b, work.tile.head[r], work.tile.query[r]);
-            write_scaled(work.dq + r * back.padded_width, problem.width, problem.scale, add, to);
+            const Index h = work.tile.head[r], i = work.tile.query[r];
+            float* row = work.dq + r * back.padded_width;
+            if (add) {
+                write_scaled(row, problem.width, problem.scale, row);
+                add_row(row, problem.width, static_cast<float*>(row_of(dq, b, h, i)));
+            } else {
+                write_row(row, problem.width, problem.scale, dq, b, h, i);
+            }
         }
     }
     const auto write = [&](const RowsOut& to, const float* from, Index width, Index padded_width,
                            float factor) {
         for (Index j = first; to.data && j < last; ++j) {
-            write_scaled(from + (j - first) * padded_width, width, factor, false,
-                         row_of(to, b, kv_head, j));
+            write_row(from + (j - first) * padded_width, width, factor, to, b, kv_head, j);
         }
     };
     // The tile's q holds the scale already, and log2(e).

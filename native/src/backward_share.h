@@ -23,45 +23,54 @@ void attention_backward(const Problem& problem, const Attended& attended,
     const BackwardCall back{call, attended, gradients};
     const Parts parts(problem.keys);
     const Index heads = problem.batch * problem.kv_heads;
+    const Index size = gradients.q.data ? problem.heads * problem.queries * problem.width : 0;
     const auto run = [&](Index head, Index n, const RowsOut& dq, bool add) {
         Borrowed borrowed;
         Scratch& scratch = borrowed.scratch;
         backward_part(back, head / problem.kv_heads, head % problem.kv_heads, n * parts.size,
                       smaller((n + 1) * parts.size, problem.keys), dq, add, scratch);
     };
-    if (threads <= 1 || parts.count == 1 || heads >= 4 * threads) {
+    // A gradient of q in the making, of whole sequences.
+    const auto in = [&](float* room) -> RowsOut {
+        return {size ? room : nullptr, {size, problem.queries * problem.width, problem.width}};
+    };
+    const bool by_head = threads <= 1 || parts.count == 1 || heads >= 4 * threads;
+    // What is added up is float32: the gradient itself, if it is.
+    const bool in_place = gradients.q.type == Type::float32;
+    Scratch shared;
+    if (by_head && (in_place || parts.count == 1)) {
         share_out(heads, threads, [&](Index head) {
             for (Index n = 0; n < parts.count; ++n) run(head, n, gradients.q, n > 0);
         });
         return;
     }
-    // Few heads for many threads: every part but the first has a gradient of q of its own.
-    Scratch shared;
-    const Index rows = problem.batch * problem.heads * problem.queries;
-    const Index size = gradients.q.data ? rows * problem.width : 0;
-    float* others = shared.take<float>((parts.count - 1) * size);
-    share_out(heads * parts.count, threads, [&](Index task) {
-        // The first keys of a causal head have the most to do: they go first.
-        const Index n = task / heads;
-        RowsOut dq = gradients.q;
-        if (n > 0 && size) {
-            dq = {others + (n - 1) * size,
-                  {problem.heads * problem.queries * problem.width, problem.queries * problem.width,
-                   problem.width}};
-        }
-        run(task % heads, n, dq, false);
-    });
-    if (!size) return;
+    const Index rooms = by_head ? 1 : parts.count - in_place;
+    float* room = shared.take<float>(rooms * problem.batch * size);
+    const auto part_of = [&](Index n) { return room + (n - in_place) * problem.batch * size; };
+    if (by_head) {
+        share_out(heads, threads, [&](Index head) {
+            for (Index n = 0; n < parts.count; ++n) run(head, n, in(room), n > 0);
+        });
+    } else {
+        // Few heads for many threads: every part has a gradient of q of its own.
+        share_out(heads * parts.count, threads, [&](Index task) {
+            // The first keys of a causal head have the most to do: they go first.
+            const Index n = task / heads;
+            run(task % heads, n, in_place && n == 0 ? gradients.q : in(part_of(n)), false);
+        });
+    }
+    const Index rows = size ? problem.batch * problem.heads * problem.queries : 0;
     const Index span = 64;  // rows that a task adds up
     share_out((rows + span - 1) / span, threads, [&](Index task) {
         for (Index row = task * span; row < smaller((task + 1) * span, rows); ++row) {
             const Index b = row / problem.queries / problem.heads;
             const Index h = row / problem.queries % problem.heads, i = row % problem.queries;
-            float* to = row_of(gradients.q, b, h, i);
-            for (Index n = 1; n < parts.count; ++n) {
-                write_scaled(others + (n - 1) * size + row * problem.width, problem.width, 1.0f,
-                             true, to);
+            const Index at = row * problem.width;
+            float* to = in_place ? static_cast<float*>(row_of(gradients.q, b, h, i)) : room + at;
+            for (Index n = 1; !by_head && n < parts.count; ++n) {
+                add_row(part_of(n) + at, problem.width, to);
             }
+            if (!in_place) write_row(to, problem.width, 1.0f, gradients.q, b, h, i);
         }
     });
 }

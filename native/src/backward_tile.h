@@ -49,15 +49,17 @@ struct KeyPart {
         bad_k_columns.keys = scratch.take<std::int32_t>(count);
 
         const Rows &ks = problem.k, &vs = problem.v;
-        const float* keys = row_of(ks, b, kv_head, 0);
-        const float* values = row_of(vs, b, kv_head, 0);
-        pack_keys(keys, ks.strides[2], first, last, problem.width, k, bad_k);
+        with_numbers(ks.type, row_of(ks, b, kv_head, 0), [&](const auto* keys) {
+            pack_keys(keys, ks.strides[2], first, last, problem.width, k, bad_k);
+            if (back.gradients.q.data) {
+                pack_values(keys + first * ks.strides[2], ks.strides[2], 0, count, problem.width,
+                            padded, k_columns, bad_k_columns);
+            }
+        });
         if (back.want_scores) {
-            pack_keys(values, vs.strides[2], first, last, problem.value_width, v, bad_v);
-        }
-        if (back.gradients.q.data) {
-            pack_values(keys + first * ks.strides[2], ks.strides[2], 0, count, problem.width,
-                        padded, k_columns, bad_k_columns);
+            with_numbers(vs.type, row_of(vs, b, kv_head, 0), [&](const auto* values) {
+                pack_keys(values, vs.strides[2], first, last, problem.value_width, v, bad_v);
+            });
         }
         if (back.gradients.k.data) clear(dk, count * back.padded_width);
         if (back.gradients.v.data) clear(dv, count * value_width);
@@ -80,8 +82,9 @@ struct BackwardTile {
     float* dq;                // [rows][padded_width]
     Scale* scales;
     float* delta;
-    float* ones;        // [kStrip]
-    Interval* allowed;  // of each strip of rows, in a block
+    float *gradient_rows, *output_rows;  // as floats, [rows][value_width], if they are not
+    float* ones;                         // [kStrip]
+    Interval* allowed;                   // of each strip of rows, in a block
     BadKeys ignored;
 
     BackwardTile(const BackwardCall& back, Scratch& scratch)
@@ -95,6 +98,12 @@ struct BackwardTile {
         dq = scratch.take<float>(capacity * back.padded_width);
         scales = scratch.take<Scale>(capacity);
         delta = scratch.take<float>(capacity);
+        const auto rows_of = [&](const Rows& rows) {
+            return scratch.take<float>(rows.type == Type::float32 ? 0
+                                                                  : capacity * problem.value_width);
+        };
+        gradient_rows = rows_of(back.attended.gradient);
+        output_rows = rows_of(back.attended.output);
         ones = scratch.take<float>(kStrip);
         allowed = scratch.take<Interval>((capacity + kStrip - 1) / kStrip);
         ignored.keys = scratch.take<std::int32_t>(capacity);
@@ -135,8 +144,10 @@ inline void begin(const BackwardCall& back, BackwardTile& work, Index b, Index h
     const float *gradients[kTile], *outputs[kTile];
     for (Index r = 0; r < rows; ++r) {
         const Index h = tile.head[r], i = tile.query[r];
-        gradients[r] = row_of(back.attended.gradient, b, h, i);
-        outputs[r] = row_of(back.attended.output, b, h, i);
+        const Index width = problem.value_width;
+        gradients[r] =
+            floats_of(back.attended.gradient, b, h, i, width, work.gradient_rows + r * width);
+        outputs[r] = floats_of(back.attended.output, b, h, i, width, work.output_rows + r * width);
         work.scales[r] = scales.of((b * problem.heads + h) * problem.queries + i);
         work.spoilt[r] = pack_query(gradients[r], problem.value_width, 1.0f,
                                     work.gradient + r * problem.value_width);

@@ -1,8 +1,20 @@
 // Asks the processor, at run time, for the instruction sets that the core is built for.
 #include "regard/cpu.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace regard {
 namespace {
+
+#if defined(__x86_64__)
+// Conversion of float16, which not every compiler's builtin knows.
+bool has_f16c() noexcept {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
 
 InstructionSet detect() noexcept {
 #if defined(__aarch64__)
@@ -15,7 +27,7 @@ InstructionSet detect() noexcept {
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         return InstructionSet::avx512;
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) {
         return InstructionSet::avx2;
     }
     return InstructionSet::portable;

@@ -11,46 +11,48 @@ constexpr Index kFew = 4;            // queries at most
 constexpr Index kPart = 8 * kBlock;  // keys of a part
 
 // scores[j] = q · k[j] for keys [first, last): kGroup keys at a time, whose sums are made together.
-inline void score_row(const float* q, const float* k, Index stride, Index width, Index first,
+template <typename Number>
+inline void score_row(const float* q, const Number* k, Index stride, Index width, Index first,
                       Index last, float* scores) {
     const Index whole = width / kLanes * kLanes;
     for (Index j = first; j < last; j += kGroup) {
         const Index count = smaller(kGroup, last - j);
-        const float* key[kGroup];
+        const Number* key[kGroup];
         for (Index n = 0; n < kGroup; ++n) key[n] = k + (j + smaller(n, count - 1)) * stride;
         Vector total[kGroup] = {};
         for (Index d = 0; d < whole; d += kLanes) {
             const Vector query = load(q + d);
             REGARD_UNROLL(16)
             for (int n = 0; n < kGroup; ++n) {
-                total[n] = multiply_add(query, load(key[n] + d), total[n]);
+                total[n] = multiply_add(query, load_floats(key[n] + d), total[n]);
             }
         }
         float score[kGroup];
         sum_each(total, score);
         for (Index d = whole; d < width; ++d) {
-            for (Index n = 0; n < kGroup; ++n) score[n] += q[d] * key[n][d];
+            for (Index n = 0; n < kGroup; ++n) score[n] += q[d] * to_float(key[n][d]);
         }
         for (Index n = 0; n < count; ++n) scores[j + n] = score[n];
     }
 }
 
 // sums[0 … kVectors · kLanes) = Σ_j weights[j] · v[j] over keys [first, last).
-template <int kVectors>
-inline void sum_values(const float* weights, const float* v, Index stride, Index first, Index last,
+template <int kVectors, typename Number>
+inline void sum_values(const float* weights, const Number* v, Index stride, Index first, Index last,
                        float* sums) {
     Vector total[kVectors] = {};
     for (Index j = first; j < last; ++j) {
         const Vector weight = all(weights[j]);
         REGARD_UNROLL(16)
         for (int n = 0; n < kVectors; ++n) {
-            total[n] = multiply_add(weight, load(v + j * stride + n * kLanes), total[n]);
+            total[n] = multiply_add(weight, load_floats(v + j * stride + n * kLanes), total[n]);
         }
     }
     for (int n = 0; n < kVectors; ++n) store(sums + n * kLanes, total[n]);
 }
 
-inline void sum_value_rows(const float* weights, const float* v, Index stride, Index width,
+template <typename Number>
+inline void sum_value_rows(const float* weights, const Number* v, Index stride, Index width,
                            Index first, Index last, float* sums) {
     Index d = 0;
     for (; d + 8 * kLanes <= width; d += 8 * kLanes) {
@@ -61,7 +63,7 @@ inline void sum_value_rows(const float* weights, const float* v, Index stride, I
     }
     for (; d < width; ++d) {
         float total = 0;
-        for (Index j = first; j < last; ++j) total += weights[j] * v[j * stride + d];
+        for (Index j = first; j < last; ++j) total += weights[j] * to_float(v[j * stride + d]);
         sums[d] = total;
     }
 }
@@ -69,17 +71,19 @@ inline void sum_value_rows(const float* weights, const float* v, Index stride, I
 // Rows of a block as they lie, or, once told to, in a copy in which those that are not finite are
 // 0.
 struct BlockRows {
-    const float* data;
+    const void* data;
+    Type type;
     Index stride, width, start;
     Interval allowed;
     float* copy;
     std::int32_t bad_keys[kBlock];
     BadKeys bad{bad_keys, 0};
 
-    BlockRows(const float* from, Index from_stride, Index row_width, Index first_key, Interval keys,
-              float* room)
-        : data(from + first_key * from_stride),
-          stride(from_stride),
+    BlockRows(const Rows& rows, Index b, Index kv_head, Index row_width, Index first_key,
+              Interval keys, float* room)
+        : data(row_of(rows, b, kv_head, first_key)),
+          type(rows.type),
+          stride(rows.strides[2]),
           width(row_width),
           start(first_key),
           allowed(keys),
@@ -87,20 +91,15 @@ struct BlockRows {
 
     // Whether there were any.
     bool clean() {
-        for (Index j = allowed.first; j < allowed.last; ++j) {
-            if (any_not_finite(data + j * stride, width)) {
-                bad_keys[bad.count++] = static_cast<std::int32_t>(start + j);
+        with_numbers(type, data, [&](const auto* numbers) {
+            for (Index j = allowed.first; j < allowed.last; ++j) {
+                const bool spoilt = pack_query(numbers + j * stride, width, 1.0f, copy + j * width);
+                if (spoilt) bad_keys[bad.count++] = static_cast<std::int32_t>(start + j);
             }
-        }
+        });
         if (bad.count == 0) return false;
-        for (Index j = allowed.first, n = 0; j < allowed.last; ++j) {
-            const bool spoilt = n < bad.count && bad_keys[n] == start + j;
-            n += spoilt;
-            for (Index d = 0; d < width; ++d) {
-                copy[j * width + d] = spoilt ? 0.0f : data[j * stride + d];
-            }
-        }
         data = copy;
+        type = Type::float32;
         stride = width;
         return true;
     }
@@ -110,8 +109,6 @@ struct BlockRows {
 inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part, Scratch& scratch) {
     const Problem& problem = call.problem;
     const Index b = tile.b;
-    const float* k = row_of(problem.k, b, kv_head, 0);
-    const float* v = row_of(problem.v, b, kv_head, 0);
     check_interrupt();
     auto* clean_k = scratch.take<float>(kBlock * problem.width);
     auto* clean_v = scratch.take<float>(kBlock * problem.value_width);
@@ -124,12 +121,14 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
         const Index start = block * kBlock, end = smaller(start + kBlock, problem.keys);
         const Interval allowed = allowed_part(tile, 0, tile.rows, start, end);
         if (allowed.empty()) continue;
-        BlockRows key_rows(k, problem.k.strides[2], problem.width, start, allowed, clean_k);
+        BlockRows key_rows(problem.k, b, kv_head, problem.width, start, allowed, clean_k);
         for (Index r = 0; r < tile.rows; ++r) {
             float* scores = tile.scores + r * kScoreStride;
             const auto score = [&] {
-                score_row(tile.q + r * problem.width, key_rows.data, key_rows.stride, problem.width,
-                          allowed.first, allowed.last, scores);
+                with_numbers(key_rows.type, key_rows.data, [&](const auto* k) {
+                    score_row(tile.q + r * problem.width, k, key_rows.stride, problem.width,
+                              allowed.first, allowed.last, scores);
+                });
             };
             score();
             // Something that is not finite in K makes every query's score not finite.
@@ -142,11 +141,13 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
             soften_strip(call, tile, row, smaller(kStrip, tile.rows - row), key_rows.bad, block,
                          end, allowed);
         }
-        BlockRows value_rows(v, problem.v.strides[2], problem.value_width, start, allowed, clean_v);
+        BlockRows value_rows(problem.v, b, kv_head, problem.value_width, start, allowed, clean_v);
         for (Index r = 0; r < tile.rows; ++r) {
             const auto sum = [&] {
-                sum_value_rows(tile.scores + r * kScoreStride, value_rows.data, value_rows.stride,
-                               problem.value_width, allowed.first, allowed.last, sums);
+                with_numbers(value_rows.type, value_rows.data, [&](const auto* v) {
+                    sum_value_rows(tile.scores + r * kScoreStride, v, value_rows.stride,
+                                   problem.value_width, allowed.first, allowed.last, sums);
+                });
             };
             sum();
             // The same for V: even a weight of 0 shows it.
@@ -159,8 +160,7 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
         if (value_rows.bad.count) {
             Packed packed;
             packed.bad_v = value_rows.bad;
-            packed.values = v;
-            packed.values_stride = problem.v.strides[2];
+            packed.values = row_of(problem.v, b, kv_head, 0);
             add_bad_values(call, tile, packed, start, end);
         }
     }

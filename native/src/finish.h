@@ -118,15 +118,9 @@ inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
         if (!none && tile.spoilt[r]) total = not_a_number();
         const float inverse = none ? 0.0f : 1.0f / total;
 
-        float* output = row_of(call.output, b, h, i);
-        const float* sums = tile.output + r * call.padded_width;
         const float factor = own * inverse;
-        const float grown = factor * call.drops.growth;
-        Index d = 0;
-        for (; d + kLanes <= problem.value_width; d += kLanes) {
-            store(output + d, load(sums + d) * all(grown));
-        }
-        for (; d < problem.value_width; ++d) output[d] = sums[d] * grown;
+        write_row(tile.output + r * call.padded_width, problem.value_width,
+                  factor * call.drops.growth, call.output, b, h, i);
 
         if (call.maxima) {
             call.maxima[at] = none ? -infinity() : is_nan(total) ? total : maximum;

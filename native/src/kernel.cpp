@@ -27,19 +27,21 @@ Packed make_packed(const Call& call, Index b, Index kv_head, Scratch& scratch) {
     packed.bad_k.keys = scratch.take<std::int32_t>(problem.keys);
     packed.bad_v.keys = scratch.take<std::int32_t>(problem.keys);
     packed.values = row_of(problem.v, b, kv_head, 0);
-    packed.values_stride = problem.v.strides[2];
     return packed;
 }
 
 void pack(const Call& call, Index b, Index kv_head, Index first, Index last, Packed& packed,
           BadKeys& bad_k, BadKeys& bad_v) {
     const Problem& problem = call.problem;
-    pack_keys(row_of(problem.k, b, kv_head, 0), problem.k.strides[2], first, last, problem.width,
-              packed.k + first * problem.width, bad_k);
-    if (problem.value_width) {
-        pack_values(packed.values, packed.values_stride, first, last, problem.value_width,
-                    call.padded_keys, packed.v, bad_v);
-    }
+    with_numbers(problem.k.type, row_of(problem.k, b, kv_head, 0), [&](const auto* k) {
+        pack_keys(k, problem.k.strides[2], first, last, problem.width,
+                  packed.k + first * problem.width, bad_k);
+    });
+    if (!problem.value_width) return;
+    with_numbers(problem.v.type, packed.values, [&](const auto* v) {
+        pack_values(v, problem.v.strides[2], first, last, problem.value_width, call.padded_keys,
+                    packed.v, bad_v);
+    });
 }
 
 // What each key received, of head h: the picture with one row, and a column for each key.
@@ -165,10 +167,13 @@ PackedKeys* pack_rectangle(const Call& call, const Rectangle& box, int threads, 
     float* panels = shared.take<float>(heads * round_up(box.keys, kPanel) * problem.width);
     auto* bad = shared.take<std::int32_t>(heads * box.keys);
     share_out(heads, threads, [&](Index head) {
-        const float* k = row_of(problem.k, head / problem.kv_heads, head % problem.kv_heads, 0);
+        const Index b = head / problem.kv_heads, kv_head = head % problem.kv_heads;
         float* to = panels + head * round_up(box.keys, kPanel) * problem.width;
         BadKeys found{bad + head * box.keys, 0};
-        pack_keys(k, problem.k.strides[2], box.key, box.key + box.keys, problem.width, to, found);
+        with_numbers(problem.k.type, row_of(problem.k, b, kv_head, 0), [&](const auto* k) {
+            pack_keys(k, problem.k.strides[2], box.key, box.key + box.keys, problem.width, to,
+                      found);
+        });
         packed[head] = {to, box.key, found};
     });
     return packed;

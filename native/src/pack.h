@@ -2,6 +2,7 @@
 // infinity.
 #pragma once
 
+#include "numbers.h"
 #include "product.h"
 
 namespace regard::REGARD_KERNEL {
@@ -10,16 +11,19 @@ namespace {
 inline Index round_up(Index number, Index unit) { return (number + unit - 1) / unit * unit; }
 
 // Whether any of `count` numbers is a NaN or an infinity.
-inline bool any_not_finite(const float* numbers, Index count) {
+template <typename Number>
+inline bool any_not_finite(const Number* numbers, Index count) {
     Index n = 0;
     Integers found{};
     for (; n + kLanes <= count; n += kLanes) {
-        const Vector vector = load(numbers + n);
+        const Vector vector = load_floats(numbers + n);
         found |= ((vector - vector) != Vector{});  // x − x is 0 unless x is not finite
     }
-    bool rest = false;
-    for (; n < count; ++n) rest |= numbers[n] - numbers[n] != 0.0f;
-    return rest || bits(found) != 0;
+    if (n < count) {
+        const Vector vector = load_first_floats(numbers + n, count - n);
+        found |= ((vector - vector) != Vector{});
+    }
+    return bits(found) != 0;
 }
 
 // Keys that hold something not finite, in order.
@@ -42,8 +46,22 @@ struct BadKeys {
     }
 };
 
+// kLanes rows of kLanes numbers, turned: to[d][r] = from[r][d].
+[[gnu::always_inline]] inline void transpose_floats(const float* from, Index stride, float* to,
+                                                    Index to_stride) {
+    transpose(from, stride, to, to_stride);
+}
+template <typename Number>
+[[gnu::always_inline]] inline void transpose_floats(const Number* from, Index stride, float* to,
+                                                    Index to_stride) {
+    alignas(64) float rows[kLanes * kLanes];
+    for (int n = 0; n < kLanes; ++n) store(rows + n * kLanes, load_floats(from + n * stride));
+    transpose(rows, kLanes, to, to_stride);
+}
+
 // Panels of K: keys [first, last), kPanel at a time, each [width][kPanel]. Missing keys are 0.
-inline void pack_keys(const float* k, Index stride, Index first, Index last, Index width,
+template <typename Number>
+inline void pack_keys(const Number* k, Index stride, Index first, Index last, Index width,
                       float* panels, BadKeys& bad) {
     for (Index j = first; j < last; j += kPanel, panels += width * kPanel) {
         const Index count = smaller(kPanel, last - j);
@@ -58,12 +76,13 @@ inline void pack_keys(const float* k, Index stride, Index first, Index last, Ind
         for (; plain && d + kLanes <= width; d += kLanes) {
             REGARD_UNROLL(16)
             for (Index c = 0; c < kPanel; c += kLanes) {
-                transpose(k + (j + c) * stride + d, stride, panels + d * kPanel + c, kPanel);
+                transpose_floats(k + (j + c) * stride + d, stride, panels + d * kPanel + c, kPanel);
             }
         }
         for (; d < width; ++d) {
             for (Index c = 0; c < kPanel; ++c) {
-                panels[d * kPanel + c] = c < count && !spoilt[c] ? k[(j + c) * stride + d] : 0.0f;
+                panels[d * kPanel + c] =
+                    c < count && !spoilt[c] ? to_float(k[(j + c) * stride + d]) : 0.0f;
             }
         }
     }
@@ -71,22 +90,23 @@ inline void pack_keys(const float* k, Index stride, Index first, Index last, Ind
 
 // Panels of V: each holds kPanel columns of all keys, [padded_keys][kPanel]. Writes keys [first,
 // last) of each.
-inline void pack_values(const float* v, Index stride, Index first, Index last, Index width,
+template <typename Number>
+inline void pack_values(const Number* v, Index stride, Index first, Index last, Index width,
                         Index padded_keys, float* panels, BadKeys& bad) {
     const Index whole = width / kPanel * kPanel;
     for (Index j = first; j < last; ++j) {
-        const float* from = v + j * stride;
+        const Number* from = v + j * stride;
         const bool spoilt = any_not_finite(from, width);
         if (spoilt) bad.keys[bad.count++] = static_cast<std::int32_t>(j);
         float* to = panels + j * kPanel;
         for (Index c = 0; c < whole; c += kPanel, to += padded_keys * kPanel) {
             for (int n = 0; n < kPanel; n += kLanes) {
-                store(to + n, spoilt ? Vector{} : load(from + c + n));
+                store(to + n, spoilt ? Vector{} : load_floats(from + c + n));
             }
         }
         if (whole < width) {
             for (Index n = 0; n < kPanel; ++n) {
-                to[n] = whole + n < width && !spoilt ? from[whole + n] : 0.0f;
+                to[n] = whole + n < width && !spoilt ? to_float(from[whole + n]) : 0.0f;
             }
         }
     }
@@ -94,14 +114,13 @@ inline void pack_values(const float* v, Index stride, Index first, Index last, I
 
 // Rows of Q times `scale`, one after the other. A row with something not finite becomes 0; returns
 // whether it was.
-inline bool pack_query(const float* q, Index width, float scale, float* to) {
+template <typename Number>
+inline bool pack_query(const Number* q, Index width, float scale, float* to) {
     if (any_not_finite(q, width)) {
         for (Index d = 0; d < width; ++d) to[d] = 0.0f;
         return true;
     }
-    Index d = 0;
-    for (; d + kLanes <= width; d += kLanes) store(to + d, load(q + d) * all(scale));
-    for (; d < width; ++d) to[d] = q[d] * scale;
+    write_scaled(q, width, scale, to);
     return false;
 }
 

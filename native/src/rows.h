@@ -13,8 +13,34 @@ constexpr float kLn2 = 0x1.62e430p-1f;
 
 // Where row n of head h of sequence b begins.
 template <typename Tensor>
-inline auto* row_of(const Tensor& tensor, Index b, Index h, Index n) {
-    return tensor.data + b * tensor.strides[0] + h * tensor.strides[1] + n * tensor.strides[2];
+inline Index place_of(const Tensor& tensor, Index b, Index h, Index n) {
+    return b * tensor.strides[0] + h * tensor.strides[1] + n * tensor.strides[2];
+}
+template <typename Number>
+inline const Number* row_of(const Cells<Number>& cells, Index b, Index h, Index n) {
+    return cells.data + place_of(cells, b, h, n);
+}
+inline const void* row_of(const Rows& rows, Index b, Index h, Index n) {
+    return static_cast<const char*>(rows.data) + place_of(rows, b, h, n) * bytes_of(rows.type);
+}
+inline void* row_of(const RowsOut& rows, Index b, Index h, Index n) {
+    return static_cast<char*>(rows.data) + place_of(rows, b, h, n) * bytes_of(rows.type);
+}
+
+// A row of `count` numbers as floats: where it lies, or else in `room`.
+inline const float* floats_of(const Rows& rows, Index b, Index h, Index n, Index count,
+                              float* room) {
+    const void* row = row_of(rows, b, h, n);
+    if (rows.type == Type::float32) return static_cast<const float*>(row);
+    with_numbers(rows.type, row, [&](const auto* from) { write_scaled(from, count, 1.0f, room); });
+    return room;
+}
+
+// Row n of head h of sequence b = from · factor
+inline void write_row(const float* from, Index count, float factor, const RowsOut& rows, Index b,
+                      Index h, Index n) {
+    with_numbers(rows.type, row_of(rows, b, h, n),
+                 [&](auto* to) { write_scaled(from, count, factor, to); });
 }
 
 inline float infinity() { return __builtin_inff(); }

@@ -50,6 +50,15 @@ using Vector = VectorOf<float, kLanes>::Type;
 using Integers = VectorOf<std::int32_t, kLanes>::Type;
 using Naturals = VectorOf<std::uint32_t, kLanes>::Type;
 using Doubles = VectorOf<double, kLanes / 2>::Type;
+using Shorts = VectorOf<std::uint16_t, kLanes>::Type;
+
+// Numbers of two bytes: they are read and written, never computed with.
+struct BFloat16 {
+    std::uint16_t bits;
+};
+struct Float16 {
+    std::uint16_t bits;
+};
 
 // As many numbers of a type as fill a vector.
 template <typename Number>
@@ -102,6 +111,16 @@ template <int kBy, typename Wide>
 inline Wide shift_lanes(Wide above, Wide vector) {
     return shuffle<earlier_lane<kBy, sizeof(Wide) / 4>>(above, vector);
 }
+
+// kLanes numbers of two bytes, each as an integer of four, and back.
+template <typename Number>
+inline Naturals load_wide(const Number* from) {
+    static_assert(sizeof(Number) == 2);
+    Shorts numbers;
+    __builtin_memcpy(&numbers, from, sizeof numbers);
+    return __builtin_convertvector(numbers, Naturals);
+}
+inline Shorts narrow(Naturals numbers) { return __builtin_convertvector(numbers, Shorts); }
 
 inline Index larger(Index a, Index b) { return a > b ? a : b; }
 inline Index smaller(Index a, Index b) { return a < b ? a : b; }

@@ -1,8 +1,8 @@
 // What simd_portable.h says, by the instructions of AVX2 and FMA.
 #pragma once
 
-#if !defined(__FMA__)
-#error "the AVX2 build needs -mfma, too"
+#if !defined(__FMA__) || !defined(__F16C__)
+#error "the AVX2 build needs -mfma and -mf16c, too"
 #endif
 #include <immintrin.h>
 
@@ -16,6 +16,14 @@ inline Vector load_first(const float* from, Index count) {
 
 inline Vector multiply_add(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
 inline Doubles multiply_add(Doubles a, Doubles b, Doubles c) { return _mm256_fmadd_pd(a, b, c); }
+
+inline Vector floats_of_halves(const Float16* from) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+
+inline void store_halves(Float16* to, Vector vector) {
+    store(to, _mm256_cvtps_ph(vector, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
 
 inline Vector held(Vector vector) {
     asm("" : "+x"(vector));

@@ -40,8 +40,7 @@ struct Packed {
     float* k = nullptr;  // panels of kPanel keys
     float* v = nullptr;  // panels of kPanel columns
     BadKeys bad_k, bad_v;
-    const float* values = nullptr;  // V as it came, for what is not finite
-    Index values_stride = 0;
+    const void* values = nullptr;  // V as it came, for what is not finite
 };
 
 // One row of state for each query of the tile.
@@ -109,8 +108,9 @@ inline void add_queries(const Call& call, Tile& tile, Index b, Index h, Index fi
         tile.head[r] = static_cast<std::int32_t>(h);
         tile.query[r] = static_cast<std::int32_t>(i);
         tile.keys[r] = allowed_keys(problem, b, i);
-        tile.spoilt[r] =
-            pack_query(row_of(q, b, h, i), problem.width, call.factor, tile.q + r * problem.width);
+        tile.spoilt[r] = with_numbers(q.type, row_of(q, b, h, i), [&](const auto* row) {
+            return pack_query(row, problem.width, call.factor, tile.q + r * problem.width);
+        });
     }
     tile.rows += rows;
 }
@@ -301,20 +301,25 @@ inline void soften_strip(const Call& call, Tile& tile, Index row, Index rows, co
 // Values that are not finite were packed as 0: add them to the rows that may attend to them.
 inline void add_bad_values(const Call& call, Tile& tile, const Packed& packed, Index start,
                            Index end) {
+    const Problem& problem = call.problem;
     const BadKeys& bad = packed.bad_v;
-    for (Index n = bad.from(start); n < bad.count && bad.keys[n] < end; ++n) {
-        const Index j = bad.keys[n];
-        const float* value = packed.values + j * packed.values_stride;
-        for (Index r = 0; r < tile.rows; ++r) {
-            if (j < tile.keys[r].first || j >= tile.keys[r].last ||
-                !allowed_by_mask(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
-                continue;
+    with_numbers(problem.v.type, packed.values, [&](const auto* values) {
+        for (Index n = bad.from(start); n < bad.count && bad.keys[n] < end; ++n) {
+            const Index j = bad.keys[n];
+            const auto* value = values + j * problem.v.strides[2];
+            for (Index r = 0; r < tile.rows; ++r) {
+                if (j < tile.keys[r].first || j >= tile.keys[r].last ||
+                    !allowed_by_mask(problem, tile.b, tile.head[r], tile.query[r], j)) {
+                    continue;
+                }
+                const float weight = tile.scores[r * kScoreStride + j - start];
+                float* output = tile.output + r * call.padded_width;
+                for (Index d = 0; d < problem.value_width; ++d) {
+                    output[d] += weight * to_float(value[d]);
+                }
             }
-            const float weight = tile.scores[r * kScoreStride + j - start];
-            float* output = tile.output + r * call.padded_width;
-            for (Index d = 0; d < call.problem.value_width; ++d) output[d] += weight * value[d];
         }
-    }
+    });
 }
 
 // The keys that any row of the tile is allowed.

@@ -14,7 +14,8 @@ using regard::Rows;
 using regard::Seen;
 
 const float* row_of(const Rows& rows, std::int64_t b, std::int64_t h, std::int64_t n) {
-    return rows.data + b * rows.strides[0] + h * rows.strides[1] + n * rows.strides[2];
+    return static_cast<const float*>(rows.data) + b * rows.strides[0] + h * rows.strides[1] +
+           n * rows.strides[2];
 }
 
 std::int64_t kv_head(const Problem& p, std::int64_t h) { return h / (p.heads / p.kv_heads); }

@@ -26,6 +26,7 @@ from helpers.attention_problems import (
     problems,
     sights,
     unit,
+    unit_variance,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,23 +36,6 @@ from regard import _native
 
 QUERY_EDGES = (1, 2, 4, 5, 6, 7, 11, 12, 13, 95, 96, 97, 101, 191, 192, 193)
 KEY_EDGES = (1, 2, 15, 16, 17, 31, 33, 255, 256, 257, 511, 512, 513)
-
-
-def unit_variance(
-    n_queries: int, n_keys: int, width: int, value_width: int, **options: Any
-) -> Problem:
-    random = np.random.default_rng(n_queries * 1009 + n_keys)
-
-    def normal(*shape: int) -> torch.Tensor:
-        return torch.from_numpy(random.normal(size=shape)).float()
-
-    return Problem(
-        normal(1, 2, n_queries, width),
-        normal(1, 1, n_keys, width),
-        normal(1, 1, n_keys, value_width),
-        options,
-        random,
-    )
 
 
 @on_each_backend_and_dtype

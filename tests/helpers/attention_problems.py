@@ -34,6 +34,8 @@ on_each_backend_and_dtype = pytest.mark.parametrize(
     ("backend", "dtype"),
     [
         ("native", torch.float32),
+        ("native", torch.bfloat16),
+        ("native", torch.float16),
         ("torch", torch.float32),
         ("torch", torch.float64),
         ("torch", torch.bfloat16),
@@ -278,6 +280,24 @@ def problems(
 def _placed_by_key(x: Tensor, random: np.random.Generator) -> Tensor:
     """A mask or a bias in some layout."""
     return laid_out(x, LAYOUTS[random.integers(5)]) if x.ndim else x
+
+
+def unit_variance(
+    n_queries: int, n_keys: int, width: int, value_width: int, **options: Any
+) -> Problem:
+    """Two heads that share one key head, without layouts or options drawn."""
+    random = np.random.default_rng(n_queries * 1009 + n_keys)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.from_numpy(random.normal(size=shape)).float()
+
+    return Problem(
+        normal(1, 2, n_queries, width),
+        normal(1, 1, n_keys, width),
+        normal(1, 1, n_keys, value_width),
+        options,
+        random,
+    )
 
 
 class Sight(NamedTuple):

@@ -1,4 +1,5 @@
-// Attention in float32, exact, without ever holding the Nq × Nk matrix, and what it looked at.
+// Attention, exact, without ever holding the Nq × Nk matrix, and what it looked at. Computed in
+// float32, whatever the type of q, k, v and output.
 //
 //     weights = softmax(scale · Q Kᵀ + bias) over the keys that a query may attend to
 //     output  = weights · V
@@ -10,19 +11,23 @@
 
 #include <cstdint>
 
+#include "regard/type.h"
+
 namespace regard {
 
 // Numbers that somebody else owns, on axes (b, h, n) with strides in elements; the last axis is
 // contiguous. A stride may be 0 (broadcast) or negative.
 struct Rows {
-    const float* data = nullptr;
+    const void* data = nullptr;
     std::int64_t strides[3] = {0, 0, 0};
+    Type type = Type::float32;
 };
 
 // The same, to be written.
 struct RowsOut {
-    float* data = nullptr;
+    void* data = nullptr;
     std::int64_t strides[3] = {0, 0, 0};
+    Type type = Type::float32;
 };
 
 // One number for each (b, h, i, j), with strides in elements; any of them may be 0.

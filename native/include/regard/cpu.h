@@ -7,7 +7,7 @@ namespace regard {
 // The instruction sets the core is built for, from the most to the least specific.
 enum class InstructionSet {
     avx512,    // AVX-512 F, BW, DQ and VL
-    avx2,      // AVX2 and FMA, both
+    avx2,      // AVX2, FMA and F16C
     neon,      // 64-bit Arm
     portable,  // whatever the compiler makes of plain C++
 };

@@ -1,4 +1,5 @@
-// A linear map in float32 for few rows, as fast as the weights can be read.
+// A linear map for few rows, as fast as the weights can be read. Computed in float32, whatever the
+// type of its numbers.
 //
 //     y[r][o] = Σ_d x[r][d] · weight[o][d] + bias[o]
 //
@@ -8,18 +9,22 @@
 
 #include <cstdint>
 
+#include "regard/type.h"
+
 namespace regard {
 
 struct Linear {
     std::int64_t rows = 0, inputs = 0, outputs = 0;
 
-    // The last axis of each is contiguous; strides are in elements, from row to row.
-    const float* x = nullptr;  // (rows, inputs)
+    // All of one type; the last axis of each is contiguous; strides are in elements, from row to
+    // row.
+    Type type = Type::float32;
+    const void* x = nullptr;  // (rows, inputs)
     std::int64_t x_stride = 0;
-    const float* weight = nullptr;  // (outputs, inputs)
+    const void* weight = nullptr;  // (outputs, inputs)
     std::int64_t weight_stride = 0;
-    const float* bias = nullptr;  // (outputs); null: none
-    float* y = nullptr;           // (rows, outputs)
+    const void* bias = nullptr;  // (outputs); null: none
+    void* y = nullptr;           // (rows, outputs)
     std::int64_t y_stride = 0;
 };
 

@@ -26,6 +26,7 @@ else:
 
 # Looked up once: the smallest call is measured in microseconds.
 _float32 = torch.float32
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _get_num_threads = torch.get_num_threads
 _is_grad_enabled = torch.is_grad_enabled
 _isfinite = math.isfinite
@@ -43,8 +44,8 @@ def why_not(q: Tensor, k: Tensor) -> str:
         return f"a compiled kernel; got none, as {missing}"
     if q.device.type != "cpu":
         return f"tensors on the CPU; got q on {q.device}"
-    if q.dtype != _float32:
-        return f"float32; got q in {q.dtype}"
+    if q.dtype not in _TYPES:
+        return f"float32, bfloat16 or float16; got q in {q.dtype}"
     if max(lengths := (q.shape[2], k.shape[2])) > _native.MOST:
         return f"less than 2³¹ queries and keys; got {lengths}"
     return ""
@@ -69,7 +70,7 @@ def short_attention(
         or type(q) not in PLAIN
         or type(k) not in PLAIN
         or type(v) not in PLAIN
-        or q.dtype is not _float32
+        or q.dtype not in _TYPES
         or (_is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad))
         or q.is_nested
         or v.is_nested
@@ -119,7 +120,7 @@ def backward(
     `out` and `lse` are what `attend` found. There may be no softcap, and no size may be 0.
     """
     tensors = zip((problem.q, problem.k, problem.v), wanted, strict=True)
-    dq, dk, dv = (new_gradient(x, _float32, want) for x, want in tensors)
+    dq, dk, dv = (new_gradient(x, x.dtype, want) for x, want in tensors)
     made = (x if want else None for x, want in zip((dq, dk, dv), wanted, strict=True))
     _run(_native.attention_backward, problem, _rows(out), lse, _rows(grad), *made)
     return dq, dk, dv
