@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from torch import nn
 
 import regard
-from regard._watch.modules import each_block
+from regard.ask._see import each_block
 from regard.cli import main, see
 from regard.cli import model as models
 

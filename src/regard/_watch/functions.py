@@ -15,11 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import (
     TorchFunctionMode,
-    _get_current_function_mode,
     _get_current_function_mode_stack,
-    _pop_mode,
     _pop_mode_temporarily,
-    _push_mode,
 )
 
 from regard._arguments import WrongType, WrongValue
@@ -41,6 +38,9 @@ _SOFTMAX = frozenset(
     (F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax, F.log_softmax)
 )
 
+# PyTorch's stack of modes in this thread.
+_size, _at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
+_pop, _push = torch._C._pop_torch_function_stack, torch._C._push_on_torch_function_stack
 _TAKES_AWAY = inspect.unwrap(_pop_mode_temporarily).__code__
 _T = TypeVar("_T")
 _CAUGHT = _SOFTMAX | {_sdpa, _mha, attention, scaled_dot_product_attention}
@@ -66,28 +66,32 @@ class Functions(TorchFunctionMode):
         self._unseen = unseen
 
     def enter(self) -> None:
-        _push_mode(self)
+        _push(self)
 
     @property
     def is_entered(self) -> bool:
         """In this thread, and not in a backward pass, which knows no modes."""
         return any(mode is self for mode in _get_current_function_mode_stack())
 
-    def aside(self, function: Callable[..., _T], *args: Any) -> _T:
-        """Compute without this mode, which, if it is on top, would be asked about every step."""
-        if not torch._C._len_torch_function_stack() or _get_current_function_mode() is not self:
-            return function(*args)
+    def aside(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+        """Compute what is the work of a watch, which every mode of ours lets pass; and without this
+        mode, which, if it is on top, would be asked about every step."""
+        before, size = _work.depth, _size()
+        is_on_top = size > 0 and _at(size - 1) is self
         try:
-            _pop_mode()
-            return function(*args)
+            _work.depth = before + 1
+            if is_on_top:
+                _pop()
+            return function(*args, **kwargs)
         finally:
-            if not self.is_entered:
-                self.enter()
+            if is_on_top and _size() < size:
+                _push(self)
+            _work.depth = before
 
     def leave(self) -> None:
         """Take this mode away, also from under others that were entered later."""
         others = [mode for mode in _get_current_function_mode_stack() if mode is not self]
-        if len(others) == torch._C._len_torch_function_stack():
+        if len(others) == _size():
             return
         try:
             _put(others)
@@ -99,28 +103,28 @@ class Functions(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         given: dict[str, Any] = kwargs or {}
-        if func not in _CAUGHT or _work.depth or not self._modules.stack:
+        if func not in _CAUGHT or _work.depth or not self._modules.stack.running:
             return func(*args, **given)
         if Pattern in types:
             args, given = made_whole(args), made_whole(given)
         if func is _sdpa or func is scaled_dot_product_attention:
             return self._sdpa(func, *args, **given)
         if func is _mha:
-            return at_work(self._multi_head_attention, *args, **given)
+            return self.aside(self._multi_head_attention, *args, **given)
         if func is attention:
             return self._attention(*args, **given)
         if args and isinstance(args[0], Tensor) and args[0].dim() >= 2:
-            self._unseen.add_softmax(self._modules.stack, args[0])
+            self._unseen.add_softmax(self._modules.stack.running, args[0])
         return func(*args, **given)
 
     def _sdpa(self, function: Callable[..., Tensor], *given: Any, **named: Any) -> Tensor:
         found = _sdpa_call(given, named)
         if found is None:
             tensors = [x for x in (*given, *named.values()) if isinstance(x, Tensor)]
-            self._unseen.add_sdpa(self._modules.stack[-1], tensors[:3])
+            self._unseen.add_sdpa(self._modules.stack.running[-1], tensors[:3])
             return function(*given, **named)
         call, layout, axes = found
-        out, _ = self._attend(self._modules.stack[-1], call)
+        out, _ = self._attend(self._modules.stack.running[-1], call)
         if len(axes) != 2:
             return out.view(*axes, *out.shape[2:]).contiguous()
         if layout == "query":
@@ -144,12 +148,12 @@ class Functions(TorchFunctionMode):
         if see is not None:
             check_see(name, see, q)
         call = Call(q, k, v, options, check_dropout(name, dropout), backend=backend)
-        out, call = self._attend(self._modules.stack[-1], read_masks(call))
+        out, call = self._attend(self._modules.stack.running[-1], read_masks(call))
         if see is None:
             return out
         with torch.no_grad():  # the caller's look is his own: other queries, other sizes
             call = replace(call, dropout=0.0, queries=None, cross=False)
-            return out, at_work(call.compute, see)[1]
+            return out, self.aside(call.compute, see)[1]
 
     def _multi_head_attention(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
         """What `nn.MultiheadAttention` computes, with our attention between its projections."""
@@ -173,7 +177,7 @@ class Functions(TorchFunctionMode):
         def ours(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> Tensor:
             found = _sdpa_call((query, key, value, *others), {}, padding, cross=not is_same)
             if found is None:
-                self._unseen.add_sdpa(self._modules.stack[-1], (query, key, value))
+                self._unseen.add_sdpa(self._modules.stack.running[-1], (query, key, value))
                 raise _OnlyTorch
             call = found[0]
             if more_keys and is_same:
@@ -182,7 +186,7 @@ class Functions(TorchFunctionMode):
                 options = options if options.causal else replace(options, position=0)
                 real = None if call.keys is None else call.keys[:, : call.q.shape[2]]
                 call = replace(call, options=options, queries=real)
-            out, call = self._attend(self._modules.stack[-1], call)
+            out, call = self._attend(self._modules.stack.running[-1], call)
             calls.append(call)
             return out
 
@@ -217,9 +221,9 @@ def _sdpa_call(
     `padding` (B, Nk) is PyTorch's key_padding_mask: True, or −inf, is padding. `cross` says whether
     the keys are of another sequence; None: it is not known.
     """
-    tensors = (x for x in (*given, *named.values()) if isinstance(x, Tensor))
-    if any(type(x) not in PLAIN and not is_causal_bias(x) for x in tensors):
-        return None
+    for x in (*given, *named.values()):
+        if isinstance(x, Tensor) and type(x) not in PLAIN and not is_causal_bias(x):
+            return None
     mask = given[3] if len(given) > 3 else named.get("attn_mask")
     if isinstance(mask, Tensor) and mask.dim() < 2:  # which PyTorch refuses
         return None
@@ -267,10 +271,10 @@ def settle(trace: TracebackType | None) -> None:
 
 def _put(modes: list[TorchFunctionMode]) -> None:
     """Have these modes entered in this thread, and no others."""
-    while torch._C._len_torch_function_stack():
-        _pop_mode()
+    while _size():
+        _pop()
     for mode in modes:
-        _push_mode(mode)
+        _push(mode)
 
 
 class _Work(threading.local):
@@ -283,15 +287,5 @@ _work = _Work()
 
 
 def off_work() -> None:
-    """Nobody watches any more: what an interrupt has left of `at_work` in this thread is over."""
+    """Nobody watches any more: what an interrupt has left of `aside` in this thread is over."""
     _work.depth = 0
-
-
-def at_work(function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-    """What is computed inside is the work of a watch: every mode of ours lets it pass."""
-    before = _work.depth
-    try:
-        _work.depth = before + 1
-        return function(*args, **kwargs)
-    finally:
-        _work.depth = before

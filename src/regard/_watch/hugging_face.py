@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from regard._attention.options import part
+from regard._attention.options import broadcasts, part
 from regard._attention.sdpa import as_autocast
 from regard._watch.call import Call
 from regard._watch.hugging_face_masks import MaskFunction, Pattern
@@ -58,8 +57,7 @@ class HuggingFace:
     what is replaced is how transformers finds attention and masks.
     """
 
-    _lock = threading.RLock()
-    _active: ClassVar[list[HuggingFace]] = []
+    _entered: ClassVar[list[HuggingFace]] = []
 
     def __init__(self, model: nn.Module, modules: Modules, attend: Attend, unseen: Unseen) -> None:
         self._modules = modules
@@ -81,43 +79,35 @@ class HuggingFace:
             for name in dict.fromkeys(self._refused)
         ]
 
-    def enter(self) -> None:
-        if self._has_any:
-            with self._lock:
-                self._active.append(self)
-                self._install()
-
-    def leave(self) -> None:
-        """Also called again: an interrupt may have come in between."""
-        if self._has_any:
-            with self._lock:
-                if self in self._active:
-                    self._active.remove(self)
-                self._install()
-
     @classmethod
-    def _install(cls) -> None:
-        """Have transformers find attention and masks by way of us, if any are entered."""
+    def install(cls, every: Iterable[HuggingFace]) -> None:
+        """Have transformers find attention and masks by way of these; by itself, if there are none.
+        It can be done twice."""
+        entered = [each for each in every if each._has_any]
+        cls._entered = entered or cls._entered  # until all is put back
+        if not cls._entered:
+            return
         from transformers import AttentionInterface, AttentionMaskInterface, masking_utils
 
         find: Any = AttentionInterface.get_interface
         find = getattr(find, "before", find)
-        AttentionInterface.get_interface = _get_interface(find) if cls._active else find
+        AttentionInterface.get_interface = _get_interface(find) if entered else find
         masks = AttentionMaskInterface._global_mapping
         for name, function in list(masks.items()):
             own = function.before if isinstance(function, MaskFunction) else function
-            if cls._active and getattr(own, "__module__", "") == masking_utils.__name__:
+            if entered and getattr(own, "__module__", "") == masking_utils.__name__:
                 own = MaskFunction(own, cls.is_watched)
             masks[name] = own
+        cls._entered = entered
 
     @classmethod
     def is_watched(cls, config: Any) -> bool:
-        return any(id(config) in each._configs for each in cls._active)
+        return any(id(config) in each._configs for each in cls._entered)
 
     @classmethod
     def around(cls, module: nn.Module) -> HuggingFace | None:
         """The one that watches this module."""
-        return next((each for each in cls._active if id(module) in each._modules.by_id), None)
+        return next((each for each in cls._entered if id(module) in each._modules.by_id), None)
 
 
 def _get_interface(before: Callable[..., Any]) -> Any:
@@ -262,7 +252,7 @@ class _AttentionFunction:
             return Options(causal=True, window=window, position=0)
         if kind == "flex" and not isinstance(mask, Tensor):
             return Options(mask=_dense(mask, shape, q.device))
-        if not isinstance(mask, Tensor) or mask.is_complex() or not _broadcasts(mask, shape):
+        if not isinstance(mask, Tensor) or mask.is_complex() or not broadcasts(mask.shape, shape):
             return None
         if kind == "eager":  # adds it, True and False as 1 and 0
             dtype = torch.promote_types(mask.dtype, q.dtype)
@@ -294,13 +284,6 @@ def _without_last(call: Call, count: int) -> Call:
         options=replace(call.options, mask=mask, bias=bias, position=call.position),
         keys=keys,
         queries=queries,
-    )
-
-
-def _broadcasts(mask: Tensor, shape: tuple[int, ...]) -> bool:
-    return mask.dim() <= len(shape) and all(
-        size in (1, whole)
-        for size, whole in zip(reversed(mask.shape), reversed(shape), strict=False)
     )
 
 

@@ -80,6 +80,8 @@ class Interventions:
 
         `first` is where the first query of this call stands in its own text.
         """
+        if not self._heads and not self._links:
+            return call, ()
         ablated: tuple[int, ...] = ()
         for layer, heads in self._heads.items():
             if is_meant(layer, name, index):

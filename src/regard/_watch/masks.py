@@ -30,7 +30,6 @@ class _Pattern:
     has_equal_rows: bool  # forbidden as a whole by finite numbers, and so equal, not empty
 
 
-@torch.no_grad()
 def read_masks(call: Call) -> Call:
     """The call with what its mask, bias and lengths mean: real queries and keys, `grows`, and, if
     nobody has said so, `cross`.

@@ -3,176 +3,106 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 # Arguments under which a module gets the sequence that it looks at, if it is another one.
-_OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "memory", "context")
+OTHER_SEQUENCE = frozenset(("key_value_states", "encoder_hidden_states", "memory", "context"))
+
+Function = Callable[..., Any]
+# A module, and what is called instead of it: hook(run, module, *args, **kwargs), `run` being what
+# the hook stands around. Of several for one module the last is the outermost.
+Hook = tuple[nn.Module, Function]
 
 
-@dataclass(slots=True)
-class ModuleCall:
-    """A call of a module, with the hooks around it that have not been asked yet."""
+class _Calls:
+    """`nn.Module.__call__` as long as there are hooks, which it looks up.
 
-    _call: Callable[..., Any]
-    _hooks: tuple[Hook, ...]
-    module: nn.Module
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    Nothing is written into a module, so that a copy of it is a copy of the model alone.
+    """
 
-    def run(self) -> Any:
-        """What the module returns, with what the hooks inside of this one make of it."""
-        if not self._hooks:
-            return self._call(self.module, *self.args, **self.kwargs)
-        *inner, outer = self._hooks
-        self._hooks = tuple(inner)
-        return outer(self)
+    def __init__(self) -> None:
+        before = self.before = nn.Module.__call__
+        around = self.around = dict[int, Function]()  # by the id of the module
+
+        def call(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
+            return around.get(id(module), before)(module, *args, **kwargs)
+
+        self.call = call
 
 
-# A hook runs the call that it stands around, and returns what it is to return.
-Hook = Callable[[ModuleCall], Any]
+_calls: _Calls | None = None
 
 
-class Hooks:
-    """Hooks around the calls of modules, the last one outermost.
+def install(hooks: Iterable[Hook]) -> None:
+    """Have these hooks around the calls of modules, and no others. It can be done twice.
 
-    Nothing is written into a module, so that a copy of it is a copy of the model alone: while any
-    hooks are entered, `nn.Module.__call__` is ours, and looks them up.
-
-    >>> hooks, layer = Hooks(), nn.Identity()
-    >>> hooks.add(layer, lambda call: call.run() + 1)
-    >>> hooks.enter()
+    >>> layer = nn.Identity()
+    >>> install([(layer, lambda run, module, x: run(module, x) + 1)])
     >>> layer(3)
     4
-    >>> hooks.leave()
+    >>> install([])
     >>> layer(3)
     3
     """
-
-    _lock = threading.RLock()
-    _entered: ClassVar[list[Hooks]] = []
-    _by_module: ClassVar[dict[int, tuple[Hook, ...]]] = {}  # those that are entered, by id
-
-    def __init__(self) -> None:
-        self._own: list[tuple[nn.Module, Hook]] = []
-
-    def add(self, module: nn.Module, hook: Hook) -> None:
-        self._own.append((module, hook))
-
-    def enter(self) -> None:
-        with self._lock:
-            self._entered.append(self)
-            self._install()
-
-    def leave(self) -> None:
-        """Also called again: an interrupt may have come in between."""
-        with self._lock:
-            if self in self._entered:
-                self._entered.remove(self)
-            self._install()
-
-    @classmethod
-    def _install(cls) -> None:
-        found: dict[int, tuple[Hook, ...]] = {}
-        for hooks in cls._entered:
-            for module, hook in hooks._own:
-                found[id(module)] = (*found.get(id(module), ()), hook)
-        Hooks._by_module = found
-        before: Any = nn.Module.__call__
-        if not found:
-            nn.Module.__call__ = getattr(before, "before", before)
-        elif not hasattr(before, "before"):
-
-            def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-                hooks = Hooks._by_module.get(id(self))
-                if hooks is None:
-                    return before(self, *args, **kwargs)
-                return ModuleCall(before, hooks, self, args, kwargs).run()
-
-            call.before = before  # pyright: ignore[reportFunctionMemberAccess]
-            nn.Module.__call__ = call
-
-
-@contextmanager
-def each_block(model: nn.Module, report: Callable[[int, int], None]) -> Generator[None]:
-    """While it is entered, `report` gets the number of each block that is done, and of how many.
-
-    Blocks are what stands in the longest list of the model. `report` may raise, which stops it.
-
-    >>> done = []
-    >>> model = nn.Module()
-    >>> model.blocks = nn.ModuleList([nn.Identity(), nn.Identity()])
-    >>> with each_block(model, lambda number, total: done.append((number, total))):
-    ...     _ = model.blocks[1](model.blocks[0](torch.zeros(1)))
-    >>> done
-    [(1, 2), (2, 2)]
-    """
-    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
-    blocks = list(max(stacks, key=len, default=[]))
-
-    def around(number: int, call: ModuleCall) -> Any:
-        output = call.run()
-        report(number, len(blocks))
-        return output
-
-    hooks = Hooks()
-    for number, block in enumerate(blocks, 1):
-        hooks.add(block, partial(around, number))
-    try:
-        hooks.enter()
-        yield
-    finally:
-        hooks.leave()
+    global _calls
+    calls = _calls or _Calls()
+    found: dict[int, Function] = {}
+    for module, hook in hooks:
+        found[id(module)] = partial(hook, found.get(id(module), calls.before))
+    for gone in calls.around.keys() - found.keys():
+        del calls.around[gone]
+    calls.around.update(found)
+    if not found:
+        if nn.Module.__call__ is calls.call:
+            nn.Module.__call__ = calls.before
+        _calls = None
+    elif _calls is None:
+        _calls, nn.Module.__call__ = calls, calls.call
 
 
 @dataclass(frozen=True)
 class Running:
     """A module that is being computed."""
 
-    name: str
+    name: str  # of the model itself: that of its class
     module: nn.Module
     cross: bool  # it looks at another sequence than its own
 
-    def called(self, call: ModuleCall) -> Running:
+    def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Running:
         """The same, which its arguments may say to look at another sequence."""
-        if self.cross or not call.kwargs:
+        others = [x for name in OTHER_SEQUENCE if isinstance(x := kwargs.get(name), Tensor)]
+        if self.cross or not others:
             return self
-        others = [x for name in _OTHER_SEQUENCE if isinstance(x := call.kwargs.get(name), Tensor)]
-        if not others:
-            return self
-        tensors = (x for x in call.args if isinstance(x, Tensor))
-        own = next(tensors, call.kwargs.get("hidden_states"))
+        own = next((x for x in args if isinstance(x, Tensor)), kwargs.get("hidden_states"))
         return replace(self, cross=any(x is not own for x in others))
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.running: list[Running] = []
 
 
 class Modules:
     """The modules of a model, and which of them are running in each thread."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._local = threading.local()
+        self.stack = _Stack()  # those that are being computed in this thread, the innermost last
         self.by_id: dict[int, Running] = {}
         for name, module in model.named_modules():
             said = getattr(module, "is_cross_attention", None)
             is_named = said is None and "crossattention" in type(module).__name__.lower()
-            self.by_id[id(module)] = Running(name, module, said is True or is_named)
-
-    @property
-    def stack(self) -> list[Running]:
-        """Those that are being computed in this thread, the innermost last."""
-        if not hasattr(self._local, "stack"):
-            self._local.stack = []
-        stack: list[Running] = self._local.stack
-        return stack
+            known = Running(name or type(module).__name__, module, said is True or is_named)
+            self.by_id[id(module)] = known
 
     def of(self, module: nn.Module) -> Running:
         """The running module that is `module`, or, if it is not on the stack, itself."""
-        running = (each for each in reversed(self.stack) if each.module is module)
+        running = (each for each in reversed(self.stack.running) if each.module is module)
         return next(running, self.by_id[id(module)])
 
 

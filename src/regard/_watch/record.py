@@ -53,6 +53,7 @@ class Record:
     _pieces: list[_Piece] = field(default_factory=list[_Piece])
     _last: Call | None = None  # the last call, of whose tensors there are its first and last key
     _held: dict[str, Held] = field(default_factory=dict[str, Held])  # k and v of the last call
+    _end: int = 0  # the position behind the last key
     _base: int = 0  # the position in the text of the first key that was seen: there it begins
     _first_real: Tensor | None = None  # (B or 1, 1): where the first real token stands
     _is_blocked: bool = False  # links of single queries
@@ -61,11 +62,6 @@ class Record:
     def n_queries(self) -> int:
         """How many it has seen."""
         return sum(piece.seen.lse.shape[2] for piece in self._pieces)
-
-    @property
-    def _end(self) -> int:
-        """The position behind the last key."""
-        return self._last.start + self._pieces[-1].n_keys if self._last is not None else 0
 
     def continues(self, call: Call) -> bool:
         """Are these the keys of the last call and more, or, across sequences, the same again?"""
@@ -103,7 +99,6 @@ class Record:
         keys = pad(old, (0, new), value=True)
         return replace(call, keys=None if bool(keys.all()) else keys, queries=None)
 
-    @torch.no_grad()
     def add(
         self, call: Call, output: Tensor, seen: Observation, tokens: Tensor | None, shares: bool
     ) -> None:
@@ -115,16 +110,16 @@ class Record:
                 f"{self.name}: its first {call.start:,} keys had been forgotten when watching "
                 f"began, so positions are counted from token {call.start:,} of the text."
             )
+        if self._base:
+            call = replace(call, start=call.start - self._base)
         hold, keep = self.retention.hold, self.retention.keep
-        copies = {
-            name: self.retention.copy(x)
-            for name in ("mask", "bias", "lengths", "sinks")
-            if (x := getattr(call.options, name)) is not None
-        }
-        options = replace(call.options, **copies)
+        options, k = call.options, call.k.detach()
+        for name in ("mask", "bias", "lengths", "sinks"):
+            if (x := getattr(call.options, name)) is not None:
+                options = replace(options, **{name: self.retention.copy(x)})
         keys = None if call.keys is None else call.keys.clone()
-        call = replace(call, start=call.start - self._base, options=options, keys=keys)
-        n_keys, new = call.k.shape[2], call.end - self._end
+        n_keys, end = k.shape[2], call.end
+        new = end - self._end
         found: dict[str, Tensor] = {}
         if shares and not self.cross and n_keys:
             if self._first_real is None:
@@ -139,9 +134,7 @@ class Record:
             seen = replace(seen, top_keys=top)
         held: dict[str, Held] = {"q": hold(call.q)} if "q" in keep else {}
         if not (self.cross and self._pieces):  # else they are the same again
-            self._held = {
-                name: hold(x) for name, x in (("k", call.k), ("v", call.v)) if name in keep
-            }
+            self._held = {name: hold(x) for name, x in (("k", k), ("v", call.v)) if name in keep}
             if not self.cross:
                 held |= {name: x.last(new, 2) for name, x in self._held.items()}
         has_both = {"q", "k"} <= keep
@@ -158,9 +151,10 @@ class Record:
             held=held,
         )
         self._is_blocked = self._is_blocked or bool(call.links)
-        ends = torch.cat([call.k[:, :, :1], call.k[:, :, -1:]], 2)
+        ends = torch.cat([k[:, :, :1], k[:, :, -1:]], 2)
         self._pieces.append(piece)
-        self._last = replace(call, q=ends, k=ends, v=ends)
+        self._last = replace(call, q=ends, k=ends, v=ends, options=options, keys=keys)
+        self._end = end
         self.is_whole = True
 
     def close(self, name: str) -> Layer:

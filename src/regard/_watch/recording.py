@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -81,7 +82,7 @@ class Recording:
     def attend(self, running: Running, call: Call) -> tuple[Tensor, Call]:
         """The output, and the call as it was computed; put on record if it is watched."""
         is_watched = (self._monitor is None or self._monitor.is_on) and not _is_backward()
-        name = running.name or type(running.module).__name__
+        name = running.name
         if running.cross and not call.cross:
             # One query is at the end of its own sequence, and has the other before it as a whole.
             causal = call.options.causal and call.q.shape[2] > 1
@@ -122,9 +123,9 @@ class Recording:
 
     def _continued(self, name: str, nth: int, call: Call) -> tuple[Call, Record | None]:
         """The call, known to be of one sequence or of two, and the record that it continues."""
-        latest = self._latest.get(name, {})
-        records = [latest[nth]] if nth in latest else []
-        records += [record for n, record in reversed(latest.items()) if n != nth]
+        others = dict(self._latest.get(name, {}))
+        records = [others.pop(nth)] if nth in others else []
+        records += reversed(others.values())
         if call.cross and not call.is_cross_known and call.q.shape[2] == 1:
             # One query on more keys than before: a step of a generation, if the keys are the old.
             options = replace(call.options, causal=True, position=None)
@@ -132,7 +133,10 @@ class Recording:
             for record in records:
                 if record.continues(step):
                     return record.with_known_keys(step), record
-        return call, next((record for record in records if record.continues(call)), None)
+        for record in records:
+            if record.continues(call):
+                return call, record
+        return call, None
 
     def _placed(self, name: str, call: Call, record: Record | None) -> tuple[Call, int]:
         """The call with its padded queries, and where the first query stands in its own text.
@@ -140,10 +144,7 @@ class Recording:
         Queries that look at another sequence are those that looked at themselves in the same
         block, if these are as many; else they are counted.
         """
-        parts = name.split(".")  # a block is named up to the first number
-        numbers = (n for n, part in enumerate(parts) if part.isdigit())
-        block = ".".join(parts[: next(numbers, len(parts) - 2) + 1])
-        n_queries = call.q.shape[2]
+        block, n_queries = _block_of(name), call.q.shape[2]
         if not call.cross:
             first = call.position + call.start
             self._pass.queries[block] = first, n_queries, call.queries
@@ -215,6 +216,14 @@ class Recording:
             run.text = None
         elif isinstance(run.text, list):
             run.text = names.texts_of(last)
+
+
+@cache
+def _block_of(name: str) -> str:
+    """The block that a module is in, which is named up to the first number."""
+    parts = name.split(".")
+    numbers = (n for n, part in enumerate(parts) if part.isdigit())
+    return ".".join(parts[: next(numbers, len(parts) - 2) + 1])
 
 
 def _is_backward() -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard._watch.modules import Hooks, ModuleCall, main_tensor, may_attend
+from regard._watch.modules import Function, Hook, main_tensor, may_attend
 
 _CLOSE = 1e-4  # of the length of a vector: sums that differ in rounding only
 
@@ -42,10 +42,9 @@ class ResidualStream:
     Anything else is not known, and left out.
     """
 
-    def __init__(
-        self, hooks: Hooks, model: nn.Module, attended: Callable[[str], Collection[str]]
-    ) -> None:
+    def __init__(self, model: nn.Module, attended: Callable[[str], Collection[str]]) -> None:
         """`attended` gives the modules of a block that have computed attention."""
+        self.hooks: list[Hook] = []
         self._attended = attended
         self._hidden_states: dict[str, Tensor] = {}
         self._between: dict[str, Tensor] = {}
@@ -57,22 +56,25 @@ class ResidualStream:
                     is_list = isinstance(part, nn.ModuleList)  # whose parts come one by one
                     for own, each in part.named_children() if is_list else (("", part),):
                         number = f".{own}" if own else ""
-                        hooks.add(each, partial(self._around_part, block, name + number))
-                hooks.add(module, partial(self._around_block, block))
+                        around = partial(self._around_part, block, name + number)
+                        self.hooks.append((each, around))
+                self.hooks.append((module, partial(self._around_block, block)))
 
-    def _around_part(self, block: str, name: str, call: ModuleCall) -> Any:
-        output = call.run()
+    def _around_part(
+        self, block: str, name: str, run: Function, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        output = run(*args, **kwargs)
         if block in self._running:
-            given = main_tensor([*call.args, *call.kwargs.values()])
+            given = main_tensor([*args, *kwargs.values()])
             self._running[block].append(_Part(name, given, main_tensor(output)))
         return output
 
-    def _around_block(self, name: str, call: ModuleCall) -> Any:
-        before = main_tensor([*call.args, *call.kwargs.values()])
+    def _around_block(self, name: str, run: Function, /, *args: Any, **kwargs: Any) -> Any:
+        before = main_tensor([*args, *kwargs.values()])
         before = None if before is None else before.clone()
         self._running[name] = []
         try:
-            output = call.run()
+            output = run(*args, **kwargs)
         finally:
             parts = self._running.pop(name, [])
         after = main_tensor(output)

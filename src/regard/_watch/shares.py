@@ -14,7 +14,6 @@ from regard._watch.call import Call
 _PIECE = 2**18  # numbers, so that products stay in the processor's cache
 
 
-@torch.no_grad()
 def shares_of(
     call: Call, lse: Tensor, first_real: Tensor, tokens: Tensor | None, forgets: bool
 ) -> dict[str, Tensor]:

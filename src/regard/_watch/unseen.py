@@ -22,7 +22,7 @@ class Unseen:
         self._only_torch: dict[str, str] = {}  # what was given to PyTorch, which alone can do it
 
     def add(self, running: Running) -> None:
-        self._own[self._name(running.name)] = running.module
+        self._own[running.name] = running.module
 
     def add_softmax(self, stack: Sequence[Running], x: Tensor) -> None:
         """A softmax of x inside of these modules, which is attention by its shape or their names.
@@ -46,10 +46,7 @@ class Unseen:
         """Attention of q, k and v that only PyTorch can compute."""
         kinds = [f"{'nested' if x.is_nested else tuple(x.shape)} {x.dtype}" for x in given]
         what = ", ".join(f"{name} {kind}" for name, kind in zip("qkv", kinds, strict=False))
-        self._only_torch[self._name(running.name)] = what
-
-    def _name(self, name: str) -> str:
-        return name or type(self._model).__name__
+        self._only_torch[running.name] = what
 
     def sentences(self, seen: Collection[str]) -> list[str]:
         """What is to be said, modules that were seen after all aside."""
@@ -88,7 +85,8 @@ class Unseen:
                     graph = "softmax"  # for all that is known
                 if "softmax" in graph or "scaled_dot_product_attention" in graph:
                     found.append(
-                        f"{self._name(name)}: is TorchScript, which cannot be watched, so "
-                        "attention inside it was not seen. The module that it was made from can be."
+                        f"{name or type(self._model).__name__}: is TorchScript, which cannot be "
+                        "watched, so attention inside it was not seen. The module that it was made "
+                        "from can be."
                     )
         return found

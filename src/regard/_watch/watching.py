@@ -13,11 +13,19 @@ from torch import Tensor, nn
 
 from regard._attention.eager import is_transformed
 from regard._watch.call import Call
-from regard._watch.fast_paths import add_fast_paths
-from regard._watch.functions import Functions, at_work, off_work, settle
+from regard._watch.fast_paths import fast_paths
+from regard._watch.functions import Functions, off_work, settle
 from regard._watch.hugging_face import HuggingFace
 from regard._watch.interventions import Interventions, LayerName
-from regard._watch.modules import Hooks, ModuleCall, Modules, Running, main_tensor, may_attend
+from regard._watch.modules import (
+    OTHER_SEQUENCE,
+    Function,
+    Modules,
+    Running,
+    install,
+    main_tensor,
+    may_attend,
+)
 from regard._watch.monitor import Monitor
 from regard._watch.recording import Recording
 from regard._watch.residual_stream import ResidualStream
@@ -56,14 +64,15 @@ class Watching:
         self._entered = self._released = False
         self._mode = Functions(self._modules, self._attend, self._unseen)
         self._hugging_face = HuggingFace(model, self._modules, self._attend, self._unseen)
-        self._hooks = Hooks()
-        add_fast_paths(self._hooks, model, self._mode)
+        self._hooks = list(fast_paths(model, self._mode))
         self._residual_stream: ResidualStream | None = None
         if "hidden_states" in keep:
-            self._residual_stream = ResidualStream(self._hooks, model, self._recording.names_in)
+            self._residual_stream = ResidualStream(model, self._recording.names_in)
+            self._hooks += self._residual_stream.hooks
         for _, module in may_attend(model):
-            self._hooks.add(module, partial(self._around_module, self._modules.of(module)))
-        self._hooks.add(model, self._around_model)
+            around = partial(self._around_module, self._modules.by_id[id(module)])
+            self._hooks.append((module, around))
+        self._hooks.append((model, self._around_model))
 
     # ── in and out ────────────────────────────────────────────────────────────────────────────
 
@@ -82,14 +91,7 @@ class Watching:
                             "watched already. Leave the other with first."
                         )
                 self._active.append(self)
-                # Nothing is compiled as long as dynamo is not imported, which takes long.
-                dynamo = sys.modules.get("torch._dynamo.eval_frame")
-                if dynamo is not None:
-                    if Watching._stance is None:
-                        Watching._stance = dynamo._stance
-                    torch.compiler.set_stance("force_eager")
-            self._hugging_face.enter()
-            self._hooks.enter()
+                self._install()
             self._mode.enter()
             return self._run
         except BaseException:
@@ -118,20 +120,30 @@ class Watching:
         with self._lock:
             if self in self._active:
                 self._active.remove(self)
-            if not self._active:
-                off_work()
-                if Watching._stance is not None:
-                    sys.modules["torch._dynamo.eval_frame"]._set_stance(Watching._stance)
-                    Watching._stance = None
-        self._hooks.leave()
-        self._hugging_face.leave()
+            self._install()
         self._released = True
+
+    @classmethod
+    def _install(cls) -> None:
+        """Have PyTorch and transformers ask those that are entered; nobody, if there are none."""
+        install(hook for each in cls._active for hook in each._hooks)
+        HuggingFace.install(each._hugging_face for each in cls._active)
+        # Nothing is compiled as long as dynamo is not imported, which takes long.
+        dynamo = sys.modules.get("torch._dynamo.eval_frame")
+        if not cls._active:
+            off_work()
+            if dynamo is not None and cls._stance is not None:
+                dynamo._set_stance(cls._stance)
+                cls._stance = None
+        elif dynamo is not None and cls._stance is None:
+            cls._stance = dynamo._stance
+            torch.compiler.set_stance("force_eager")
 
     # ── while the model runs ──────────────────────────────────────────────────────────────────
 
-    def _around_module(self, known: Running, call: ModuleCall) -> Any:
+    def _around_module(self, known: Running, run: Function, /, *args: Any, **kwargs: Any) -> Any:
         """Around every module that may attend: it is on the stack while it runs."""
-        stack = self._modules.stack
+        stack = self._modules.stack.running
         depth = len(stack)
         has_entered = False
         try:
@@ -142,20 +154,21 @@ class Watching:
                     # Another thread, or what is computed once more on the way back.
                     has_entered = True
                     self._mode.enter()
-            stack.append(known.called(call))
-            return call.run()
+            is_plain = OTHER_SEQUENCE.isdisjoint(kwargs)
+            stack.append(known if is_plain else known.given(args, kwargs))
+            return run(*args, **kwargs)
         finally:
             del stack[depth:]
             if has_entered:
                 self._mode.leave()
 
-    def _around_model(self, call: ModuleCall) -> Any:
+    def _around_model(self, run: Function, model: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
         """Around the model itself: a pass of it."""
         self._passes += 1
-        self._recording.token_ids.take(call.args, call.kwargs)
+        self._recording.token_ids.take(args, kwargs)
         if self._monitor is not None:
             self._monitor.begin()
-        output = call.run()
+        output = run(model, *args, **kwargs)
         if "output" in self._keep:
             found = main_tensor(output)
             self._run.output = None if found is None else found.clone()
@@ -170,7 +183,7 @@ class Watching:
                 "watch(): torch.func transforms (vmap, grad) of a watched model are not "
                 "implemented. Call the model itself."
             )
-        return self._mode.aside(at_work, self._recording.attend, running, call)
+        return self._mode.aside(self._recording.attend, running, call)
 
     # ── when it ends ──────────────────────────────────────────────────────────────────────────
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 
 from regard._watch import watch
-from regard._watch.modules import each_block
 from regard.models import Reading
 from regard.observation import See
 
@@ -96,3 +96,29 @@ def see(
     run.text, run.tokens = reading.text, [reading.tokens]
     run.again = partial(see, loaded, reading, ablate=ablate)
     return run
+
+
+@contextmanager
+def each_block(model: nn.Module, report: Callable[[int, int], None]) -> Generator[None]:
+    """While it is entered, `report` gets the number of each block that is done, and of how many.
+
+    Blocks are what stands in the longest list of the model. `report` may raise, which stops it.
+
+    >>> done = []
+    >>> model = nn.Module()
+    >>> model.blocks = nn.ModuleList([nn.Identity(), nn.Identity()])
+    >>> with each_block(model, lambda number, total: done.append((number, total))):
+    ...     _ = model.blocks[1](model.blocks[0](torch.zeros(1)))
+    >>> done
+    [(1, 2), (2, 2)]
+    """
+    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    blocks = list(max(stacks, key=len, default=[]))
+
+    def tell(number: int, *_: object) -> None:
+        report(number, len(blocks))
+
+    with ExitStack() as hooks:
+        for number, block in enumerate(blocks, 1):
+            hooks.enter_context(block.register_forward_hook(partial(tell, number)))
+        yield
