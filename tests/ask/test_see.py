@@ -11,7 +11,7 @@ from helpers.model_folders import save, save_bert, save_llama, small_llama
 
 import regard
 from regard.ask import see
-from regard.models import Loaded, Reader, load, load_reader
+from regard.models import Loaded, Reader, load, open_model
 from regard.text import Token
 
 TEXT = "i love apple phones . i love it"
@@ -103,6 +103,24 @@ def test_first_without_room_for_a_token_of_the_text_is_refused(encoder: Loaded, 
         encoder.see(TEXT, first=first)
 
 
+def test_first_of_a_text_that_was_read_is_refused(encoder: Loaded) -> None:
+    reading = encoder.reader().read(TEXT)
+    with pytest.raises(ValueError, match=r"see\(\): first must be left out .*; got 3\. Give "):
+        encoder.see(reading, first=3)
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_a_text_without_a_word_is_refused(encoder: Loaded, decoder: Loaded, text: str) -> None:
+    for loaded in (encoder, decoder):
+        with pytest.raises(ValueError, match=r"see\(\): text must have a word; got '.*'\. Give"):
+            loaded.see(text)
+
+
+def test_a_text_that_is_no_text_is_refused(encoder: Loaded) -> None:
+    with pytest.raises(TypeError, match=r"see\(\): text must be a str; got int\."):
+        encoder.see(3)  # type: ignore[arg-type]
+
+
 def test_a_text_that_is_too_long_is_refused_with_what_to_do_and_first_does_it(
     encoder: Loaded,
 ) -> None:
@@ -118,9 +136,9 @@ def test_a_text_that_is_too_long_is_known_without_torch(tmp_path: Path) -> None:
 
     save_bert(tmp_path)
     code = (
-        "import sys; from regard.models import load_reader\n"
-        f"reader = load_reader({str(tmp_path)!r})\n"
-        "try: reader.check([reader.read('love ' * 12)])\n"
+        "import sys; from regard.models import open_model\n"
+        f"opened = open_model({str(tmp_path)!r})\n"
+        "try: opened.read('love ' * 12)\n"
         "except ValueError as error: print(error)\n"
         "print({'torch', 'transformers'} & set(sys.modules))"
     )
@@ -130,11 +148,10 @@ def test_a_text_that_is_too_long_is_known_without_torch(tmp_path: Path) -> None:
     assert said[1] == "set()"
 
 
-def test_a_reader_reads_what_the_model_reads(encoder: Loaded) -> None:
-    reader = load_reader(encoder.folder)
-    assert reader is not None
-    assert reader.read("i ate 🍎") == encoder.reader().read("i ate 🍎")
-    assert reader.read("i ate 🍎").unknown == ["ate", "🍎"]
+def test_before_its_weights_are_read_a_model_reads_what_it_does_afterwards(encoder: Loaded) -> None:
+    reading = open_model(encoder.folder).read("i ate 🍎")
+    assert reading == encoder.reader().read("i ate 🍎")
+    assert reading.unknown == ["ate", "🍎"]
 
 
 def test_progress_gets_every_block_and_may_end_it(encoder: Loaded) -> None:

@@ -21,7 +21,8 @@ from torch import nn
 import regard
 from regard.ask._see import each_block
 from regard.cli import main, see
-from regard.cli import model as models
+from regard.cli.model import progress
+from regard.models import build
 
 TEXT = "i love apple phones . i love it"
 
@@ -364,16 +365,16 @@ def test_what_the_model_has_not_got_is_refused_in_one_line_before_it_runs(
     arguments: list[str],
     why: str,
 ) -> None:
-    monkeypatch.setattr(see, "look", never)
+    monkeypatch.setattr(regard.ask, "see", never)
     assert why in complaint_about(capsys, TEXT, "--model", encoder, *arguments)
 
 
 def test_a_layer_that_the_config_promises_and_the_run_has_not_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, encoder: str
 ) -> None:
-    loaded = models.load_model(encoder)
+    loaded = regard.models.load(encoder)
     loaded.model.config.num_hidden_layers = 5
-    monkeypatch.setattr(see, "load_model", lambda name: loaded)
+    monkeypatch.setattr(build, "build", lambda opened: loaded)
     err = complaint_about(capsys, TEXT, "--model", encoder, "--layer", "3")
     assert "no layer 3; there are 2 here" in err
 
@@ -399,7 +400,7 @@ def test_what_needs_no_model_is_refused_before_one_is_loaded(
     arguments: list[str],
     why: str,
 ) -> None:
-    monkeypatch.setattr(see, "read_tokens", never)
+    monkeypatch.setattr(regard.models, "open_model", never)
     err = complaint_about(capsys, TEXT, *arguments)
     assert why in err
     assert err.endswith(".\n")
@@ -434,7 +435,7 @@ def test_help_is_no_wider_than_80_columns(
 def test_a_text_that_is_too_long_says_what_there_is_room_for_before_the_model_is_loaded(
     capsys: pytest.CaptureFixture[str], encoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(see, "load_model", never)
+    monkeypatch.setattr(build, "build", never)
     err = complaint_about(capsys, "love " * 12, "--model", encoder)
     assert "at most the 13 tokens" in err
     assert "got 14" in err
@@ -451,7 +452,7 @@ def test_first_reads_the_first_tokens_of_a_text(
     assert [token["text"] for token in short["tokens"]] == [
         *("[CLS]", "i", "love", "apple", "[SEP]")
     ]
-    assert "first must leave room" in complaint_about(
+    assert "regard: --first must leave room" in complaint_about(
         capsys, TEXT, "--model", encoder, "--first", "2"
     )
 
@@ -459,7 +460,7 @@ def test_first_reads_the_first_tokens_of_a_text(
 def test_a_token_that_the_text_has_not_got_is_refused_before_the_model_is_loaded(
     capsys: pytest.CaptureFixture[str], encoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(see, "load_model", never)
+    monkeypatch.setattr(build, "build", never)
     err = complaint_about(capsys, TEXT, "--model", encoder, "--token", "pears")
     assert "no token 'pears'" in err
 
@@ -522,7 +523,7 @@ def test_progress_is_told_in_a_terminal_once_it_takes_long_and_then_removed(
     times = iter((0.0, 1.0, 2.5, 3.0))
     monkeypatch.setattr(time, "monotonic", lambda: next(times))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with models.progress() as tell:
+    with progress() as tell:
         assert tell is not None
         with each_block(model, tell):
             model(torch.zeros(1))
@@ -531,7 +532,7 @@ def test_progress_is_told_in_a_terminal_once_it_takes_long_and_then_removed(
 
 
 def test_progress_is_not_told_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    with models.progress() as tell:
+    with progress() as tell:
         assert tell is None
     assert capsys.readouterr().err == ""
 
@@ -539,13 +540,13 @@ def test_progress_is_not_told_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> N
 def test_interruption_ends_it_quietly(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, encoder: str
 ) -> None:
-    loaded = models.load_model(encoder)
+    loaded = regard.models.load(encoder)
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     loaded.model.get_submodule("encoder.layer.1").register_forward_hook(interrupt)
-    monkeypatch.setattr(see, "load_model", lambda name: loaded)
+    monkeypatch.setattr(build, "build", lambda opened: loaded)
     assert main(["see", TEXT, "--model", encoder]) == 130
     assert capsys.readouterr() == ("", "")
 
@@ -594,7 +595,7 @@ def test_minilm_looks_from_it_to_the_animal(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_minilm_reads_as_many_tokens_as_is_said() -> None:
-    assert models.load_model("minilm").model.config.max_position_embeddings == 512
+    assert regard.models.load("minilm").model.config.max_position_embeddings == 512
 
 
 def test_minilm_has_several_tokens_for_a_syllable_and_a_map_numbers_them(

@@ -10,6 +10,7 @@ from pathlib import Path
 # What to do, where nothing more can be said.
 COPY_FILE = "Copy the file again from where it came from."
 COPY_FOLDER = "Copy the folder again, whole."
+COPY_MODEL = "Copy the folder again, whole, and see that its config.json belongs to it."
 DO_NOT_USE = "Do not use it: an honest one never looks like this."
 
 _LONGEST_NAME = 120

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regard._checkpoint.errors import (
     COPY_FILE,
     COPY_FOLDER,
+    COPY_MODEL,
     CheckpointError,
     listed,
     plain,
@@ -173,6 +174,57 @@ def _is_finite(tensor: Tensor) -> bool:
 
 
 # ── what may be built ─────────────────────────────────────────────────────────────────────────
+
+
+def each_key(described: object) -> list[tuple[object, str, Any]]:
+    """All keys of all objects inside of a JSON value, with the object, and what they lead to: a
+    list that a key leads to, and each thing in it.
+    """
+    found: list[tuple[object, str, Any]] = []
+    waiting: list[tuple[object, str, Any]] = [(None, "", described)]
+    while waiting:
+        _, key, value = waiting.pop()
+        inside: list[tuple[object, str, Any]] = []
+        if isinstance(value, dict):
+            inside = [(value, name, each) for name, each in value.items()]
+        elif isinstance(value, list):
+            inside = [(value, key, each) for each in value]
+        found += inside
+        waiting += inside
+    return found
+
+
+def refuse_large(
+    described: object, file: str | Path, most: Callable[[str], int], call: str = "load()"
+) -> None:
+    """Raise CheckpointError for whole numbers that no model has: `most` tells by their keys."""
+    for _, key, value in each_key(described):
+        if isinstance(value, int) and abs(value) > most(key):
+            expected = f"have whole numbers of at most {most(key):,} as {plain(key)}"
+            raise CheckpointError(file, expected, plain(value), COPY_MODEL, call=call)
+
+
+def differences(
+    missing: Iterable[str],
+    left_over: Iterable[str],
+    other_shape: Iterable[tuple[str, Sequence[int], Sequence[int]]],
+) -> list[str]:
+    """What is wrong with the tensors that were found, all at once; nothing if they are as wanted.
+
+    `other_shape` has the names, the shapes that were found, and those that were wanted.
+
+    >>> differences(["a"], [], [("b", (2, 3), (3, 2))])
+    ['missing: a', 'of another shape: b [2, 3] instead of [3, 2]']
+    """
+    wrong = {
+        "missing": missing,
+        "left over": left_over,
+        "of another shape": [
+            f"{plain(name)} {list(came)} instead of {list(wanted)}"
+            for name, came, wanted in other_shape
+        ],
+    }
+    return [f"{what}: {names}" for what, each in wrong.items() if (names := listed(each))]
 
 
 @contextlib.contextmanager

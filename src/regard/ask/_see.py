@@ -37,7 +37,7 @@ def see(
 
     - `text`: or a `Reading`, what `loaded.reader().read(text)` has made of it; the tokenizer runs
       only once for a text
-    - `first`: read no more than so many tokens, special ones included
+    - `first`: read no more than so many tokens of a text, special ones included
     - `keep`, `layers`, `ablate`: as of `regard.watch`. Unless `keep` is given, q and k are kept of
       a text of up to 2,048 tokens: with them every weight can be had later, exactly
     - `logits`: of how many of the last tokens a language model predicts the next one. None is all,
@@ -70,10 +70,17 @@ def see(
             f"writes another ({type(loaded.model).__name__}). In Python, regard.watch sees such a "
             "model."
         )
-    if isinstance(text, Reading):
+    if not isinstance(text, Reading):
+        reading = loaded.reader("see").read(text, "see", first)
+    elif first is None:
         reading = text
     else:
-        reading = loaded.reader("see").read(text, "see", first)
+        raise ValueError(
+            f"see(): first must be left out with a text that has been read; got {first}. Give it "
+            "to loaded.reader().read(text, first=…)."
+        )
+    if not reading.text.strip():
+        raise ValueError(f"see(): text must have a word; got {reading.text[:20]!r}. Give it one.")
     settings = {"use_cache": False, "logits_to_keep": 0 if logits is None else logits}
     inputs = {
         **loaded.batch([reading], "see"),

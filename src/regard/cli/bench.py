@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.common import BadInput, make_console, print_out, write_out
+from regard.cli.common import (
+    BadInput,
+    check_outputs,
+    make_console,
+    print_out,
+    status,
+    write_out,
+)
 
 if TYPE_CHECKING:
     from regard._bench.results import Results
@@ -51,10 +58,11 @@ def bench(
         typer.Option("--from", metavar="FILE", help="Show this JSON again; measure nothing."),
     ] = None,
 ) -> None:
-    """Is attention right here, how fast is it beside PyTorch's, and what does looking cost?
+    """Is attention right here, how fast is it, and what does looking cost?
 
-    Takes minutes, on a machine that has nothing else to do.
+    It is raced against PyTorch's. Takes minutes, on a machine that has nothing else to do.
     """
+    check_outputs(json=json)
     from regard._bench.report import render_results
     from regard._bench.results import from_json, to_json
 
@@ -103,35 +111,22 @@ def _measure(quick: bool, only: list[str], threads: str | None, rounds: int | No
         from regard._bench.measure import measure
     except ImportError as error:
         raise BadInput(f"the native part, which is to be measured, is missing: {error}") from error
-    progress = _Progress()
-    try:
-        return measure(cells, pace, progress)
-    except WrongAnswer as error:
-        wrong = error
-    finally:
-        progress.clear()
+    start, before = time.monotonic(), ""
+    with status() as show:
+
+        def tell(number: int, of: int, section: str, cell: str) -> None:
+            nonlocal before
+            if show is not None:
+                seconds = round(time.monotonic() - start)
+                clock = f"{seconds // 60}:{seconds % 60:02}"
+                show(f"[{number}/{of}] {clock} {section}: {cell}")
+            elif section != before:
+                print(f"measuring {section} …", file=sys.stderr, flush=True)
+            before = section
+
+        try:
+            return measure(cells, pace, tell)
+        except WrongAnswer as error:
+            wrong = error
     print(f"regard: {wrong}", file=sys.stderr)
     raise typer.Exit(1)
-
-
-class _Progress:
-    """Says on standard error what is being measured: in one line, or a line a section in a pipe."""
-
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-        self.terminal = sys.stderr is not None and sys.stderr.isatty()
-        self.section = ""
-
-    def __call__(self, number: int, of: int, section: str, cell: str) -> None:
-        if self.terminal:
-            seconds = round(time.monotonic() - self.start)
-            line = f"[{number}/{of}] {seconds // 60}:{seconds % 60:02} {section}: {cell}"
-            print(f"\r\x1b[K{line[:79]}", end="", file=sys.stderr, flush=True)
-        elif section != self.section:
-            print(f"measuring {section} …", file=sys.stderr, flush=True)
-        self.section = section
-
-    def clear(self) -> None:
-        """Leave an empty line to whatever comes next."""
-        if self.terminal:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -14,6 +14,7 @@ import typer
 
 from regard.cli.common import (
     BadInput,
+    check_outputs,
     make_console,
     print_out,
     read_input,
@@ -64,7 +65,10 @@ def check(
     from regard.worked import check as check_file
 
     taken_as = dict(_pair(name) for name in names or ())
-    _guard(file, {"--fix": fix, "--json": json, "--svg": svg})
+    check_outputs(fix=fix, json=json, svg=svg)
+    for option, path in (("--fix", fix), ("--json", json), ("--svg", svg)):
+        if path and Path(path).exists() and Path(file).exists() and Path(path).samefile(file):
+            raise BadInput(f"{option} would overwrite the worked example itself: name another.")
     console = make_console()
     text = read_input("-") if file == "-" else ""
     try:
@@ -114,22 +118,6 @@ def _within(seconds: float, file: str) -> Generator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def _guard(file: str, outputs: dict[str, str | None]) -> None:
-    """No output may overwrite the worked example, or another output."""
-    named = {option: path for option, path in outputs.items() if path is not None}
-    if any(not path for path in named.values()) or not file:
-        raise BadInput("a file needs a name.")
-    if list(named.values()).count("-") > 1:
-        raise BadInput("only one of --json, --fix and --svg can go to standard output.")
-    places = {option: Path(path).resolve() for option, path in named.items() if path != "-"}
-    if len(set(places.values())) < len(places):
-        raise BadInput(f"{' and '.join(places)} name the same file.")
-    source = Path(file)
-    for option, place in places.items():
-        if source.exists() and place.exists() and place.samefile(source):
-            raise BadInput(f"{option} would overwrite the worked example itself: name another.")
 
 
 def _pair(name: str) -> tuple[str, str]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shlex
 import sys
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +22,14 @@ _MOST_BYTES = 2**20
 _WIDEST, _NARROWEST, _PIPED = 100, 40, 80
 _WRITTEN = ("--svg", "--json", "--html", "--fix")  # options that name a file to write
 
+Words = Annotated[list[str] | None, typer.Argument(metavar="TEXT", hidden=True)]
+Svg = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Write it as a picture; - prints it.")
+]
+Html = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Write a page to look at; - prints it.")
+]
+
 
 class BadInput(typer.TyperException):
     """What the user gave cannot be used: one line says why, and the exit code is 2."""
@@ -33,29 +40,25 @@ class BadInput(typer.TyperException):
 # ── what is told ──────────────────────────────────────────────────────────────────────────────
 
 
-def plain_error(error: BaseException) -> str:
-    """What an error says, without the name of the function that says it.
+def plain_error(error: BaseException, **options: str) -> str:
+    """What an error says, without the name of the function that says it, and with the names that
+    arguments have as options.
 
-    >>> plain_error(ValueError("inputs(): text must have a token."))
-    'text must have a token.'
+    >>> plain_error(ValueError("see(): first must be from 1. Say first=5."), first="--first")
+    '--first must be from 1. Say --first 5.'
     """
     message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return " ".join(re.sub(r"^\w+\(\)(: | )", "", message).split())
-
-
-def not_written(path: str, error: OSError | ValueError) -> BadInput:
-    """Why a file or a folder cannot be written.
-
-    >>> print(not_written("a.json", OSError(28, "No space left on device")))
-    cannot write a.json: No space left on device.
-    """
-    return BadInput(f"cannot write {path}: {getattr(error, 'strerror', None) or error}.")
+    message = " ".join(re.sub(r"^\w+\(\)(: | )", "", message).split())
+    for name, option in options.items():
+        message = re.sub(rf"^{name}(?= must )", option, message)
+        message = re.sub(rf"\b{name}=(?=\w)", f"{option} ", message)
+    return message
 
 
 @contextmanager
-def notes() -> Generator[None]:
+def notes(**options: str) -> Generator[None]:
     """Tell what Regard warns of in one line each on standard error, when it is done; and refuse
-    what cannot be done as bad input.
+    what cannot be done as bad input, with `options` for the names of arguments.
 
     >>> with notes():
     ...     raise ValueError("see(): text must have a token. Give it a word.")
@@ -67,7 +70,7 @@ def notes() -> Generator[None]:
         try:
             yield
         except (ValueError, KeyError, ImportError) as error:
-            raise BadInput(plain_error(error)) from error
+            raise BadInput(plain_error(error, **options)) from error
     for warning in caught:
         found = re.match(r"(?:watch|load|edges|sql)\(\): ", str(warning.message))
         if found is not None:
@@ -75,6 +78,32 @@ def notes() -> Generator[None]:
 
             note = " ".join(str(warning.message)[found.end() :].split())
             print(fit(f"regard: note: {note}", 500), file=sys.stderr)
+
+
+@contextmanager
+def status() -> Generator[Callable[[str], None] | None]:
+    """What shows a line on standard error in place of the last one, and is gone in the end; None
+    if that is no terminal.
+
+    >>> with status() as show:
+    ...     print(show)
+    None
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    shown = ""
+
+    def show(line: str) -> None:
+        nonlocal shown
+        shown = line[:79]
+        print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        if shown:
+            show("")
 
 
 # ── what comes in ─────────────────────────────────────────────────────────────────────────────
@@ -106,43 +135,55 @@ def refuse_no_text(text: str, name: str = "the text") -> None:
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise BadInput(f"{name} is not UTF-8.")
     if not text.strip():
-        raise BadInput(f"{name} is empty: give it a word.")
+        raise BadInput(f"{name} is empty: there is no word in it.")
 
 
 # ── what comes out ────────────────────────────────────────────────────────────────────────────
 
 
-def refuse_two_outputs(**files: str | None) -> None:
-    """At most one of these options may print to standard output.
+@contextmanager
+def writing(path: str) -> Generator[None]:
+    """Refuse a file or a folder that cannot be written.
 
-    >>> refuse_two_outputs(json="-", svg="-")
+    >>> with writing("a.json"):
+    ...     raise OSError(28, "No space left on device")
     Traceback (most recent call last):
-    regard.cli.common.BadInput: --json - and --svg - cannot both go to standard output.
+    regard.cli.common.BadInput: cannot write a.json: No space left on device.
     """
-    printed = [f"--{name} -" for name, file in files.items() if file == "-"]
-    if len(printed) > 1:
-        raise BadInput(f"{' and '.join(printed[:2])} cannot both go to standard output.")
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        reason = getattr(error, "strerror", None) or error
+        raise BadInput(f"cannot write {path}: {reason}.") from error
 
 
-def check_file(path: str | None) -> None:
-    """Refuse a file that cannot be written; None and `-`, standard output, are none.
+def check_outputs(**files: str | None) -> None:
+    """Refuse files that could not be written in the end, and two that are one; `-` is standard
+    output, and None is no file.
 
-    >>> check_file("no/such/file.json")
+    >>> check_outputs(json="-", svg="-")
+    Traceback (most recent call last):
+    regard.cli.common.BadInput: --json and --svg cannot both go to standard output.
+    >>> check_outputs(json="no/such/file.json")
     Traceback (most recent call last):
     regard.cli.common.BadInput: cannot write no/such/file.json: No such file or directory.
     """
-    if path is None or path == "-":
-        return
-    try:
-        target = Path(path).resolve()
-        if target.is_dir():
-            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if target.exists() and not os.access(target, os.W_OK):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-        if not target.exists() or target.is_file():  # else it is a terminal or a pipe
-            check_room(target.parent)
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
-        raise not_written(path, error) from error
+    options: dict[Path | str, str] = {}
+    for name, path in files.items():
+        if path is None:
+            continue
+        with writing(path):
+            target = path if path == "-" else Path(path).resolve()
+            other = options.setdefault(target, name)
+            if other != name:
+                both = "go to standard output" if path == "-" else f"be written to {path}"
+                raise BadInput(f"--{other} and --{name} cannot both {both}.")
+            if not isinstance(target, Path):
+                continue
+            if target.is_file() or target.is_dir():
+                target.open("ab").close()
+            if target.is_file() or not target.exists():  # else it is a terminal or a pipe
+                check_room(target.parent)
 
 
 def check_room(folder: Path) -> None:
@@ -150,15 +191,9 @@ def check_room(folder: Path) -> None:
 
     >>> check_room(Path("."))
     """
-    code = 0
-    if not folder.exists():
-        code = errno.ENOENT
-    elif not folder.is_dir():
-        code = errno.ENOTDIR
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        code = errno.EACCES
-    if code:
-        raise OSError(code, os.strerror(code))
+    from tempfile import TemporaryFile
+
+    TemporaryFile(dir=folder).close()
 
 
 def command_line(arguments: Sequence[str]) -> str:
@@ -240,10 +275,8 @@ def write_out(path: str, content: str) -> None:
     if path == "-":
         print(content, end="")
         return
-    try:
+    with writing(path):
         write_text(path, content)
-    except OSError as error:
-        raise not_written(path, error) from error
     print(f"Wrote {path}", file=sys.stderr)
 
 

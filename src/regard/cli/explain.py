@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from regard.cli.common import (
     BadInput,
+    Html,
+    Svg,
+    Words,
+    check_outputs,
     make_console,
+    notes,
     plain_error,
     print_out,
     quoted,
     read_input,
     refuse_no_text,
-    refuse_two_outputs,
     write_out,
     write_picture,
 )
-from regard.cli.model import check_place, load_model, look, read_tokens
+from regard.cli.model import look
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -51,7 +56,7 @@ M is minilm, smollm2, a folder that a model was saved to, or an id on the Hub.
 
 def explain(
     context: typer.Context,
-    words: Annotated[list[str] | None, typer.Argument(metavar="TEXT", hidden=True)] = None,
+    words: Words = None,
     example: Annotated[
         str | None, typer.Option(metavar="NAME", help="apple (default), cat, poem, scaling, given.")
     ] = None,
@@ -91,43 +96,66 @@ def explain(
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write every number as JSON; - prints it.")
     ] = None,
-    svg: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write it as a picture; - prints it.")
-    ] = None,
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write a page to look at; - prints it.")
-    ] = None,
+    svg: Svg = None,
+    html: Html = None,
 ) -> None:
     """Every step of attention on a sentence, with its numbers.
 
     TEXT is a sentence of your own; - reads it from standard input.
     """
-    refuse_two_outputs(json=json, svg=svg, html=html)
+    check_outputs(json=json, svg=svg, html=html)
     text = " ".join(words) if words else None
     if text == "-":
         text = read_input("-")
+    if text is not None:
+        refuse_no_text(text)
     settings: dict[str, Any] = {"positions": positions, "causal": causal}
     sizes = {"heads": heads, "width": width, "seed": seed}
     sizes = {name: value for name, value in sizes.items() if value is not None}
-    if model is not None:
-        options = {"causal": causal, "no-scale": no_scale, "positions": positions != "none"}
-        refused = [*sizes, *(name for name, is_given in options.items() if is_given)]
-        _check_model_options(text, example, refused)
-    elif layer is not None:
-        raise BadInput("--layer needs a --model: without one there is one layer.")
-    elif head == 0:
-        raise BadInput("--head counts from 1 here, and from 0 with --model; got 0.")
+    from rich.text import Text
+
+    from regard import view
+
     console = make_console()
-    try:
+    with notes(first="regard see --first"):
         if model is not None:
-            trace = _trace_of_model(text or "", model, layer or 0, head or 0)
-            scaled, head = None, None  # it is the only head of the trace
+            if text is None or example is not None:
+                raise BadInput("--model needs a text of your own, and goes with no --example.")
+            others = {"causal": causal, "no-scale": no_scale, "positions": positions != "none"}
+            if given := [*sizes, *(name for name, is_given in others.items() if is_given)]:
+                raise BadInput(
+                    f"--model has numbers and a mask of its own: {_options(given)} cannot change "
+                    "them."
+                )
+            trace, scaled = _trace_of_model(text, model, layer or 0, head or 0), None
+            head = None  # it is the only head of the trace
+        elif layer is not None:
+            raise BadInput("--layer needs a --model: without one there is one layer.")
+        elif head == 0:
+            raise BadInput("--head counts from 1 here, and from 0 with --model; got 0.")
         else:
             trace = _trace(text, example, {**settings, "scale": not no_scale}, sizes)
             scaled = _trace(text, example, settings, sizes) if no_scale else None
-        lines = _lines(trace, scaled, console.width, step, cell, head, everything)
-    except (KeyError, ValueError) as error:  # a label, or a number, that does not fit the trace
-        raise BadInput(plain_error(error)) from error
+        n_heads = len(view.all_heads(trace))
+        if head is not None and head > n_heads:
+            raise BadInput(f"there is no head {head}; there are {n_heads} here, from 1.")
+        index = None if head is None else head - 1
+        name = None if step is None else view.find_step(step, trace)
+        steps = list(trace.steps) if name is None else [name]
+        if cell is not None:
+            found = view.find_cells(cell, trace, name)
+            lines = view.render_cells(trace, found, console.width, index)
+        else:
+            numbers = sum(trace.steps[name].array.size for name in steps)
+            if everything and numbers > _MOST_PRINTED:
+                raise BadInput(
+                    f"--all would print {numbers:,} numbers, and takes at most {_MOST_PRINTED:,}: "
+                    "--step shows one step, --json FILE writes all."
+                )
+            shown: dict[str, Any] = {"head": index, "everything": everything}
+            lines = view.render(trace, console.width, steps=steps, **shown)
+            if scaled is not None and "weights" in steps:
+                lines += [Text(), *view.render_scaling(scaled, trace, console.width, **shown)]
     if json is not None:
         write_out(json, trace.to_json() + "\n")
     if svg is not None:
@@ -145,94 +173,55 @@ def explain(
 def _trace(
     text: str | None, example: str | None, settings: dict[str, Any], sizes: dict[str, Any]
 ) -> Trace:
-    """The trace of the text, or of the example. Raises ValueError or KeyError if there is none."""
+    """The trace of the text, or of the example."""
     if text is None:
         from regard.worked import example as worked_example
 
         if sizes:
-            names = " and ".join(f"--{name}" for name in sizes)
             verb = "needs" if len(sizes) == 1 else "need"
-            raise ValueError(f"{names} {verb} a text of your own: an example has its numbers.")
+            raise BadInput(
+                f"{_options(sizes)} {verb} a text of your own: an example has its numbers."
+            )
         trace = worked_example(example or "apple").trace(**settings)
         if "scores" not in trace.steps and (settings["causal"] or not settings.get("scale", True)):
-            raise ValueError(f"the example {example!r} starts from given weights: no scores.")
+            raise BadInput(f"the example {example!r} starts from given weights: no scores.")
         return trace
     if example is not None:
-        raise ValueError("a text and --example exclude each other.")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("the text is not UTF-8.")
+        raise BadInput("a text and --example exclude each other.")
     from regard import trace
     from regard.text import tokenize
 
-    n_tokens, n_heads = len(tokenize(text)), sizes.get("heads", 2)
-    if n_heads * n_tokens**2 > _MOST_NUMBERS:
-        raise ValueError(
-            f"the text has {n_tokens:,} tokens: with {n_heads} heads, explain takes at most "
-            f"{math.isqrt(_MOST_NUMBERS // n_heads):,}, as it keeps heads · tokens² numbers a step."
-        )
+    _refuse_long(len(tokenize(text)), sizes.get("heads", 2))
     return trace(text, **settings, **sizes)
 
 
-def _check_model_options(text: str | None, example: str | None, refused: list[str]) -> None:
-    if text is None or example is not None:
-        raise BadInput("--model needs a text of your own, and goes with no --example.")
-    if refused:
-        names = " and ".join(f"--{name}" for name in refused)
-        raise BadInput(f"--model has numbers and a mask of its own: {names} cannot change them.")
+def _refuse_long(n_tokens: int, n_heads: int) -> None:
+    if n_heads * n_tokens**2 > _MOST_NUMBERS:
+        heads = f"{n_heads} head{'s' * (n_heads != 1)}"
+        raise BadInput(
+            f"the text has {n_tokens:,} tokens: with {heads}, explain takes at most "
+            f"{math.isqrt(_MOST_NUMBERS // n_heads):,}, as it keeps heads · tokens² numbers a step."
+        )
+
+
+def _options(names: Iterable[str]) -> str:
+    return " and ".join(f"--{name}" for name in names)
 
 
 def _trace_of_model(text: str, model: str, layer: int, head: int) -> Trace:
     """The trace of one head of a model, from its own Q, K and V, checked against its output."""
-    refuse_no_text(text)
-    reading = read_tokens(model, text)
-    n_tokens, most = len(reading.tokens), math.isqrt(_MOST_NUMBERS)
-    if n_tokens > most:
-        raise ValueError(
-            f"the text has {n_tokens:,} tokens: explain takes at most {most:,}, as it keeps "
-            "tokens² numbers a step."
-        )
-    run, _ = look(load_model(model), reading, keep=("q", "k", "v", "output"))
-    check_place(run, layer, head)
+    from regard.models import open_model
+    from regard.models.build import build
+
+    opened = open_model(model)
+    reading = opened.read(text)
+    _refuse_long(len(reading.tokens), 1)
+    run, _ = look(build(opened), reading, [(layer, head)], keep=("q", "k", "v", "output"))
     try:
         return run.trace(layer, head)
     except ArithmeticError as error:
         print(f"regard: {plain_error(error)}", file=sys.stderr)
         raise typer.Exit(1) from error
-
-
-def _lines(
-    trace: Trace,
-    scaled: Trace | None,
-    width: int,
-    step: str | None,
-    cell: str | None,
-    head: int | None,
-    everything: bool,
-) -> list[Text]:
-    """What is asked for, in lines. Raises KeyError or ValueError if the trace has not got it."""
-    from rich.text import Text
-
-    from regard import view
-
-    heads = view.all_heads(trace)
-    if head is not None and head > len(heads):
-        raise KeyError(f"there is no head {head}; there are {len(heads)} here, from 1.")
-    index = None if head is None else head - 1
-    name = None if step is None else view.find_step(step, trace)
-    if cell is not None:
-        return view.render_cells(trace, view.find_cells(cell, trace, name), width, index)
-    steps = list(trace.steps) if name is None else [name]
-    numbers = sum(trace.steps[name].array.size for name in steps)
-    if everything and numbers > _MOST_PRINTED:
-        raise ValueError(
-            f"--all would print {numbers:,} numbers, and takes at most {_MOST_PRINTED:,}: "
-            "--step shows one step, --json FILE writes all."
-        )
-    lines = view.render(trace, width, steps=steps, head=index, everything=everything)
-    if scaled is not None and "weights" in steps:
-        comparison = view.render_scaling(scaled, trace, width, head=index, everything=everything)
-        lines += [Text(), *comparison]
-    return lines
 
 
 def _suggestions(trace: Trace, text: str | None, example: str | None, width: int) -> list[Text]:

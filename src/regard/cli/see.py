@@ -13,20 +13,22 @@ import typer
 
 from regard.cli.common import (
     BadInput,
-    check_file,
+    Html,
+    Svg,
+    Words,
+    check_outputs,
     check_room,
     make_console,
-    not_written,
     notes,
     plain_error,
     print_out,
     read_input,
     refuse_no_text,
-    refuse_two_outputs,
     write_out,
     write_picture,
+    writing,
 )
-from regard.cli.model import check_config, check_place, load_model, look, read_tokens
+from regard.cli.model import look
 from regard.cli.see_json import document
 
 if TYPE_CHECKING:
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from regard import Run
-    from regard.run import Effect
 
 _MOST_WORDS = 100  # that are still read by the small encoder, if no model is named
 _CHANGED = {"hidden_states", "output"}  # what `run.effect` compares
@@ -72,7 +73,7 @@ The tables of --sql and their columns:
 
 def see(
     context: typer.Context,
-    words: Annotated[list[str] | None, typer.Argument(metavar="TEXT", hidden=True)] = None,
+    words: Words = None,
     file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Read the text from a file.")
     ] = None,
@@ -110,82 +111,90 @@ def see(
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write what was found as JSON; - prints it.")
     ] = None,
-    svg: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write it as a picture; - prints it.")
-    ] = None,
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write a page to look at; - prints it.")
-    ] = None,
+    svg: Svg = None,
+    html: Html = None,
 ) -> None:
     """Where every head of a model looked, and what stands out.
 
     TEXT is what the model reads; - reads it from standard input.
     """
-    refuse_two_outputs(json=json, svg=svg, html=html)
+    check_outputs(json=json, svg=svg, html=html)
     text = _read(words, file)
     ablated = [_pair(each) for each in (*(ablate or ()), *(cut or ()))]
-    for path in (json, svg, html):
-        check_file(path)
     if save is not None:
-        _check_folder(save)
+        from regard.run.disk import check_target
+
+        with writing(save), notes():
+            target = check_target(save)
+            check_room(next(above for above in target.parents if above.exists()))
     if sql is not None:
         from regard.run._sql import check_names
 
         with _sql_errors():
             check_names(sql)
     name, why = (model, "") if model is not None else _choose(text)
-    reading = read_tokens(name, text, first)
-    position = None
-    if token is not None:
-        from regard.view.names import find_token
+    with notes(first="--first"):
+        from regard.models import open_model
+        from regard.models.build import build
 
-        with notes():
+        opened = open_model(name)
+        reading = opened.read(text, first)
+        position = None
+        if token is not None:
+            from regard.view.names import find_token
+
             position = find_token(reading.tokens, token, reading.text)
-    loaded = load_model(name)
-    for place in ((layer, head), *ablated):
-        check_config(loaded, *place)
-    from regard.ask._see import LONG
+        loaded = build(opened)
+        from regard.ask._see import LONG
 
-    # What is asked of single weights needs q and k, however long the text is.
-    exact = None not in (layer, head) or not (save is token is sql is html is None)
-    keep = {"q", "k"} if exact or len(reading.tokens) <= LONG else set[str]()
-    if html is not None and len(reading.tokens) <= _MOST_MOVED:
-        keep |= {"hidden_states"}
-    if ablated:
-        keep |= _CHANGED
-    run, seconds = look(loaded, reading, keep=keep, logits=None if ablated else 1)
-    for place in ((layer, head), *ablated):
-        check_place(run, *place)
-    table = None if sql is None else _ask(run, sql)
-    effect = None
-    if ablated:  # the model reads the text once more
-        heads: dict[str | int, list[int]] = {}
-        for which, one in ablated:
-            heads.setdefault(which, []).append(one)
-        without, _ = look(loaded, reading, keep=_CHANGED, ablate=heads, logits=None)
-        effect = run.effect(without)
+        # What is asked of single weights needs q and k, however long the text is.
+        exact = None not in (layer, head) or not (save is token is sql is html is None)
+        keep = {"q", "k"} if exact or len(reading.tokens) <= LONG else set[str]()
+        if html is not None and len(reading.tokens) <= _MOST_MOVED:
+            keep |= {"hidden_states"}
+        if ablated:
+            keep |= _CHANGED
+        places = [(layer, head), *ablated]
+        run, seconds = look(loaded, reading, places, keep=keep, logits=None if ablated else 1)
+        table = None if sql is None else _ask(run, sql)
+        effect = None
+        if ablated:  # the model reads the text once more
+            heads: dict[str | int, list[int]] = {}
+            for which, one in ablated:
+                heads.setdefault(which, []).append(one)
+            without, _ = look(loaded, reading, keep=_CHANGED, ablate=heads, logits=None)
+            effect = run.effect(without)
 
     console = make_console()
+    title: list[Text] = []
     if table is not None:
         from regard.view.table import render_table
 
-        title, summary, lines = [], [], render_table(table, console.width)
+        summary, lines = [], render_table(table, console.width)
     else:
-        from regard.view.run import render_summary
+        from regard.view.effect import render_effect
+        from regard.view.head import render_head
+        from regard.view.names import token_names
+        from regard.view.run import render_run, render_summary
+        from regard.view.token import render_token
 
         # A picture of the same text is the same every time: it does not tell the seconds.
         unknown, sign = reading.unknown, reading.sign
         about = partial(
             render_summary, run, console.width, name=name, why=why, unknown=unknown, sign=sign
         )
-        title, summary = about(), about(seconds=seconds)
-        lines = _lines(run, position, layer, head, effect, ablated, console.width)
+        title, summary, lines = about(), about(seconds=seconds), []
+        if position is not None:
+            lines += render_token(run, position, console.width, layer=layer, head=head)
+        elif layer is not None and head is not None:
+            lines += render_head(run, layer, head, console.width)
+        elif effect is None or (layer, head) != (None, None):
+            lines += render_run(run, console.width, layer=layer, head=head)
+        if effect is not None:  # alone, it is all that is shown
+            lines += render_effect(effect, ablated, token_names(run), console.width)
     if save is not None:
-        try:
-            with notes():
-                run.save(save)
-        except OSError as error:
-            raise not_written(save, error) from error
+        with writing(save), notes():
+            run.save(save)
         print(f"Wrote {save}", file=sys.stderr)
     if json is not None:
         content = document(
@@ -200,37 +209,6 @@ def see(
         write_out(html, run_page(run, name=name))
     if "-" not in (json, svg, html):
         print_out([*summary, *lines], console)
-
-
-def _lines(
-    run: Run,
-    token: int | None,
-    layer: int | None,
-    head: int | None,
-    effect: Effect | None,
-    ablated: list[tuple[int, int]],
-    width: int,
-) -> list[Text]:
-    """What is asked for: a token, a head, what stands out of a layer, or of all; an ablation.
-
-    An ablation alone is all that is shown.
-    """
-    from regard.view.effect import render_effect
-    from regard.view.head import render_head
-    from regard.view.names import token_names
-    from regard.view.run import render_run
-    from regard.view.token import render_token
-
-    lines: list[Text] = []
-    if token is not None:
-        lines += render_token(run, token, width, layer=layer, head=head)
-    elif layer is not None and head is not None:
-        lines += render_head(run, layer, head, width)
-    elif effect is None or (layer, head) != (None, None):
-        lines += render_run(run, width, layer=layer, head=head)
-    if effect is not None:
-        lines += render_effect(effect, ablated, token_names(run), width)
-    return lines
 
 
 # ── what was given ────────────────────────────────────────────────────────────────────────────
@@ -264,18 +242,6 @@ def _pair(place: str) -> tuple[int, int]:
     if found is None:
         raise BadInput(f"--ablate needs LAYER.HEAD, such as 3.5; got {place!r}.")
     return int(found[1]), int(found[2])
-
-
-def _check_folder(folder: str) -> None:
-    """Refuse a folder that a run cannot be kept in."""
-    from regard.run.disk import check_target
-
-    try:
-        with notes():
-            target = check_target(folder)
-        check_room(next(above for above in target.parents if above.exists()))
-    except OSError as error:
-        raise not_written(folder, error) from error
 
 
 # ── SQL ───────────────────────────────────────────────────────────────────────────────────────

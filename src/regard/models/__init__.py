@@ -7,8 +7,17 @@ transformers are imported when they are needed, not before.
 """
 
 from regard._checkpoint.errors import CheckpointError
-from regard.models._load import load, load_reader
+from regard.models._load import load, open_model
 from regard.models.loaded import Loaded
+from regard.models.opened import Opened
 from regard.models.reader import Reader, Reading
 
-__all__ = ["CheckpointError", "Loaded", "Reader", "Reading", "load", "load_reader"]
+__all__ = [
+    "CheckpointError",
+    "Loaded",
+    "Opened",
+    "Reader",
+    "Reading",
+    "load",
+    "open_model",
+]

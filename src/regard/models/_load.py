@@ -7,15 +7,13 @@ import warnings
 from pathlib import Path
 
 from regard._checkpoint.errors import CheckpointError, listed, plain
-from regard._checkpoint.folder import read_checkpoint
 from regard._extras import need
 from regard.models.build import build
 from regard.models.config import read_config
-from regard.models.fetch import BUILT_IN, fetch, from_hub
+from regard.models.fetch import BUILT_IN, fetch, from_hub, to_fetch_again
 from regard.models.loaded import Loaded
-from regard.models.progress import working
-from regard.models.reader import Reader, positions_of
-from regard.models.tokenizer import read_exact, read_tokenizer
+from regard.models.opened import Opened
+from regard.models.tokenizer import read_tokenizer
 
 
 def load(
@@ -46,39 +44,29 @@ def load(
     regard._checkpoint.errors.CheckpointError: load(): ... must hold config.json; got none. Is it a
     model folder? model.save_pretrained(folder) writes one.
     """
-    folder, name = _find(name_or_path, progress)
-    try:
-        return _read(folder, name, allow_not_finite, progress)
-    except CheckpointError as error:
-        if name not in BUILT_IN:
-            raise
-        again = f"Remove the folder {plain(folder)}: it will be fetched once more."
-        raise CheckpointError(
-            error.file, error.expected, error.found, again, error.tensor
-        ) from error
+    opened = open_model(name_or_path, progress=progress)
+    return build(opened, allow_not_finite=allow_not_finite, progress=progress)
 
 
-def load_reader(
-    name_or_path: str | os.PathLike[str], *, progress: bool | None = None
-) -> Reader | None:
-    """What reads texts for a model, from its tokenizer and its config alone: a text that is too
-    long is known to be before the weights are read. None if the model has no tokenizer.
+def open_model(name_or_path: str | os.PathLike[str], *, progress: bool | None = None) -> Opened:
+    """The model that `load` would load, without its weights: its tokenizer reads texts already.
 
-    A text may still be too long by a few tokens, where not all positions of a model are for them.
-
-    >>> load_reader("./no/such/folder")
+    >>> open_model("./no/such/folder")
     Traceback (most recent call last):
     regard._checkpoint.errors.CheckpointError: load(): ./no/such/folder must be a folder, minilm,
     smollm2, or the id of a model on the Hub; got none of these. See that the folder exists.
     """
     folder, name = _find(name_or_path, progress)
-    config, _ = read_config(folder)
-    need("load()", "tokenizers", "models")
-    found = read_exact(folder)
-    if found is None:
-        return None
-    tokenizer, special = found
-    return Reader(name, tokenizer, unknown=special.get("unk_token"), positions=positions_of(config))
+    with to_fetch_again(name, folder):
+        config, ignored = read_config(folder)
+        notes: list[str] = []
+        if ignored:
+            what = f"config.json chooses an implementation ({listed(ignored)}), which is ignored"
+            notes.append(what)
+            warnings.warn(f"load(): {plain(folder)}: {what}.", UserWarning, stacklevel=3)
+        need("load()", "tokenizers", "models")
+        tokenizer, special = read_tokenizer(folder)
+    return Opened(name, folder, config, tokenizer, special, tuple(notes))
 
 
 def _find(name_or_path: str | os.PathLike[str], progress: bool | None) -> tuple[Path, str]:
@@ -94,7 +82,6 @@ def _find(name_or_path: str | os.PathLike[str], progress: bool | None) -> tuple[
         raise CheckpointError(name, "be a name or a path", "neither", 'Try load("minilm") first.')
     is_name = isinstance(name_or_path, str)
     if is_name and name in BUILT_IN:
-        _need_packages()
         return fetch(name, progress), name
     folder = Path(name)
     if folder.is_dir():
@@ -104,29 +91,4 @@ def _find(name_or_path: str | os.PathLike[str], progress: bool | None) -> tuple[
         raise CheckpointError(folder, "be a folder", "a file", remedy)
     if not is_name:
         raise CheckpointError(folder, "be a folder", "nothing there", "See that the folder exists.")
-    _need_packages()
     return from_hub(name, progress), name
-
-
-def _read(folder: Path, name: str, allow_not_finite: bool, progress: bool | None) -> Loaded:
-    """The model in a folder: all that can be checked is, before any weight is read."""
-    config, ignored = read_config(folder)
-    notes: list[str] = []
-    if ignored:
-        notes.append(f"config.json chooses an implementation ({listed(ignored)}), which is ignored")
-        warnings.warn(f"load(): {plain(folder)}: {notes[0]}.", UserWarning, stacklevel=3)
-    checkpoint = read_checkpoint(folder)
-    _need_packages()
-    with working(f"Loading {plain(name)}", progress):
-        tokenizer = read_tokenizer(folder)
-        model, more = build(folder, config, checkpoint, allow_not_finite=allow_not_finite)
-    # Whether each token sees only those before it, as the attention modules say.
-    decoder = not getattr(model.config, "is_encoder_decoder", False) and any(
-        getattr(module, "is_causal", False) is True for module in model.modules()
-    )
-    return Loaded(name, model, tokenizer, folder, decoder, notes=(*notes, *more))
-
-
-def _need_packages() -> None:
-    for package in ("torch", "transformers", "safetensors", "tokenizers"):
-        need("load()", package, "models")

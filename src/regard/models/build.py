@@ -13,12 +13,22 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._checkpoint.errors import CheckpointError, listed, plain
-from regard._checkpoint.folder import Checkpoint, read_tensors, too_large, within
-from regard.models.progress import quiet
+from regard._checkpoint.errors import COPY_MODEL, CheckpointError, listed, plain
+from regard._checkpoint.folder import (
+    Checkpoint,
+    differences,
+    read_checkpoint,
+    read_tensors,
+    too_large,
+    within,
+)
+from regard.models.fetch import need_packages, to_fetch_again
+from regard.models.loaded import Loaded
+from regard.models.opened import Opened
+from regard.models.progress import quiet, working
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 # Buffers that older versions saved and that every model computes by itself.
 _COMPUTED = re.compile(r"(^|\.)(position_ids|rotary_emb\.inv_freq|attn\.bias|attn\.masked_bias)$")
@@ -37,15 +47,46 @@ _LARGEST_TABLE = 2**22
 
 
 def build(
-    folder: Path, config: dict[str, Any], checkpoint: Checkpoint, *, allow_not_finite: bool = False
-) -> tuple[PreTrainedModel, list[str]]:
-    """The model, in evaluation mode, in float32, on the CPU; and notes on what was left out.
+    opened: Opened, *, allow_not_finite: bool = False, progress: bool | None = None
+) -> Loaded:
+    """The model with its weights, in evaluation mode, in float32, on the CPU; and its tokenizer.
 
     A config far larger than its weights is refused before any of them is read. Tied weights may be
     missing, and buffers that the model computes by itself may be there (their names end in
     position_ids, rotary_emb.inv_freq, attn.bias or attn.masked_bias). All else that is missing,
     left over or of another shape is listed in one CheckpointError.
     """
+    name, folder = opened.name, opened.folder
+    with to_fetch_again(name, folder):
+        checkpoint = read_checkpoint(folder)
+        need_packages()
+        with working(f"Loading {plain(name)}", progress):
+            tokenizer = _tokenizer(opened)
+            model, notes = _model(folder, opened.config, checkpoint, allow_not_finite)
+    # Whether each token sees only those before it, as the attention modules say.
+    decoder = not getattr(model.config, "is_encoder_decoder", False) and any(
+        getattr(module, "is_causal", False) is True for module in model.modules()
+    )
+    return Loaded(name, model, tokenizer, folder, decoder, notes=(*opened.notes, *notes))
+
+
+def _tokenizer(opened: Opened) -> PreTrainedTokenizerFast | None:
+    """The tokenizer as transformers has it."""
+    from transformers import PreTrainedTokenizerFast
+
+    if opened.tokenizer is None:
+        return None
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=opened.tokenizer, **opened.special)
+    # The wrapper may change its copy (it marks tokens as special, and sets templates). What is
+    # looked at here must be what the file says.
+    tokenizer._tokenizer = opened.tokenizer
+    return tokenizer
+
+
+def _model(
+    folder: Path, config: dict[str, Any], checkpoint: Checkpoint, allow_not_finite: bool
+) -> tuple[PreTrainedModel, list[str]]:
+    """The model, and notes on what was left out."""
     import torch
 
     file = folder / "config.json"
@@ -83,22 +124,10 @@ def build(
             **arguments,
         )
     model, found = pair
-    wrong = {
-        "missing": found["missing_keys"],
-        "left over": {name for name in found["unexpected_keys"] if not _COMPUTED.search(name)},
-        "of another shape": [
-            f"{plain(name)} {list(came)} instead of {list(wanted)}"
-            for name, came, wanted in found["mismatched_keys"]
-        ],
-    }
-    problems = [f"{what}: {listed(names)}" for what, names in wrong.items() if names]
-    if problems:
-        raise CheckpointError(
-            folder,
-            f"hold exactly the tensors of {kind.__name__}",
-            "; ".join(problems),
-            "Copy the folder again, whole, and see that its config.json belongs to it.",
-        )
+    left_over = [name for name in found["unexpected_keys"] if not _COMPUTED.search(name)]
+    if wrong := differences(found["missing_keys"], left_over, found["mismatched_keys"]):
+        expected = f"hold exactly the tensors of {kind.__name__}"
+        raise CheckpointError(folder, expected, "; ".join(wrong), COPY_MODEL)
     computed = [name for name in tensors if _COMPUTED.search(name)]
     if computed:
         notes.append(f"buffers that the model computes by itself were not used: {listed(computed)}")

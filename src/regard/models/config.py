@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from regard._checkpoint.errors import COPY_FILE, CheckpointError, listed, plain
+from regard._checkpoint.errors import CheckpointError, listed, plain
 from regard._checkpoint.files import own_file, read_object
+from regard._checkpoint.folder import each_key, refuse_large
 
 _LIMIT = 10_000_000  # bytes; the largest honest ones, with names of 20,000 classes, have 2 million
 # How large a whole number may be, by what stands in its key, also inside of lists: transformers
@@ -56,13 +57,9 @@ def read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
     # Sizes that would keep this machine busy for ever, or fill it, before any weight is read. The
     # keys of label2id are names of classes, and say nothing of sizes.
     sizes = {key: value for key, value in config.items() if key != "label2id"}
-    for _, key, value in _walk(sizes):
-        limit = min((most for part, most in _MOST.items() if part in key), default=_LARGEST)
-        if isinstance(value, int) and abs(value) > limit:
-            expected = f"have whole numbers of at most {limit:,} as {plain(key)}"
-            raise CheckpointError(path, expected, plain(value), COPY_FILE)
+    refuse_large(sizes, path, _most)
     ignored: list[str] = []
-    for owner, key, value in _walk(config):
+    for owner, key, value in each_key(config):
         if isinstance(owner, dict) and key.startswith(_CHOICES):
             del owner[key]
             if value is not None:
@@ -72,7 +69,7 @@ def read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
 
 def refuse_code(config: dict[str, Any], path: Path) -> None:
     """Raise CheckpointError if a config, at any depth, asks for code to be run."""
-    for _, key, value in _walk(config):
+    for _, key, value in each_key(config):
         if key in _CODE and value:
             raise CheckpointError(
                 path,
@@ -82,19 +79,5 @@ def refuse_code(config: dict[str, Any], path: Path) -> None:
             )
 
 
-def _walk(value: object) -> list[tuple[object, str, Any]]:
-    """All keys of all objects inside of a JSON value, with the object, and what they lead to: a
-    list that a key leads to, and each thing in it.
-    """
-    found: list[tuple[object, str, Any]] = []
-    waiting: list[tuple[object, str, Any]] = [(None, "", value)]
-    while waiting:
-        _, key, value = waiting.pop()
-        inside: list[tuple[object, str, Any]] = []
-        if isinstance(value, dict):
-            inside = [(value, name, each) for name, each in value.items()]
-        elif isinstance(value, list):
-            inside = [(value, key, each) for each in value]
-        found += inside
-        waiting += inside
-    return found
+def _most(key: str) -> int:
+    return min((most for part, most in _MOST.items() if part in key), default=_LARGEST)

