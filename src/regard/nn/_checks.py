@@ -1,4 +1,4 @@
-"""Tensors of whole numbers that a caller gives: ids, segments, positions, lengths."""
+"""Tensors that a caller gives: are they whole numbers, are they those that were given before."""
 
 from __future__ import annotations
 
@@ -45,3 +45,14 @@ def check_whole(
         upto, found = named.format(most=most, count=most + 1), low if low < 0 else high
         problem, error = f"from 0 to {upto}; got {found}. {remedy}", ValueError
     raise error(f"{call}: {name} must be {problem}".rstrip())
+
+
+def same_numbers(one: Tensor, other: Tensor | None) -> bool:
+    """Are these tensors alike, number by number? NaN is like NaN."""
+    if other is None or one.shape != other.shape:
+        return False
+    if one.dtype != other.dtype or one.device != other.device:
+        return False
+    if torch.equal(one, other):
+        return True
+    return one.is_floating_point() and torch.allclose(one, other, 0.0, 0.0, equal_nan=True)

@@ -38,19 +38,14 @@ class Place:
         if self.cosine is None or self.sine is None:
             return x
         width = self.cosine.shape[-1]
-        if width < x.shape[-1]:
-            return torch.cat([self._turned(x[..., :width]), x[..., width:]], -1)
-        return self._turned(x)
-
-    def _turned(self, x: Tensor) -> Tensor:
-        assert self.cosine is not None
-        assert self.sine is not None
+        turned = x if width == x.shape[-1] else x[..., :width]
         if self.pairing == "halves":
-            partner = x.roll(x.shape[-1] // 2, -1)
+            partner = turned.roll(width // 2, -1)
         else:
-            partner = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+            partner = turned.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
         # Under autocast x may be of fewer bits than the angles.
-        return torch.addcmul(x * self.cosine, partner, self.sine).to(x.dtype)
+        turned = torch.addcmul(turned * self.cosine, partner, self.sine).to(x.dtype)
+        return turned if width == x.shape[-1] else torch.cat([turned, x[..., width:]], -1)
 
 
 class Positions(nn.Module):
@@ -72,6 +67,18 @@ class Positions(nn.Module):
     def place(self, positions: Tensor, n_keys: int, causal: bool, dtype: torch.dtype) -> Place:
         """What attention is told of tokens at `positions`, the last of `n_keys` keys."""
         return Place()
+
+    def check(self, call: str, positions: object, batch: int, n: int) -> None:
+        """Raise TypeError or ValueError if these are no `positions` (1 or B, N) of a caller.
+
+        The greatest is 2³¹ − 1: angles are products in float64, and beyond it these are less exact
+        than numbers of float32.
+        """
+        found = tuple(positions.shape) if isinstance(positions, Tensor) else ()
+        fits, used = found in ((1, n), (batch, n)), type(self) is not Positions
+        shape = "" if fits else f"(1 or B, N) = (1 or {batch}, {n})"
+        remedy = "Count tokens from 0, one for each."
+        check_whole(call, "positions", positions, shape, fits, _LARGEST, remedy, used=used)
 
 
 class _Sinusoidal(Positions):
@@ -184,19 +191,6 @@ def positions_of(position: Position, config: HeadsConfig) -> Positions:
             return module(position, config)
     names = ", ".join(kind.__name__ for kind in _MODULES)
     raise TypeError(f"position must be one of {names}; got {type(position).__name__}.")
-
-
-def check_positions(name: str, positions: object, batch: int, n: int, *, used: bool = True) -> None:
-    """Raise TypeError or ValueError if these are no `positions` (1 or B, N) that a caller may give.
-
-    The greatest is 2³¹ − 1: angles are products in float64, and beyond it these are less exact than
-    numbers of float32.
-    """
-    found = tuple(positions.shape) if isinstance(positions, Tensor) else ()
-    fits = found in ((1, n), (batch, n))
-    shape = "" if fits else f"(1 or B, N) = (1 or {batch}, {n})"
-    remedy = "Count tokens from 0, one for each."
-    check_whole(name, "positions", positions, shape, fits, _LARGEST, remedy, used=used)
 
 
 def slopes(heads: int) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -92,36 +92,6 @@ class MultiHeadAttention(nn.Module):
         self.stands = own.position != NoPosition()
         self.positions = positions_of(own.position, own)
 
-    @overload
-    def forward(
-        self,
-        x: Tensor,
-        context: Tensor | None = None,
-        *,
-        causal: bool = False,
-        window: Window | None = None,
-        mask: Tensor | None = None,
-        bias: Tensor | None = None,
-        lengths: Tensor | None = None,
-        place: Place | None = None,
-        cache: KeyValues | None = None,
-        see: None = None,
-    ) -> Tensor: ...
-    @overload
-    def forward(
-        self,
-        x: Tensor,
-        context: Tensor | None = None,
-        *,
-        causal: bool = False,
-        window: Window | None = None,
-        mask: Tensor | None = None,
-        bias: Tensor | None = None,
-        lengths: Tensor | None = None,
-        place: Place | None = None,
-        cache: KeyValues | None = None,
-        see: See,
-    ) -> tuple[Tensor, Observation]: ...
     def forward(
         self,
         x: Tensor,
@@ -148,16 +118,24 @@ class MultiHeadAttention(nn.Module):
         record(self, "input", x)
         q = self._heads(self.w_q(x), self.heads)
         record(self, "query", q)
+        source, known = x, None
         if context is not None:
             record(self, "context", context)
-            k, v = self._of_context(context, cache)
+            source, known = context, None if cache is None else cache.context
+        if known is not None:
+            known.check("MultiHeadAttention: context", source)
+            k, v = known.keys, known.values
         else:
-            k = self._heads(self.w_k(x), self.kv_heads)
+            k = self._heads(self.w_k(source), self.kv_heads)
             record(self, "key", k)
-            v = self._heads(self.w_v(x), self.kv_heads)
+            v = self._heads(self.w_v(source), self.kv_heads)
             record(self, "value", v)
+        if context is None:
             if place is None:
-                place = self._own_place(x, cache, causal)
+                new = x.shape[1]
+                first, n_keys = (0, new) if cache is None else (cache.length, cache.n_seen(new))
+                positions = torch.arange(first, first + new, device=x.device)[None]
+                place = self.positions.place(positions, n_keys, causal, x.dtype)
             if place.cosine is not None and place.sine is not None:
                 record(self, "cosine", place.cosine)
                 record(self, "sine", place.sine)
@@ -170,6 +148,8 @@ class MultiHeadAttention(nn.Module):
                     window = (cache.window - 1, None)
             if place.bias is not None:
                 bias = place.bias if bias is None else place.bias + bias
+        elif cache is not None and known is None:
+            cache.context = Context(context, k, v)
         if is_recording():
             options = Options(causal, window, mask, lengths=lengths)
             allowed = options.allowed(q.shape[2], k.shape[2], q.device)
@@ -202,29 +182,9 @@ class MultiHeadAttention(nn.Module):
     def hook_points(self) -> HookPoints:
         return attention_points(low_rank=isinstance(self.w_v, LowRankValue))
 
-    def _of_context(self, context: Tensor, cache: KeyValues | None) -> tuple[Tensor, Tensor]:
-        """Keys and values of a context; with a cache they are computed once."""
-        if cache is not None and cache.memory is not None and cache.context is not None:
-            cache.context.check("MultiHeadAttention: context", context)
-            return cache.memory
-        k = self._heads(self.w_k(context), self.kv_heads)
-        record(self, "key", k)
-        v = self._heads(self.w_v(context), self.kv_heads)
-        record(self, "value", v)
-        if cache is not None:
-            cache.memory, cache.context = (k, v), Context(context)
-        return k, v
-
     def _heads(self, x: Tensor, heads: int) -> Tensor:
         """(B, N, heads·D) as (B, heads, N, D), copying nothing."""
         return x.view(x.shape[0], x.shape[1], heads, x.shape[2] // heads).transpose(1, 2)
-
-    def _own_place(self, x: Tensor, cache: KeyValues | None, causal: bool) -> Place:
-        """Where the tokens stand if no stack says so."""
-        new = x.shape[1]
-        first, n_keys = (0, new) if cache is None else (cache.length, cache.n_seen(new))
-        positions = torch.arange(first, first + new, device=x.device)[None]
-        return self.positions.place(positions, n_keys, causal, x.dtype)
 
     def _check(self, x: Tensor, context: Tensor | None) -> None:
         if context is not None and self.stands:

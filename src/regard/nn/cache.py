@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard._arguments import whole
+from regard.nn._checks import same_numbers
 
 
 class KeyValues:
@@ -29,11 +30,9 @@ class KeyValues:
         self.window = window
         self.length = 0
         self.n_kept = 0
-        self.memory: tuple[Tensor, Tensor] | None = None  # of cross-attention, computed once
-        self.context: Context | None = None  # what they were computed from
+        self.context: Context | None = None  # what cross-attention looks at
         self._first = 0  # where in the room those that are kept begin
-        self._keys: Tensor | None = None  # with room to grow
-        self._values: Tensor | None = None
+        self._room: tuple[Tensor, Tensor] | None = None  # of keys and of values
 
     def n_seen(self, new: int) -> int:
         """How many keys `extend` will return for this many new tokens."""
@@ -49,16 +48,16 @@ class KeyValues:
                 "Cache: keys and values must carry no gradient; got some that do. A cache is for "
                 "inference: run it under torch.no_grad()."
             )
-        keys, values, new = self._keys, self._values, k.shape[2]
+        keys, values = self._room or (None, None)
         if keys is not None and values is not None:
             _check_fits("keys", keys, k)
             _check_fits("values", values, v)
-        upto = self.n_seen(new)
+        new, upto = k.shape[2], self.n_seen(k.shape[2])
         old = upto - new
         first = self._first + self.n_kept - old
         if keys is None or values is None or first + upto > keys.shape[2]:
             keys, values = _with_room(keys, first, old, k), _with_room(values, first, old, v)
-            self._keys, self._values, first = keys, values, 0
+            self._room, first = (keys, values), 0
         self._first, self.n_kept = first, upto
         self.length += new
         keys.narrow(2, first + old, new).copy_(k)
@@ -73,22 +72,21 @@ class KeyValues:
         Without `memory` what cross-attention looks at stays as it is. `moved` holds these rows of
         contexts, by the id of the whole ones, so that several layers share them.
         """
-        if self._keys is not None and self._values is not None:
-            self._keys, self._values = self._keys[rows], self._values[rows]
-        if memory and self.memory is not None:
-            self.memory = self.memory[0][rows], self.memory[1][rows]
+        if self._room is not None:
+            self._room = self._room[0][rows], self._room[1][rows]
         if memory and self.context is not None:
-            self.context = self.context.select(rows, {} if moved is None else moved)
+            self.context.select(rows, {} if moved is None else moved)
 
 
 class Context:
-    """A tensor (B, M, width) whose keys and values were computed, to be known when it comes again.
+    """A tensor (B, M, width), to be known when it comes again, and its `keys` and `values`.
 
     PyTorch counts how often a tensor was written to, but for those of `torch.inference_mode`: of
     these the first row of each sequence is kept.
     """
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: Tensor, keys: Tensor, values: Tensor) -> None:
+        self.keys, self.values = keys, values
         self._keep(tensor)
 
     def _keep(self, tensor: Tensor) -> None:
@@ -101,7 +99,7 @@ class Context:
         if self._is_untouched():
             if tensor is self._tensor:
                 return
-            if _is_equal(tensor, self._tensor):
+            if same_numbers(tensor, self._tensor):
                 self._keep(tensor)  # it will come again, and is then known at once
                 return
         raise ValueError(
@@ -113,21 +111,15 @@ class Context:
     def _is_untouched(self) -> bool:
         if self._first is None:
             return torch.compiler.is_compiling() or self._tensor._version == self._version
-        return _is_equal(self._tensor[:, :1], self._first)
+        return same_numbers(self._tensor[:, :1], self._first)
 
-    def select(self, rows: Tensor, moved: dict[int, Tensor]) -> Context:
-        """These rows of the batch, in this order."""
-        if not self._is_untouched():
-            return self
-        if id(self._tensor) not in moved:
-            moved[id(self._tensor)] = self._tensor[rows]
-        return Context(moved[id(self._tensor)])
-
-
-def _is_equal(one: Tensor, other: Tensor) -> bool:
-    if one.shape != other.shape or one.dtype != other.dtype or one.device != other.device:
-        return False
-    return torch.equal(one, other) or torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
+    def select(self, rows: Tensor, moved: dict[int, Tensor]) -> None:
+        """Keep these rows of the batch, in this order; `moved` is that of `KeyValues.select`."""
+        self.keys, self.values = self.keys[rows], self.values[rows]
+        if self._is_untouched():
+            if id(self._tensor) not in moved:
+                moved[id(self._tensor)] = self._tensor[rows]
+            self._keep(moved[id(self._tensor)])
 
 
 def _check_fits(name: str, kept: Tensor, new: Tensor) -> None:

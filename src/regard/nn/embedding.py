@@ -11,7 +11,7 @@ from regard._rules.general import Given, LookedUp
 from regard._steps import StepKind
 from regard.nn._checks import check_whole
 from regard.nn._hooks import HookPoints, placed, positions_point, record
-from regard.nn._places import Positions, check_positions, positions_of
+from regard.nn._places import positions_of
 from regard.nn.config import (
     EncoderModelConfig,
     LanguageModelConfig,
@@ -51,7 +51,7 @@ class Embedding(nn.Module):
         self.segments = nn.Embedding(segments, config.width) if segments else None
         added = config.position if config.position.is_added else NoPosition()
         self.positions = positions_of(added, config)
-        self.norm = norm_of(config.norm, config.width, config.norm_eps) if norm else None
+        self.norm = norm_of(config) if norm else None
         self.dropout = nn.Dropout(config.dropout)
         for table in (self.tokens, self.segments):
             if table is not None:
@@ -66,12 +66,22 @@ class Embedding(nn.Module):
         """
         self.check(ids)
         if segments is not None:
-            self._check_segments(ids, segments)
+            if self.segments is None:
+                raise ValueError("Embedding: segments must be left out: the model has none.")
+            check_whole(
+                "Embedding",
+                "segments",
+                segments,
+                f"(B, N) = {tuple(ids.shape)}, as ids",
+                segments.shape == ids.shape,
+                self.segments.num_embeddings - 1,
+                "Give one for each token.",
+                named="{most}, one of the {count} kinds of parts",
+            )
         if positions is None:
             positions = torch.arange(ids.shape[1], device=ids.device)[None]
         else:
-            used = type(self.positions) is not Positions
-            check_positions("Embedding", positions, *ids.shape, used=used)
+            self.positions.check("Embedding", positions, *ids.shape)
         record(self, "ids", ids)
         x = self.tokens(ids)
         if self.scale != 1.0:
@@ -126,20 +136,6 @@ class Embedding(nn.Module):
         """Raise TypeError or ValueError if these are no ids (B, N) of the vocabulary."""
         most, named = self.vocabulary - 1, "{most}, one of the {count} tokens"
         check_whole("Embedding", "ids", ids, "(B, N)", ids.dim() == 2, most, named=named)
-
-    def _check_segments(self, ids: Tensor, segments: Tensor) -> None:
-        if self.segments is None:
-            raise ValueError("Embedding: segments must be left out: the model has none.")
-        check_whole(
-            "Embedding",
-            "segments",
-            segments,
-            f"(B, N) = {tuple(ids.shape)}, as ids",
-            segments.shape == ids.shape,
-            self.segments.num_embeddings - 1,
-            "Give one for each token.",
-            named="{most}, one of the {count} kinds of parts",
-        )
 
 
 def embedding_of(

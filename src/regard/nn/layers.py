@@ -15,84 +15,34 @@ from regard.nn.cache import KeyValues
 from regard.nn.config import StackConfig
 from regard.nn.feed_forward import FeedForward
 from regard.nn.norm import norm_of
-from regard.nn.position import Learned, NoPosition, Sinusoidal
-from regard.nn.residual import PreNorm, Sublayer, layer_points
+from regard.nn.position import NoPosition
+from regard.nn.residual import LAYER_POINTS, PreNorm, Sublayer
 
 
-class EncoderLayer(nn.Module):
-    """h = Norm(X + Attention(X)), Y = Norm(h + FFN(h)), or as `config.residual` arranges it.
-
-    X (B, N, width) gives (B, N, width).
-
-    >>> from regard.nn import PostNorm
-    >>> layer = EncoderLayer(StackConfig(width=6, heads=3, residual=PostNorm()))
-    >>> layer(torch.randn(2, 5, 6), lengths=torch.tensor([5, 4])).shape
-    torch.Size([2, 5, 6])
-    """
-
-    def __init__(self, config: StackConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.attention = attention_of(config)
-        self.feed_forward = feed_forward_of(config)
-        self.norms = norms_of(config, n_sublayers=2)
-        self.dropout = nn.Dropout(config.dropout)
-        _shrink(self, config, n_sublayers=2)
-
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        mask: Tensor | None = None,
-        lengths: Tensor | None = None,
-        place: Place | None = None,
-    ) -> Tensor:
-        """X (B, N, width). `mask`, True = may attend, fits (B, H, N, N); `lengths` is (B,)."""
-        _check_place(self.config, place)
-        record(self, "input", x)
-        window = self.config.window
-        attend = partial(
-            self.attention,
-            window=None if window is None else (window - 1, window - 1),
-            mask=mask,
-            lengths=lengths,
-            place=place,
-        )
-        sublayers = (
-            Sublayer("attention", attend, self.dropout),
-            Sublayer("feed_forward", self.feed_forward, self.dropout),
-        )
-        y = self.config.residual.join(self, x, sublayers, self.norms)
-        record(self, "output", y)
-        return y
-
-    def hook_points(self) -> HookPoints:
-        return layer_points("attention", "feed_forward")
-
-
-class DecoderLayer(nn.Module):
-    """a = Norm(X + Masked(X)), c = Norm(a + Cross(a, memory)), Y = Norm(c + FFN(c)), or alike.
-
-    Masked self-attention, then attention to the encoder's output, then feed-forward.
-    X (B, N, width) gives (B, N, width). With `cross`, `memory` (B, M, width) is what the encoder
-    made; without, there is no such attention, as in a language model. Without `causal` a token
-    sees those after it, too.
-
-    >>> layer = DecoderLayer(StackConfig(width=6, heads=3))
-    >>> layer(torch.randn(2, 5, 6), memory=torch.randn(2, 7, 6)).shape
-    torch.Size([2, 5, 6])
-    """
+class _Layer(nn.Module):
+    """What both layers are: attention, a look at another sequence if `cross`, feed-forward."""
 
     def __init__(self, config: StackConfig, *, cross: bool = True, causal: bool = True) -> None:
         super().__init__()
-        self.config = config
-        self.causal = causal
-        self.attention = attention_of(config)
-        self.cross = attention_of(config) if cross else None
-        self.feed_forward = feed_forward_of(config)
-        self.norms = norms_of(config, n_sublayers=3 if cross else 2)
+        n_sublayers = 3 if cross else 2
+        self.config, self.causal = config, causal
+        self.attention = _attention_of(config)
+        self.cross = _attention_of(config) if cross else None
+        self.feed_forward = FeedForward(
+            config.width,
+            hidden=config.hidden,
+            activation=config.activation,
+            bias=config.bias,
+            dropout=config.dropout if config.hidden_dropout is None else config.hidden_dropout,
+        )
+        n_norms = config.residual.n_norms(n_sublayers)
+        self.norms = nn.ModuleList(norm_of(config) for _ in range(n_norms))
         self.dropout = nn.Dropout(config.dropout)
-        _shrink(self, config, n_sublayers=3 if cross else 2)
+        if isinstance(config.residual, PreNorm):
+            _shrink(self, math.sqrt(n_sublayers * config.layers))
+
+    def hook_points(self) -> HookPoints:
+        return LAYER_POINTS
 
     def forward(
         self,
@@ -112,15 +62,15 @@ class DecoderLayer(nn.Module):
         `memory_lengths` (B,) count real keys.
         """
         if (memory is None) != (self.cross is None):
-            found = "none" if memory is None else "one"
-            wanted = "no memory" if self.cross is None else "a memory (B, M, width)"
+            raise wrong_memory(self, memory)
+        config, position = self.config, self.config.position
+        if place is None and not (position.is_added or isinstance(position, NoPosition)):
             raise ValueError(
-                f"DecoderLayer: it must be given {wanted}; got {found}. cross= says whether a "
-                "decoder looks at an encoder."
+                f"a layer with {type(position).__name__} must be told where its tokens stand; got "
+                "no place. Encoder and Decoder do that: put it into one, of one layer if need be."
             )
-        _check_place(self.config, place)
         record(self, "input", x)
-        window = self.config.window
+        window = config.window
         if cache is not None and cache.window is not None:
             window = cache.window if window is None else min(window, cache.window)
         after = None if window is None or self.causal else window - 1
@@ -136,32 +86,67 @@ class DecoderLayer(nn.Module):
         sublayers = [Sublayer("attention", attend, self.dropout)]
         if self.cross is not None:
             look = partial(
-                self.cross,
-                context=memory,
-                mask=memory_mask,
-                lengths=memory_lengths,
-                cache=cache,
+                self.cross, context=memory, mask=memory_mask, lengths=memory_lengths, cache=cache
             )
             sublayers.append(Sublayer("cross", look, self.dropout))
         sublayers.append(Sublayer("feed_forward", self.feed_forward, self.dropout))
-        y = self.config.residual.join(self, x, sublayers, self.norms)
+        y = config.residual.join(self, x, sublayers, self.norms)
         record(self, "output", y)
         return y
 
-    def hook_points(self) -> HookPoints:
-        return layer_points("attention", "cross", "feed_forward")
+
+class EncoderLayer(_Layer):
+    """h = Norm(X + Attention(X)), Y = Norm(h + FFN(h)), or as `config.residual` arranges it.
+
+    X (B, N, width) gives (B, N, width).
+
+    >>> from regard.nn import PostNorm
+    >>> layer = EncoderLayer(StackConfig(width=6, heads=3, residual=PostNorm()))
+    >>> layer(torch.randn(2, 5, 6), lengths=torch.tensor([5, 4])).shape
+    torch.Size([2, 5, 6])
+    """
+
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__(config, cross=False, causal=False)
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]: it has no memory
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        place: Place | None = None,
+    ) -> Tensor:
+        """X (B, N, width). `mask`, True = may attend, fits (B, H, N, N); `lengths` is (B,)."""
+        return super().forward(x, mask=mask, lengths=lengths, place=place)
 
 
-def _check_place(config: StackConfig, place: Place | None) -> None:
-    """Raise ValueError if a layer alone cannot do what its position says."""
-    if place is None and not isinstance(config.position, NoPosition | Sinusoidal | Learned):
-        raise ValueError(
-            f"a layer with {type(config.position).__name__} must be told where its tokens stand; "
-            "got no place. Encoder and Decoder do that: put it into one, of one layer if need be."
-        )
+class DecoderLayer(_Layer):
+    """a = Norm(X + Masked(X)), c = Norm(a + Cross(a, memory)), Y = Norm(c + FFN(c)), or alike.
+
+    Masked self-attention, then attention to the encoder's output, then feed-forward.
+    X (B, N, width) gives (B, N, width). With `cross`, `memory` (B, M, width) is what the encoder
+    made; without, there is no such attention, as in a language model. Without `causal` a token
+    sees those after it, too.
+
+    >>> layer = DecoderLayer(StackConfig(width=6, heads=3))
+    >>> layer(torch.randn(2, 5, 6), memory=torch.randn(2, 7, 6)).shape
+    torch.Size([2, 5, 6])
+    """
 
 
-def attention_of(config: StackConfig) -> MultiHeadAttention:
+def wrong_memory(decoder: nn.Module, memory: Tensor | None) -> ValueError:
+    """The error for a memory where none is looked at, or for none where one is."""
+    wanted, found = "no memory", "one"
+    if memory is None:
+        wanted, found = "a memory (B, M, width)", "none"
+    return ValueError(
+        f"{type(decoder).__name__}: it must be given {wanted}; got {found}. cross= says whether a "
+        "decoder looks at an encoder."
+    )
+
+
+def _attention_of(config: StackConfig) -> MultiHeadAttention:
     """The attention of one layer; its stack sees to positions."""
     return MultiHeadAttention(
         config.width,
@@ -176,30 +161,12 @@ def attention_of(config: StackConfig) -> MultiHeadAttention:
     )
 
 
-def feed_forward_of(config: StackConfig) -> FeedForward:
-    """The feed-forward part of one layer."""
-    return FeedForward(
-        config.width,
-        hidden=config.hidden,
-        activation=config.activation,
-        bias=config.bias,
-        dropout=config.dropout if config.hidden_dropout is None else config.hidden_dropout,
-    )
-
-
-def norms_of(config: StackConfig, n_sublayers: int) -> nn.ModuleList:
-    """The norms of one layer, as many as its arrangement needs."""
-    count = config.residual.n_norms(n_sublayers)
-    return nn.ModuleList(norm_of(config.norm, config.width, config.norm_eps) for _ in range(count))
-
-
 @torch.no_grad()
-def _shrink(layer: nn.Module, config: StackConfig, n_sublayers: int) -> None:
-    """Divide the matrices that end a sublayer by √(sublayers of the stack), under `PreNorm`.
+def _shrink(layer: nn.Module, root: float) -> None:
+    """Divide the matrices that end a sublayer by √(sublayers of the stack).
 
     What they give is added to the residual, that many times: so the sum stays of one size.
     """
-    if isinstance(config.residual, PreNorm):
-        for name, part in layer.named_modules():
-            if isinstance(part, nn.Linear) and name.rpartition(".")[2] in ("w_o", "w_out"):
-                part.weight /= math.sqrt(n_sublayers * config.layers)
+    for name, part in layer.named_modules():
+        if isinstance(part, nn.Linear) and name.endswith((".w_o", ".w_out")):
+            part.weight /= root

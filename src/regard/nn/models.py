@@ -33,6 +33,7 @@ class GeneratingModel(Model):
     """The base of models that have a next token."""
 
     decoder: Decoder
+    head: Linear
 
     def new_cache(self, batch: int, window: int | None = None) -> Cache:
         """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""
@@ -49,6 +50,25 @@ class GeneratingModel(Model):
         from regard.nn.generation import stream
 
         return stream(self, prompts, **options)
+
+    def hook_points(self) -> HookPoints:
+        return {"logits": LOGITS}
+
+    def _logits(self, x: Tensor, mask: Tensor | None, lengths: Tensor | None, last: bool) -> Tensor:
+        """What the head makes of x (B, N, width), or of each last real token alone."""
+        n = x.shape[1]
+        if last and n and (mask is not None or lengths is not None):
+            at = torch.full((len(x),), n - 1, device=x.device)
+            if mask is not None:
+                at = at - mask.flip(1).long().argmax(1)
+            if lengths is not None:
+                at = torch.minimum(at, lengths.to(x.device).clamp(min=1) - 1)
+            x = x[torch.arange(len(x), device=x.device), at][:, None]
+        elif last:
+            x = x[:, -1:]
+        logits = self.head(x)
+        record(self, "logits", logits)
+        return logits
 
 
 class LanguageModel(GeneratingModel, config=LanguageModelConfig):
@@ -85,12 +105,7 @@ class LanguageModel(GeneratingModel, config=LanguageModelConfig):
         the left. With a `cache`, ids are the new tokens alone.
         """
         x = self.hidden(ids, mask=mask, lengths=lengths, cache=cache)
-        logits = self.head(last_of(x, mask, lengths) if last else x)
-        record(self, "logits", logits)
-        return logits
-
-    def hook_points(self) -> HookPoints:
-        return {"logits": LOGITS}
+        return self._logits(x, mask, lengths, last)
 
     def hidden(
         self,
@@ -101,8 +116,7 @@ class LanguageModel(GeneratingModel, config=LanguageModelConfig):
         cache: Cache | None = None,
     ) -> Tensor:
         """The vectors (B, N, width) that the head reads."""
-        positions = new_positions("LanguageModel", self.embedding, ids, mask, lengths, cache)
-        x = self.embedding(ids, positions)
+        x, positions = embedded("LanguageModel", self.embedding, ids, mask, lengths, cache)
         return self.decoder(x, mask=mask, lengths=lengths, positions=positions, cache=cache)
 
 
@@ -134,8 +148,9 @@ class EncoderModel(Model, config=EncoderModelConfig):
         lengths: Tensor | None = None,
     ) -> Tensor:
         """The vectors (B, N, width). `mask` (B, N): which tokens are real; `lengths` (B,)."""
-        positions = new_positions("EncoderModel", self.embedding, ids, mask, lengths)
-        x = self.embedding(ids, positions, segments)
+        x, positions = embedded(
+            "EncoderModel", self.embedding, ids, mask, lengths, segments=segments
+        )
         return self.encoder(x, mask=mask, lengths=lengths, positions=positions)
 
     def mean(
@@ -166,7 +181,7 @@ class MaskedLanguageModel(Model, config=MaskedLanguageModelConfig):
         self.config = config
         self.body = EncoderModel(config)
         self.transform = Linear(config.width, config.width)
-        self.norm = norm_of(config.norm, config.width, config.norm_eps)
+        self.norm = norm_of(config)
         self.head = Linear(config.width, config.vocabulary)
         if config.tied:
             self.head.weight = self.body.embedding.tokens.weight
@@ -254,33 +269,25 @@ class SequenceClassifier(Model, config=SequenceClassifierConfig):
         }
 
 
-def new_positions(
+def embedded(
     call: str,
     embedding: Embedding,
     ids: Tensor,
     mask: Tensor | None,
     lengths: Tensor | None,
     cache: Cache | None = None,
-) -> Tensor:
-    """The positions (1 or B, N) of new tokens. Raises TypeError or ValueError for wrong inputs."""
+    segments: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The embeddings (B, N, width) of new tokens, and their positions (1 or B, N).
+
+    Raises TypeError or ValueError for wrong inputs.
+    """
     embedding.check(ids)
     check_padding(call, (ids.shape[0], ids.shape[1]), mask, lengths)
     if cache is not None:
         cache.check(ids.shape[0], len(cache.layers))
-    return positions_in(ids.shape[1], mask, ids.device, cache)
-
-
-def last_of(x: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
-    """The vector of the last real token of each sequence, (B, 1, width)."""
-    n = x.shape[1]
-    if (mask is None and lengths is None) or n == 0:
-        return x[:, -1:]
-    last = torch.full((len(x),), n - 1, device=x.device)
-    if mask is not None:
-        last = last - mask.flip(1).long().argmax(1)
-    if lengths is not None:
-        last = torch.minimum(last, lengths.to(x.device).clamp(min=1) - 1)
-    return x[torch.arange(len(x), device=x.device), last][:, None]
+    positions = positions_in(ids.shape[1], mask, ids.device, cache)
+    return embedding(ids, positions, segments), positions
 
 
 def _mean(x: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,9 @@ from torch import Tensor, nn
 from regard._rules.general import LayerNormed, RmsNormed
 from regard._steps import StepKind
 from regard.nn._hooks import INPUT, HookPoints, record
+
+if TYPE_CHECKING:
+    from regard.nn.config import StackConfig
 
 NormName = Literal["layer", "rms"]
 
@@ -79,6 +82,6 @@ class RMSNorm(nn.Module):
         return f"{len(self.weight)}, eps={self.eps}"
 
 
-def norm_of(name: NormName, width: int, eps: float) -> nn.Module:
-    """The norm of this name."""
-    return {"layer": LayerNorm, "rms": RMSNorm}[name](width, eps)
+def norm_of(config: StackConfig) -> nn.Module:
+    """A norm as a configuration has it."""
+    return {"layer": LayerNorm, "rms": RMSNorm}[config.norm](config.width, config.norm_eps)

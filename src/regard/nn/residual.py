@@ -108,13 +108,15 @@ def _add(layer: nn.Module, sublayer: Sublayer, x: Tensor, found: Tensor) -> Tens
     return total
 
 
-def layer_points(*sublayers: str) -> HookPoints:
-    """The steps of a layer: what goes round a sublayer ("?") is found by its numbers."""
-    meaning = "What came in, plus what the sublayer makes of it: nothing is lost on the way."
-    residuals = {
+# What goes round a sublayer ("?") is found by its numbers.
+_MEANING = "What came in, plus what the sublayer makes of it: nothing is lost on the way."
+LAYER_POINTS: HookPoints = {
+    "input": INPUT,
+    **{
         f"{name}.residual": StepKind(
-            "Residual", "R", "R = {name} + " + name, meaning, Summed(("?", f"{name}.output"))
+            "Residual", "R", "R = {name} + " + name, _MEANING, Summed(("?", f"{name}.output"))
         )
-        for name in sublayers
-    }
-    return {"input": INPUT, **residuals, "output": OUTPUT}
+        for name in ("attention", "cross", "feed_forward")
+    },
+    "output": OUTPUT,
+}

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from regard.nn._checks import COUNTS, check_whole
 from regard.nn._hooks import INPUT, HookPoints, placed, positions_point, record
-from regard.nn._places import Positions, check_positions, positions_of
+from regard.nn._places import positions_of
 from regard.nn.cache import Cache
 from regard.nn.config import StackConfig
-from regard.nn.layers import DecoderLayer, EncoderLayer
+from regard.nn.layers import DecoderLayer, EncoderLayer, wrong_memory
 from regard.nn.norm import norm_of
 from regard.nn.position import NoPosition
 
 
 class _Stack(nn.Module):
-    """What both stacks have: a position for all layers, the layers, a norm at the end."""
+    """What both stacks are: a position for all layers, the layers, a norm at the end."""
 
-    def __init__(self, config: StackConfig, layers: nn.ModuleList, adds_position: bool) -> None:
+    cross, causal = False, False
+
+    def __init__(
+        self, config: StackConfig, layer: Callable[[StackConfig], nn.Module], adds_position: bool
+    ) -> None:
         super().__init__()
         self.config = config
+        layers = nn.ModuleList(layer(config) for _ in range(config.layers))
         leaves_it = config.position.is_added and not adds_position
         self.positions = positions_of(NoPosition() if leaves_it else config.position, config)
         self.layers = layers
-        ends = norm_of(config.norm, config.width, config.norm_eps) if config.final_norm else None
-        self.norm = ends
-
-    def _begin(self, x: Tensor, positions: Tensor) -> Tensor:
-        """x with positions added, if that is asked for."""
-        added = self.positions.embed(positions, x.dtype)
-        if added is not None:
-            record(self, "input", x)
-            record(self, "positions", added)
-            x = x + added
-            record(self, "placed", x)
-        return x
+        self.norm = norm_of(config) if config.final_norm else None
 
     def hook_points(self) -> HookPoints:
         return {
@@ -43,6 +41,100 @@ class _Stack(nn.Module):
             "positions": positions_point(self.positions),
             "placed": placed("X = input + {1}", "input", "positions"),
         }
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        memory: Tensor | None = None,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        memory_lengths: Tensor | None = None,
+        positions: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """X (B, N, width). `mask` (B, N): which tokens are real; `lengths` (B,): how many are.
+
+        `memory_mask` (B, M) and `memory_lengths` (B,) say the same of the memory. With a `cache` x
+        holds the new tokens alone, and the cache takes them in.
+        """
+        self._check(x, mask, lengths, positions, memory, memory_mask, memory_lengths, cache)
+        n, n_keys, keys = x.shape[1], x.shape[1], mask
+        self._check_whole(n, mask, cache)
+        if positions is None:
+            positions = positions_in(n, mask, x.device, cache)
+        if cache is not None:
+            n_keys = cache.layers[0].n_seen(n)
+            keys = cache.advance(n, mask)
+        added = self.positions.embed(positions, x.dtype)
+        if added is not None:
+            record(self, "input", x)
+            record(self, "positions", added)
+            x = x + added
+            record(self, "placed", x)
+        spots = self._spots(positions, mask)
+        options: dict[str, Any] = {
+            "mask": None if keys is None else keys[:, None, None, :],
+            "lengths": lengths,
+            "place": self.positions.place(spots, n_keys, self.causal, x.dtype),
+        }
+        if memory is not None:
+            seen = None if memory_mask is None else memory_mask[:, None, None, :]
+            options |= {"memory": memory, "memory_mask": seen, "memory_lengths": memory_lengths}
+        for number, layer in enumerate(self.layers):
+            if cache is not None:
+                options["cache"] = cache.layers[number]
+            x = layer(x, **options)
+        if cache is not None:
+            cache.close()
+        return x if self.norm is None else self.norm(x)
+
+    def _check(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        lengths: Tensor | None,
+        positions: Tensor | None,
+        memory: Tensor | None,
+        memory_mask: Tensor | None,
+        memory_lengths: Tensor | None,
+        cache: Cache | None,
+    ) -> None:
+        """Raise TypeError or ValueError if what `forward` is given does not fit together."""
+        name, width = type(self).__name__, self.config.width
+        if x.dim() != 3 or x.shape[2] != width:
+            raise ValueError(
+                f"{name}: x must be (B, N, width) = (B, N, {width}); got {tuple(x.shape)}."
+            )
+        batch, n, _ = x.shape
+        check_padding(name, (batch, n), mask, lengths)
+        if positions is not None:
+            self.positions.check(name, positions, batch, n)
+        if (memory is not None) != self.cross:
+            raise wrong_memory(self, memory)
+        if memory is not None:
+            if memory.dim() != 3 or memory.shape[0] != batch or memory.shape[2] != width:
+                raise ValueError(
+                    f"Decoder: memory must be (B, M, width) = ({batch}, M, {width}); got "
+                    f"{tuple(memory.shape)}."
+                )
+            shape = (batch, memory.shape[1])
+            check_padding("Decoder: of the memory", shape, memory_mask, memory_lengths)
+            if cache is not None and cache.layers[0].context is not None:
+                cache.layers[0].context.check("Decoder: memory", memory)
+        if cache is not None:
+            self._check_causal()
+            cache.check(batch, len(self.layers))
+            if lengths is not None:
+                raise ValueError("Decoder: with a cache, give mask (B, N) in place of lengths.")
+
+    def _check_causal(self) -> None:
+        if not self.causal:
+            raise ValueError(
+                "Decoder: causal must be True for a cache; got False. Where a token sees those "
+                "after it, each new one changes what came before: give all tokens at once."
+            )
 
     def _spots(self, positions: Tensor, mask: Tensor | None) -> Tensor:
         """The positions (1 or B, N) as biases need them: alike for all, if padding is outside."""
@@ -91,10 +183,9 @@ class Encoder(_Stack):
     """
 
     def __init__(self, config: StackConfig, *, adds_position: bool = True) -> None:
-        layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
-        super().__init__(config, layers, adds_position)
+        super().__init__(config, EncoderLayer, adds_position)
 
-    def forward(
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]: it has no memory
         self,
         x: Tensor,
         *,
@@ -106,17 +197,7 @@ class Encoder(_Stack):
 
         `positions` (1 or B, N) are counted from 0 over the real tokens unless given.
         """
-        _check_input(self, x, mask, lengths, positions)
-        self._check_whole(x.shape[1], mask, None)
-        if positions is None:
-            positions = positions_in(x.shape[1], mask, x.device)
-        x = self._begin(x, positions)
-        spots = self._spots(positions, mask)
-        place = self.positions.place(spots, x.shape[1], False, x.dtype)
-        keys = None if mask is None else mask[:, None, None, :]
-        for layer in self.layers:
-            x = layer(x, mask=keys, lengths=lengths, place=place)
-        return x if self.norm is None else self.norm(x)
+        return super().forward(x, mask=mask, lengths=lengths, positions=positions)
 
 
 class Decoder(_Stack):
@@ -139,96 +220,8 @@ class Decoder(_Stack):
         causal: bool = True,
         adds_position: bool = True,
     ) -> None:
-        layers = nn.ModuleList(
-            DecoderLayer(config, cross=cross, causal=causal) for _ in range(config.layers)
-        )
-        super().__init__(config, layers, adds_position)
+        super().__init__(config, partial(DecoderLayer, cross=cross, causal=causal), adds_position)
         self.cross, self.causal = cross, causal
-
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        memory: Tensor | None = None,
-        mask: Tensor | None = None,
-        lengths: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        memory_lengths: Tensor | None = None,
-        positions: Tensor | None = None,
-        cache: Cache | None = None,
-    ) -> Tensor:
-        """X (B, N, width). `mask` (B, N): which tokens are real; `lengths` (B,): how many are.
-
-        `memory_mask` (B, M) and `memory_lengths` (B,) say the same of the memory. With a `cache` x
-        holds the new tokens alone, and the cache takes them in.
-        """
-        keys, n_keys = mask, x.shape[1]
-        _check_input(self, x, mask, lengths, positions)
-        self._check_memory(x, memory, memory_mask, memory_lengths, cache)
-        if cache is not None:
-            self._check_causal()
-            cache.check(x.shape[0], len(self.layers))
-            if lengths is not None:
-                raise ValueError("Decoder: with a cache, give mask (B, N) in place of lengths.")
-        self._check_whole(x.shape[1], mask, cache)
-        if positions is None:
-            positions = positions_in(x.shape[1], mask, x.device, cache)
-        if cache is not None:
-            n_keys = cache.layers[0].n_seen(x.shape[1])
-            keys = cache.advance(x.shape[1], mask)
-        x = self._begin(x, positions)
-        spots = self._spots(positions, mask)
-        place = self.positions.place(spots, n_keys, self.causal, x.dtype)
-        keys = None if keys is None else keys[:, None, None, :]
-        seen = None if memory_mask is None else memory_mask[:, None, None, :]
-        for n, layer in enumerate(self.layers):
-            x = layer(
-                x,
-                memory=memory,
-                mask=keys,
-                lengths=lengths,
-                memory_mask=seen,
-                memory_lengths=memory_lengths,
-                place=place,
-                cache=None if cache is None else cache.layers[n],
-            )
-        if cache is not None:
-            cache.close()
-        return x if self.norm is None else self.norm(x)
-
-    def _check_memory(
-        self,
-        x: Tensor,
-        memory: Tensor | None,
-        mask: Tensor | None,
-        lengths: Tensor | None,
-        cache: Cache | None,
-    ) -> None:
-        if (memory is not None) != self.cross:
-            found = "none" if memory is None else "one"
-            wanted = "a memory (B, M, width)" if self.cross else "no memory"
-            raise ValueError(
-                f"Decoder: it must be given {wanted}; got {found}. cross= says whether a decoder "
-                "looks at an encoder."
-            )
-        if memory is None:
-            return
-        batch, _, width = x.shape
-        if memory.dim() != 3 or memory.shape[0] != batch or memory.shape[2] != width:
-            raise ValueError(
-                f"Decoder: memory must be (B, M, width) = ({batch}, M, {width}); got "
-                f"{tuple(memory.shape)}."
-            )
-        check_padding("Decoder: of the memory", (batch, memory.shape[1]), mask, lengths)
-        if cache is not None and cache.layers[0].context is not None:
-            cache.layers[0].context.check("Decoder: memory", memory)
-
-    def _check_causal(self) -> None:
-        if not self.causal:
-            raise ValueError(
-                "Decoder: causal must be True for a cache; got False. Where a token sees those "
-                "after it, each new one changes what came before: give all tokens at once."
-            )
 
     def new_cache(self, batch: int, window: int | None = None) -> Cache:
         """An empty cache for `batch` sequences; `window` tokens are kept, all unless given."""
@@ -256,24 +249,6 @@ def _has_holes(mask: Tensor | None) -> bool:
         return False
     begins = (mask[:, 1:] & ~mask[:, :-1]).sum(1) + mask[:, 0].long()
     return int(begins.max()) > 1
-
-
-def _check_input(
-    stack: _Stack,
-    x: Tensor,
-    mask: Tensor | None,
-    lengths: Tensor | None,
-    positions: Tensor | None,
-) -> None:
-    name = type(stack).__name__
-    if x.dim() != 3 or x.shape[2] != stack.config.width:
-        raise ValueError(
-            f"{name}: x must be (B, N, width) = (B, N, {stack.config.width}); got {tuple(x.shape)}."
-        )
-    check_padding(name, (x.shape[0], x.shape[1]), mask, lengths)
-    if positions is not None:
-        used = type(stack.positions) is not Positions
-        check_positions(name, positions, x.shape[0], x.shape[1], used=used)
 
 
 def check_padding(

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-import torch
 from torch import Tensor
 
-from regard.nn._hooks import LOGITS, HookPoints, record
+from regard.nn._checks import same_numbers
 from regard.nn.cache import Cache, Memory
 from regard.nn.config import TransformerConfig
 from regard.nn.embedding import embedding_of
 from regard.nn.linear import Linear
-from regard.nn.models import GeneratingModel, last_of, new_positions
+from regard.nn.models import GeneratingModel, embedded
 from regard.nn.stacks import Decoder, Encoder
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class Transformer(GeneratingModel, config=TransformerConfig):
         known = None if cache is None else cache.memory
         if known is not None:
             given = ((source, known.source), (mask, known.mask), (lengths, known.lengths))
-            if not all(new is None or _is_same(new, old) for new, old in given):
+            if not all(new is None or same_numbers(new, old) for new, old in given):
                 raise ValueError(
                     "Transformer: source must be the one that the cache has been given, padded as "
                     "it was; got another. Make a new cache for it with model.new_cache()."
@@ -111,8 +110,7 @@ class Transformer(GeneratingModel, config=TransformerConfig):
         self, source: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
     ) -> Tensor:
         """What the encoder makes of the source: (B, M, width)."""
-        positions = new_positions("Transformer", self.embedding, source, mask, lengths)
-        x = self.embedding(source, positions)
+        x, positions = embedded("Transformer", self.embedding, source, mask, lengths)
         return self.encoder(x, mask=mask, lengths=lengths, positions=positions)
 
     def decode(
@@ -132,10 +130,10 @@ class Transformer(GeneratingModel, config=TransformerConfig):
         With a `cache` target holds the new tokens alone, and the memory is looked at once: it must
         stay the one that the cache was given first.
         """
-        embedding = self.target_embedding
-        positions = new_positions("Transformer", embedding, target, mask, lengths, cache)
+        table = self.target_embedding
+        x, positions = embedded("Transformer", table, target, mask, lengths, cache)
         x = self.decoder(
-            embedding(target, positions),
+            x,
             memory=memory,
             mask=mask,
             lengths=lengths,
@@ -144,12 +142,7 @@ class Transformer(GeneratingModel, config=TransformerConfig):
             positions=positions,
             cache=cache,
         )
-        logits = self.head(last_of(x, mask, lengths) if last else x)
-        record(self, "logits", logits)
-        return logits
-
-    def hook_points(self) -> HookPoints:
-        return {"logits": LOGITS}
+        return self._logits(x, mask, lengths, last)
 
     def generate(  # pyright: ignore[reportIncompatibleMethodOverride]: a source, by its name
         self, source: Tokens, **options: Unpack[GenerateOptions]
@@ -162,7 +155,3 @@ class Transformer(GeneratingModel, config=TransformerConfig):
     ) -> Iterator[Any]:
         """The same, each token as soon as it is known: `regard.nn.stream`."""
         return super().stream(source, **options)
-
-
-def _is_same(new: Tensor, old: Tensor | None) -> bool:
-    return old is not None and new.shape == old.shape and torch.equal(new, old)

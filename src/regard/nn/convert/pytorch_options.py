@@ -170,8 +170,9 @@ def options_of_ours(module: nn.Module) -> Options:
             ("residual", "PostNorm() or PreNorm()", joined, own.residual),
             ("attention_bias", f"{own.bias}, as bias", own.attention_bias == own.bias, False),
             ("window", "None", own.window is None, own.window),
-            ("cross", "True", bool(getattr(module, "cross", True)), False),
         ]
+    if isinstance(module, DecoderLayer | Decoder):
+        must.append(("cross", "True", bool(module.cross), False))
     if not isinstance(module, EncoderLayer | DecoderLayer):
         has_none = type(module.positions) is Positions
         must.append(("position", "NoPosition()", has_none, own.position))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
+from regard.nn._checks import same_numbers
 from regard.nn._parameters import first_names
 
 
@@ -111,7 +112,8 @@ def to_ours(
         parts = row.fit.split(whole.detach()) if fits else [whole] * len(row.names)
         for name, part in zip(row.names, parts, strict=True):
             known, _ = found.setdefault(first[name], (part, whole.requires_grad))
-            if fits and not _is_same(known, part):
+            in_place = known.data_ptr() == part.data_ptr()
+            if fits and not in_place and not same_numbers(known, part):
                 faults.wrong.append(f"{row.theirs} (is tied to another, and differs from it)")
     for row in listed:
         if not all(first[name] in found or _is_any(name, zeros) for name in row.names):
@@ -216,11 +218,3 @@ def _matcher(pattern: str) -> re.Pattern[str]:
 
 def _is_any(name: str, patterns: Iterable[str]) -> bool:
     return any(_matcher(pattern).fullmatch(name) for pattern in patterns)
-
-
-def _is_same(a: Tensor, b: Tensor) -> bool:
-    """Are these the same numbers? Quick where they lie in the same place."""
-    if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
-        return False
-    in_place = a.data_ptr() == b.data_ptr() and a.stride() == b.stride()
-    return in_place or torch.equal(a, b)
