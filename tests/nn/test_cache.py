@@ -34,7 +34,7 @@ POSITIONS = [
     NoPosition(),
     Sinusoidal(),
     Sinusoidal(layout="halves"),
-    Learned(23),
+    Learned(27),
     Rotary(),
     Rotary(pairing="neighbours", width=2),
     ALiBi(),
