@@ -6,6 +6,7 @@ import contextlib
 import re
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,10 +26,9 @@ _LOCKS = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
-_PLAIN = {
-    "boolean",
-    *(f"{sign}{size}" for sign in ("", "u") for size in ("tinyint", "smallint", "integer")),
-    *("bigint", "ubigint", "float", "double", "varchar"),
+NUMBERS = {  # and flags: the types of which JSON has every value
+    *(f"{sign}{size}int" for sign in ("", "u") for size in ("tiny", "small", "big")),
+    *("integer", "uinteger", "float", "double", "boolean"),
 }
 
 
@@ -96,7 +96,7 @@ def _is_plain(kind: Any) -> bool:
         return _is_plain(dict(kind.children)["child"])
     if kind.id == "struct":
         return all(_is_plain(child) for _, child in kind.children)
-    return kind.id in _PLAIN
+    return kind.id in NUMBERS or kind.id == "varchar"
 
 
 def _is_in_arrow(kind: Any) -> bool:
@@ -129,47 +129,29 @@ def answer(
     >>> answer(duckdb, pyarrow, {}, days, **limits, as_plain=True).to_pylist()
     [{'n': 7, 'x': [1.5], 'day': '290000-01-01'}]
     """
-    keeps = _is_plain if as_plain else _is_in_arrow
     connection = connect(duckdb, tables, memory)
-    found: list[Any] = []
-    # Thread.join of Python 3.11 takes a thread for ended if Ctrl-C came while it waited.
-    done = threading.Event()
+    # Not Thread.join: in Python 3.11 it takes a thread for ended if Ctrl-C came while it waited.
+    found: Future[pa.Table] = Future()
 
     def work() -> None:
         try:
             with connection:
-                relation = connection.sql(query)
-                names = relation.columns
-                columns = [
-                    f"#{n}" if keeps(kind) else f"CAST(#{n} AS VARCHAR)"
-                    for n, kind in enumerate(relation.types, 1)
-                ]
-                if not all(map(keeps, relation.types)):
-                    relation = relation.project(", ".join(columns))
-                reader = relation.to_arrow_reader(_ROWS)
-                batches, size = list[Any](), 0
-                for batch in reader:
-                    batches.append(batch)
-                    size += batch.nbytes
-                    if size > memory:
-                        raise MemoryError
-                table = arrow.Table.from_batches(batches, reader.schema)
-                found.append(table.rename_columns(names))
+                table = _fetch(arrow, connection.sql(query), memory, as_plain)
+            found.set_result(table)
         except BaseException as error:  # noqa: BLE001, as it is raised where it is waited for
-            found.append(error)
-        done.set()
+            found.set_exception(error)
 
     thread = threading.Thread(target=work, daemon=True, name="regard-sql")
     thread.start()
     late = True
     try:
-        late = not done.wait(seconds)
+        late = not wait([found], seconds).done
     finally:
         # Told until it hears, as a query that is just about to start does not.
         for _ in range(_TIMES if late else 0):
             with contextlib.suppress(duckdb.Error):  # closed in between
                 connection.interrupt()
-            if done.wait(_PAUSE):
+            if wait([found], _PAUSE).done:
                 break
     if late:
         raise TimeoutError(
@@ -177,9 +159,27 @@ def answer(
             "Ask for less, or give it more time with seconds=…."
         )
     thread.join()  # or the end of the process could come while it lets go of what DuckDB holds
-    if isinstance(found[0], BaseException):
-        raise words(duckdb, found[0], memory) from None
-    return found[0]
+    try:
+        return found.result()
+    except (MemoryError, duckdb.Error) as error:
+        raise words(duckdb, error, memory) from None
+
+
+def _fetch(arrow: Any, relation: Any, memory: int, as_plain: bool) -> pa.Table:
+    """All rows, if they have so many bytes at most; MemoryError if they have more."""
+    names = relation.columns
+    keeps = [(_is_plain if as_plain else _is_in_arrow)(kind) for kind in relation.types]
+    if not all(keeps):
+        columns = (f"#{n}" if kept else f"CAST(#{n} AS VARCHAR)" for n, kept in enumerate(keeps, 1))
+        relation = relation.project(", ".join(columns))
+    reader = relation.to_arrow_reader(_ROWS)
+    batches, size = list[Any](), 0
+    for batch in reader:
+        batches.append(batch)
+        size += batch.nbytes
+        if size > memory:
+            raise MemoryError
+    return arrow.Table.from_batches(batches, reader.schema).rename_columns(names)
 
 
 def words(duckdb: Any, error: BaseException, memory: int) -> BaseException:

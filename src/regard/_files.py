@@ -13,6 +13,8 @@ import stat
 from collections.abc import Generator
 from pathlib import Path
 
+# A run on disk: what it is, its tensors, its edges. Named here, as listing runs takes no torch.
+DOCUMENT, TENSORS, EDGES = RUN_FILES = ("run.json", "tensors.safetensors", "edges.parquet")
 _LONGEST = 200  # bytes of a name to which others are added; file systems take 255
 
 

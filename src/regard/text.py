@@ -123,3 +123,12 @@ def _is_drawn_on(character: str) -> bool:
         or "\U0001f3fb" <= character <= "\U0001f3ff"
         or "\U000e0020" <= character <= "\U000e007f"
     )
+
+
+def readable(text: str) -> str:
+    """A text that UTF-8 can hold: half of a surrogate pair becomes �.
+
+    >>> readable("a\\ud800b")
+    'a�b'
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -17,6 +17,7 @@ from helpers.studio_client import PORT, TOKEN, Client
 from starlette.websockets import WebSocketDisconnect
 
 from regard.studio.app import make_app
+from regard.studio.places import Settings
 
 NUMBERS = (
     *(0, 1, 2, 4, 12, 13, -1, 255, 2**31 - 1, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64, -(2**63)),
@@ -78,9 +79,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     folder: Path = tmp_path_factory.mktemp("studio")
     made_run().save(folder / "runs" / "one")
     made_run(keep=False, hidden_states=False).save(folder / "runs" / "bare")
-    app = make_app(
-        token=TOKEN, port=PORT, folders=[folder / "runs"], models=[], store=folder / "store"
-    )
+    app = make_app(Settings([folder / "runs"], store=folder / "store"), token=TOKEN, port=PORT)
     with Client(app) as made:
         yield made
 

@@ -11,6 +11,7 @@ from helpers.made_runs import made_run
 from helpers.studio_client import PORT, TOKEN, Client
 
 from regard.studio.app import make_app
+from regard.studio.places import Settings
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def app(folder: Path, tmp_path: Path) -> Any:
     """The application behind its guard."""
-    return make_app(token=TOKEN, port=PORT, folders=[folder], models=[], store=tmp_path / "store")
+    return make_app(Settings([folder], store=tmp_path / "store"), token=TOKEN, port=PORT)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from helpers.studio_client import PORT, TOKEN, Client
 
 import regard
 from regard.studio.app import make_app
-from regard.studio.places import Places
+from regard.studio.places import Places, Settings
 from regard.studio.shelf import Shelf
 from regard.worked import example
 
@@ -69,9 +69,7 @@ def test_links_are_the_strongest_keys(client: Client, run: str) -> None:
 
 def test_links_are_made_where_they_were_not_recorded(tmp_path: Path) -> None:
     made_run(top=0).save(tmp_path / "run")
-    app = make_app(
-        token=TOKEN, port=PORT, folders=[tmp_path / "run"], models=[], store=tmp_path / "store"
-    )
+    app = make_app(Settings([tmp_path / "run"], store=tmp_path / "store"), token=TOKEN, port=PORT)
     with Client(app) as client:
         run = client.get("/api/runs").json()[0]["id"]
         found = client.array(f"/api/runs/{run}/links", sequence=0, layer=2, head=4)
@@ -88,9 +86,7 @@ def test_a_tile_is_exact_at_every_level(
 ) -> None:
     made = made_run(long_text(701), layers=1, heads=2, hidden_states=False)
     made.save(tmp_path / "run")
-    app = make_app(
-        token=TOKEN, port=PORT, folders=[tmp_path / "run"], models=[], store=tmp_path / "store"
-    )
+    app = make_app(Settings([tmp_path / "run"], store=tmp_path / "store"), token=TOKEN, port=PORT)
     with Client(app) as client:
         run = client.get("/api/runs").json()[0]["id"]
         place = {"sequence": 0, "layer": 0, "head": 1, "level": level, "row": row, "column": column}
@@ -108,9 +104,7 @@ def test_a_tile_is_exact_at_every_level(
 
 def test_a_run_without_q_and_k_says_what_it_has(tmp_path: Path) -> None:
     made_run(keep=False).save(tmp_path / "run")
-    app = make_app(
-        token=TOKEN, port=PORT, folders=[tmp_path / "run"], models=[], store=tmp_path / "store"
-    )
+    app = make_app(Settings([tmp_path / "run"], store=tmp_path / "store"), token=TOKEN, port=PORT)
     with Client(app) as client:
         run = client.get("/api/runs").json()[0]["id"]
         info = client.get(f"/api/runs/{run}").json()

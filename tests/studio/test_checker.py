@@ -98,7 +98,7 @@ def test_the_process_ends_with_the_studio() -> None:
         "from regard.studio.checker import Checker\n"
         "checker = Checker()\n"
         f"checker.check({RIGHT!r}, 'text')\n"
-        "print(checker._process._process.pid, flush=True)\n"
+        "print(checker._ready._process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run(

@@ -125,7 +125,7 @@ def _answered(connection: Any) -> bool:
 
 
 @pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1", "much"])
-@pytest.mark.parametrize("option", ["--sql-seconds", "--sql-memory"])
+@pytest.mark.parametrize("option", ["--sql-seconds", "--sql-memory", "--check-seconds"])
 def test_what_is_no_limit_is_refused(
     capsys: pytest.CaptureFixture[str], option: str, limit: str
 ) -> None:

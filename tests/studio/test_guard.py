@@ -11,7 +11,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from regard.studio.app import make_app
 from regard.studio.guard import MOST_BYTES
-from regard.studio.places import Forbidden, Places
+from regard.studio.places import Forbidden, Places, Settings
 
 RUNS = "/api/runs"
 
@@ -89,9 +89,7 @@ def test_the_cookie_holds_no_token_and_is_good_for_this_server_and_port_alone(
             return found.headers["set-cookie"].partition(";")[0]
 
     def again(port: int) -> Any:
-        return make_app(
-            token=TOKEN, port=port, folders=[folder], models=[], store=tmp_path / "store"
-        )
+        return make_app(Settings([folder], store=tmp_path / "store"), token=TOKEN, port=port)
 
     own = cookie(app, PORT)
     assert own == cookie(app, PORT)
@@ -210,7 +208,7 @@ def test_a_model_elsewhere_is_refused(tmp_path: Path, path: str) -> None:
     data.mkdir()
     (tmp_path / "data-secret").mkdir()
     (data / "link").symlink_to(tmp_path / "data-secret")
-    app = make_app(token=TOKEN, port=PORT, folders=[data], models=[], store=tmp_path / "store")
+    app = make_app(Settings([data], store=tmp_path / "store"), token=TOKEN, port=PORT)
     with Client(app) as client:
         asked = {"text": "a", "model": path.format(data)}
         job = client.post("/api/see", json=asked).json()["job"]
@@ -224,7 +222,7 @@ def test_a_run_behind_a_link_out_of_the_folder_is_not_listed(tmp_path: Path, fol
     shown = tmp_path / "shown"
     shown.mkdir()
     (shown / "out").symlink_to(folder / "one")
-    app = make_app(token=TOKEN, port=PORT, folders=[shown], models=[], store=tmp_path / "store")
+    app = make_app(Settings([shown], store=tmp_path / "store"), token=TOKEN, port=PORT)
     with Client(app) as client:
         assert client.get(RUNS).json() == []
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.common import BadInput
+from regard.studio.places import Settings
 
 EPILOG = """
 \b
@@ -42,36 +43,32 @@ def studio(
     sql_seconds: Annotated[
         float,
         typer.Option(min=0.1, max=86_400, metavar="S", help="How long a query in SQL may take."),
-    ] = 30.0,
+    ] = Settings.sql_seconds,
     sql_memory: Annotated[
         float, typer.Option(min=0.1, max=10_000, metavar="GB", help="How much memory it may take.")
-    ] = 2.0,
+    ] = Settings.sql_memory,
     check_seconds: Annotated[
         float,
         typer.Option(min=0.1, max=86_400, metavar="S", help="How long a text may take to check."),
-    ] = 10.0,
+    ] = Settings.check_seconds,
 ) -> None:
     """Look at attention in the browser: explain, see, compare, check."""
     for folder in [*(runs or []), *(model or [])]:
         if not folder.is_dir():
             raise BadInput(f"{folder} must be a folder; there is none.")
-    if math.isnan(sql_seconds) or math.isnan(sql_memory):
-        raise BadInput("--sql-seconds and --sql-memory must be numbers; got nan.")
-    from regard.studio.places import store
+    if any(map(math.isnan, (sql_seconds, sql_memory, check_seconds))):
+        raise BadInput("--sql-seconds, --sql-memory and --check-seconds must be numbers; got nan.")
     from regard.studio.serve import CannotListen, leave, serve
 
+    settings = Settings(
+        runs or (),
+        model or (),
+        sql_seconds=sql_seconds,
+        sql_memory=sql_memory,
+        check_seconds=check_seconds,
+    )
     try:
-        serve(
-            folders=list(runs or []),
-            models=list(model or []),
-            store=store(),
-            port=port,
-            browser=not no_browser,
-            sql_seconds=sql_seconds,
-            sql_memory=sql_memory,
-            check_seconds=check_seconds,
-            ready=_say,
-        )
+        serve(settings, port=port, browser=not no_browser, ready=_say)
     except ImportError as error:
         raise BadInput(
             f"the studio needs {error.name}, which is not installed: pip install 'regard[studio]'."

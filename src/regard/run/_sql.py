@@ -15,7 +15,7 @@ from regard._extras import need
 from regard.run.edges import check, warn
 from regard.run.store import LEAST, stored_edges
 from regard.run.table import Table
-from regard.run.tokens import readable
+from regard.text import readable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -138,27 +138,25 @@ def _coarser(
     return total / (grouped(tall, -1).sum(-1)[:, None] * grouped(wide, -1).sum(-1))
 
 
-def build_levels(
-    layer: Layer,
-    reduces: Sequence[Reduce] = ("mean",),
-    tell: Callable[[int], None] | None = None,
-) -> Layer:
+def build_levels(layer: Layer, reduces: Sequence[Reduce] = ("mean",)) -> Layer:
     """The layer with pictures of its upper levels, so that a map of all of it is there at once.
 
-    A text of up to 4,096 tokens needs none. `tell` is called with the number of every head that is
-    done, and may raise.
+    A text of up to 4,096 tokens needs none.
     """
     if levels(layer) < UPPER:
         return layer
     rows, columns = (-(-n >> UPPER) for n in layer.shape[2:])
-    pictures: dict[str, list[Tensor]] = {reduce: [] for reduce in reduces}
-    for head in range(layer.shape[1]):
-        for reduce in reduces:
-            pictures[reduce].append(blocks(layer, head, UPPER, (0, rows), (0, columns), reduce))
-        if tell is not None:
-            tell(head)
-    stacked = {reduce: torch.stack(heads, dim=1) for reduce, heads in pictures.items()}
-    return replace(layer, levels=Levels(UPPER, layer.shape[2:], stacked))
+    pictures = {
+        reduce: torch.stack(
+            [
+                blocks(layer, head, UPPER, (0, rows), (0, columns), reduce)
+                for head in range(layer.shape[1])
+            ],
+            dim=1,
+        )
+        for reduce in reduces
+    }
+    return replace(layer, levels=Levels(UPPER, layer.shape[2:], pictures))
 
 
 def shares(

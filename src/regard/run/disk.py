@@ -12,7 +12,7 @@ from regard._checkpoint.errors import CheckpointError
 from regard._checkpoint.files import own_file, read_object
 from regard._checkpoint.safetensors_file import Opened, open_tensors, write_tensors
 from regard._extras import need
-from regard._files import left_over, replacing
+from regard._files import DOCUMENT, EDGES, RUN_FILES, TENSORS, left_over, replacing
 from regard.run.errors import AGAIN, RunError, refusing
 from regard.run.old_names import current
 from regard.run.on_disk import DTYPES, OnDisk
@@ -20,7 +20,6 @@ from regard.run.pack import FORMAT, pack, unpack
 from regard.run.run import Run
 from regard.run.store import ID, LEAST, Edges, state, stored_edges
 
-_DOCUMENT, _TENSORS, _EDGES = "run.json", "tensors.safetensors", "edges.parquet"
 _LONGEST = 2**28  # bytes of run.json: the names of five million tokens
 
 
@@ -38,22 +37,22 @@ def save(run: Run, folder: str | Path) -> None:
         document, tensors = pack(run)
         number = secrets.token_hex(16)  # in each of the files, which belong together
         library = need("save()", "safetensors.torch", "runs")
-        write_tensors(library, tensors, new / _TENSORS, {ID: number})
+        write_tensors(library, tensors, new / TENSORS, {ID: number})
         edges = stored_edges(run, LEAST, call="save()")
         need("save()", "pyarrow.parquet", "runs").write_table(
             edges.replace_schema_metadata({**(edges.schema.metadata or {}), ID.encode(): number}),
-            new / _EDGES,
+            new / EDGES,
             compression="zstd",
             write_page_checksum=True,
         )
-        sizes = {name: (new / name).stat().st_size for name in (_TENSORS, _EDGES)}
+        sizes = {name: (new / name).stat().st_size for name in (TENSORS, EDGES)}
         text = json.dumps({**document, "id": number, "files": sizes}, allow_nan=False, indent=1)
         if len(text) > _LONGEST:
             raise RunError(
-                f"save(): {_DOCUMENT} must have at most {_LONGEST:,} bytes; it would have "
+                f"save(): {DOCUMENT} must have at most {_LONGEST:,} bytes; it would have "
                 f"{len(text):,}. Save fewer sequences at a time, or without tokens."
             )
-        (new / _DOCUMENT).write_text(text, encoding="utf-8")
+        (new / DOCUMENT).write_text(text, encoding="utf-8")
 
 
 def check_target(folder: str | Path) -> Path:
@@ -64,7 +63,7 @@ def check_target(folder: str | Path) -> Path:
             f"save(): {target} must be a folder, or not be there; it is a file. Name another."
         )
     names = {each.name for each in target.iterdir()} if target.exists() else set[str]()
-    others = sorted(names - {_DOCUMENT, _TENSORS, _EDGES})
+    others = sorted(names - set(RUN_FILES))
     if others:
         raise RunError(
             f"save(): {target} must hold a run and nothing else, or be empty, as it is replaced; "
@@ -72,7 +71,7 @@ def check_target(folder: str | Path) -> Path:
         )
     if names and _document(target, "save()") is None:
         raise RunError(
-            f"save(): {target} must hold a run, or be empty; it has no {_DOCUMENT}. "
+            f"save(): {target} must hold a run, or be empty; it has no {DOCUMENT}. "
             "Name another folder."
         )
     for library in ("pyarrow.parquet", "safetensors.torch"):
@@ -106,7 +105,7 @@ def load(folder: str | Path) -> Run:
     found = "it is a file" if target.exists() else "there is none"
     document = None
     if target.is_dir():
-        found, document = f"it has no {_DOCUMENT}", _document(target, "load()")
+        found, document = f"it has no {DOCUMENT}", _document(target, "load()")
     if document is None:
         raise RunError(
             f"load(): {given} must be a folder that run.save(…) made; {found}. Check the path."
@@ -114,28 +113,28 @@ def load(folder: str | Path) -> Run:
     number = document.get("id")  # which is of this save alone; older runs have none
     if number is not None and not isinstance(number, str):
         raise RunError(
-            f"load(): {target / _DOCUMENT} must have a text as its id; got {shown(number)}. {AGAIN}"
+            f"load(): {target / DOCUMENT} must have a text as its id; got {shown(number)}. {AGAIN}"
         )
     has_edges = _check_sizes(target, document)
-    opened = _open(target / _TENSORS, number)
+    opened = _open(target / TENSORS, number)
     entries, document = current(opened.entries), current(document)
     document["tensors"] = current(document.get("tensors"))
     run = unpack(
         document,
         set(entries),
         lambda name: OnDisk.of(opened, entries[name]),
-        str(target / _DOCUMENT),
+        str(target / DOCUMENT),
     )
     run.notes += notes
     if has_edges:
-        run._edges = Edges(state(run), LEAST, file=target / _EDGES, id=number)
+        run._edges = Edges(state(run), LEAST, file=target / EDGES, id=number)
     return run
 
 
 def _document(target: Path, call: str) -> dict[str, Any] | None:
     """What run.json says, of a format that can be read here; None if there is no such file."""
     with refusing(call):
-        file = own_file(target, _DOCUMENT, links=False)
+        file = own_file(target, DOCUMENT, links=False)
     if file is None:
         return None
     with refusing(call, AGAIN):
@@ -159,16 +158,16 @@ def _check_sizes(target: Path, document: dict[str, Any]) -> bool:
     may be missing: whether they are there.
     """
     sizes, file = document.get("files"), None
-    for name in (_TENSORS, _EDGES):
+    for name in (TENSORS, EDGES):
         size = sizes.get(name) if isinstance(sizes, dict) else None
         if not isinstance(size, int):
             raise RunError(
-                f"load(): {target / _DOCUMENT} must say how long {name} is; it does not. {AGAIN}"
+                f"load(): {target / DOCUMENT} must say how long {name} is; it does not. {AGAIN}"
             )
         with refusing("load()"):
             file = own_file(target, name, links=False)
         found = "no file" if file is None else f"{file.stat().st_size:,}"
-        if found != f"{size:,}" and (file is not None or name != _EDGES):
+        if found != f"{size:,}" and (file is not None or name != EDGES):
             raise RunError(
                 f"load(): {target / name} must be {size:,} bytes long; got {found}. {AGAIN}"
             )
@@ -186,7 +185,7 @@ def _open(file: Path, number: str | None) -> Opened:
         ) from None
     if opened.about.get(ID, number) != number:
         raise RunError(
-            f"load(): {file} must be of the same run as {_DOCUMENT}; it is of another. "
+            f"load(): {file} must be of the same run as {DOCUMENT}; it is of another. "
             "Load it again if it was being saved, or restore the folder."
         )
     if odd := [name for name, entry in opened.entries.items() if entry.dtype not in DTYPES]:

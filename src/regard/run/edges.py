@@ -15,7 +15,8 @@ from regard._extras import need
 from regard.run.choose import heads_of, layer_indices
 from regard.run.edge_filter import filter_edges
 from regard.run.table import Table
-from regard.run.tokens import codes_of_keys, codes_of_queries, readable, vocabulary
+from regard.run.tokens import codes_of_keys, codes_of_queries, vocabulary
+from regard.text import readable
 
 if TYPE_CHECKING:
     import pyarrow as pa

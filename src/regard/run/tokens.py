@@ -55,12 +55,3 @@ def codes_of_queries(layer: Layer, keys: Codes) -> Codes:
     codes = np.full((len(keys), n_queries), -1, dtype=np.int32)
     codes[:, known] = keys[:, places[known]]
     return codes
-
-
-def readable(text: str) -> str:
-    """A text that UTF-8 can hold: half of a surrogate pair becomes �.
-
-    >>> readable("a\\ud800b")
-    'a�b'
-    """
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

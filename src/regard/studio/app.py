@@ -11,23 +11,26 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request, Response, WebSocket, WebSocketDisconnect
+from fastapi import Depends, FastAPI, Request, Response, WebSocket, WebSocketDisconnect
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 
-from regard.studio import checker, sql
 from regard.studio.answers import Answers
+from regard.studio.checker import Checker
 from regard.studio.explain import examples, explain
 from regard.studio.guard import Guard, TooLong
 from regard.studio.jobs import Full, Job, Jobs, plain_words
-from regard.studio.places import Forbidden, Places
+from regard.studio.places import Forbidden, Places, Settings
 from regard.studio.process import Process
 from regard.studio.question import Question
 from regard.studio.reading import Models
 from regard.studio.shelf import NoSuchRun, Shelf
+from regard.studio.sql import Queries
 from regard.studio.work import Gone, Line
+
+Asked = Annotated[Question, Depends(Question.of)]
 
 _MOST_TEXT = 1_000_000  # characters
 _SHELL = """<!doctype html>
@@ -86,29 +89,13 @@ _STATUSES: dict[type[Exception], int] = {
 
 
 def make_app(
-    *,
-    token: str,
-    port: int,
-    folders: list[Path],
-    models: list[Path],
-    store: Path,
-    sql_seconds: float = sql.SECONDS,
-    sql_memory: float = sql.MEMORY,
-    check_seconds: float = checker.SECONDS,
-    closing: threading.Event | None = None,
+    settings: Settings, *, token: str, port: int, closing: threading.Event | None = None
 ) -> Guard:
     """The application behind its guard. Nothing of torch is imported before a run is opened.
 
     All that is being worked on ends once `closing` is set.
     """
-    closing = closing or threading.Event()
-    studio = Studio(
-        shelf=Shelf(Places([*folders, store]), store),
-        models=Models(Places([*folders, *models, store]), models, closing),
-        checker=checker.Checker(check_seconds),
-        queries=sql.Queries(sql_seconds, sql_memory),
-        closing=closing,
-    )
+    studio = Studio(settings, closing or threading.Event())
     app = FastAPI(
         title="Regard studio",
         openapi_url=None,
@@ -175,17 +162,12 @@ def _refusal(status: int) -> Callable[[Request, Exception], Response]:
 class Studio:
     """What the pages are answered; each method is one of `_ROUTES`."""
 
-    def __init__(
-        self,
-        *,
-        shelf: Shelf,
-        models: Models,
-        checker: checker.Checker,
-        queries: sql.Queries,
-        closing: threading.Event,
-    ) -> None:
+    def __init__(self, settings: Settings, closing: threading.Event) -> None:
         self.jobs = Jobs()
-        self._shelf, self._models, self._checker, self._queries = shelf, models, checker, queries
+        self._shelf = Shelf(Places([*settings.folders, settings.store]), settings.store)
+        self._models = Models(settings, closing)
+        self._checker = Checker(settings.check_seconds)
+        self._queries = Queries(settings)
         # Each computes with all cores. A page asks for six things at a time, and there may be many.
         self._computing = Line(at_once=2, waiting=100, closing=closing)
         self._checking = Line(at_once=1, waiting=8, closing=closing)
@@ -214,12 +196,10 @@ class Studio:
     def examples(self) -> Response:
         return Answered(examples())
 
-    async def explain(self, request: Request) -> Response:
-        asked = await Question.of(request)
+    async def explain(self, request: Request, asked: Asked) -> Response:
         return Answered(await self._computing.do(request, explain, asked))
 
-    async def check(self, request: Request) -> Response:
-        asked = await Question.of(request)
+    async def check(self, request: Request, asked: Asked) -> Response:
         text = asked.text("text", "Paste a worked example: matrices of numbers with their names.")
         name = asked.get("name", "text")
         if not isinstance(name, str) or len(name) > 200:
@@ -248,9 +228,9 @@ class Studio:
         ask.__signature__ = inspect.Signature(named)
         return ask
 
-    async def save(self, run: str, request: Request) -> Response:
-        name = (await Question.of(request)).get("name")
-        return Answered({"id": await self._computing.do(None, self._shelf.save, run, str(name))})
+    async def save(self, run: str, asked: Asked) -> Response:
+        name = str(asked.get("name"))
+        return Answered({"id": await self._computing.do(None, self._shelf.save, run, name)})
 
     def delete(self, run: str) -> Response:
         self._shelf.delete(run)
@@ -265,8 +245,7 @@ class Studio:
 
         return Answered({"blocks": await self._computing.do(request, work)})
 
-    async def sql(self, request: Request) -> Response:
-        asked = await Question.of(request)
+    async def sql(self, request: Request, asked: Asked) -> Response:
         refusal = "Choose a run, and write a SELECT."
         query, names = asked.text("query", refusal), asked.texts("runs", refusal)
         if not names:
@@ -282,17 +261,16 @@ class Studio:
     def models(self) -> Response:
         return Answered(self._models.list())
 
-    async def see(self, request: Request) -> Response:
-        asked = await Question.of(request)
+    async def see(self, asked: Asked) -> Response:
         refusal = "Choose a model, and give it a text."
         text = asked.text("text", refusal, most=_MOST_TEXT)
         return self._read_later(asked.text("model", refusal), text, {})
 
-    async def ablate(self, run: str, request: Request) -> Response:
+    async def ablate(self, run: str, asked: Asked) -> Response:
         """The same text through the same model once more, without some heads."""
         origin = self._shelf.origin(run)
         heads = {layer: [*some] for layer, some in origin["ablate"].items()}
-        for layer, some in (await Question.of(request)).heads("ablate").items():
+        for layer, some in asked.heads("ablate").items():
             known = heads.setdefault(layer, [])
             known += [head for head in some if head not in known]
         return self._read_later(origin["model"], origin["text"], heads)

@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from regard.studio.places import Settings
 from regard.studio.process import Ended, Teller, Worker
-
-SECONDS = 10.0  # that a text may take; `regard studio --help` says how to have more
 
 
 class Checker(Worker):
     """Has texts checked, one at a time."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float = Settings.check_seconds) -> None:
         super().__init__(__name__)
         self._seconds = seconds
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import parse_qs
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.types import Message, Receive, Scope, Send
 
 MOST_BYTES = 4_000_000  # of a request: more text than any model here can read
 _TOO_LONG = f"A request may have {MOST_BYTES:,} bytes."
-_SAFE = ("GET", "HEAD")
+_FOREIGN = 403, "Only pages of the studio may ask for that."
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -47,97 +45,84 @@ class Guard:
         self._app = app
         self._token = token
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
-        self._cookie = f"regard-{port}"
-        self._pass = hmac.digest(
-            secrets.token_bytes(32), f"{port} {token}".encode(), "sha256"
-        ).hex()
+        follows = hmac.digest(secrets.token_bytes(32), f"{port} {token}".encode(), "sha256")
+        self._cookie = f"regard-{port}={follows.hex()}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        headers = _headers(scope)
-        refused = self._refusal(scope, headers)
-        if refused is None and scope["type"] == "http":
-            entering = self._entering(scope)
-            if entering is not None:
-                await _redirect(send, entering)
-                return
-        if refused is None and not self._has_pass(headers):
-            refused = (
-                401,
-                "The studio needs its token: open the address that `regard studio` printed.",
-            )
-        if refused is not None:
-            await _refuse(scope, send, *refused)
+        is_page, asked = scope["type"] == "http", HTTPConnection(scope)
+        refused = self._refusal(asked)
+        if refused is None and is_page and self._is_entering(asked):
+            cookie = f"{self._cookie}; HttpOnly; SameSite=Strict; Path=/"
+            entering = RedirectResponse("/", 303, {**_HEADERS, "set-cookie": cookie})
+            await entering(scope, receive, send)
             return
-        if scope["type"] == "websocket":
+        if refused is None and not self._has_pass(asked):
+            words = "The studio needs its token: open the address that `regard studio` printed."
+            refused = 401, words
+        if refused is None:
+            if is_page:
+                receive, send = _limited(receive), _with_headers(send, asked.headers["host"])
             await self._app(scope, receive, send)
             return
-        await self._app(scope, _limited(receive), self._with_headers(send, headers["host"]))
+        status, words = refused
+        if is_page:
+            refusal = PlainTextResponse(words, status, {**_HEADERS, "connection": "close"})
+            await refusal(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008, "reason": words})
 
-    # ── what is refused ───────────────────────────────────────────────────────────────────────
+    def _refusal(self, asked: HTTPConnection) -> tuple[int, str] | None:
+        def header(name: str, otherwise: str) -> str:
+            """A second one of the same name makes the request nobody's."""
+            return ", ".join(asked.headers.getlist(name)) if name in asked.headers else otherwise
 
-    def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
-        host = headers.get("host", "")
+        host = header("host", "")
         if host not in self._hosts:
             return 421, "The studio answers on this machine only, under the address it printed."
-        origin = headers.get("origin")
-        changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
-        if origin is None and changes:
-            return 403, "Only pages of the studio may ask for that."
-        if origin is not None and origin != f"http://{host}":
-            return 403, "Only pages of the studio may ask for that."
-        site = headers.get("sec-fetch-site", "none")
-        if site not in ("none", "same-origin") and scope.get("path") != "/":
-            return 403, "Only pages of the studio may ask for that."
-        length = headers.get("content-length", "0")
+        own = f"http://{host}"
+        may_lack = asked["type"] == "http" and asked["method"] in ("GET", "HEAD")
+        if header("origin", own if may_lack else "") != own:
+            return _FOREIGN
+        site = header("sec-fetch-site", "none")
+        if site not in ("none", "same-origin") and asked["path"] != "/":
+            return _FOREIGN
+        length = header("content-length", "0")
         if not length.isdecimal() or int(length) > MOST_BYTES:
             return 413, _TOO_LONG
         return None
 
-    def _has_pass(self, headers: dict[str, str]) -> bool:
-        for pair in headers.get("cookie", "").split(";"):
-            name, _, value = pair.strip().partition("=")
-            if name == self._cookie and hmac.compare_digest(value.encode(), self._pass.encode()):
-                return True
-        return False
+    def _has_pass(self, asked: HTTPConnection) -> bool:
+        # Another server may have set one of the same name, which does not keep the reader out.
+        cookies = ";".join(asked.headers.getlist("cookie")).split(";")
+        return any(_is_same(each.strip(), self._cookie) for each in cookies)
 
-    def _entering(self, scope: Scope) -> str | None:
-        """The cookie of a reader who comes with the token in the address."""
-        if scope["path"] != "/" or scope["method"] != "GET":
-            return None
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
-        if len(given) != 1 or not hmac.compare_digest(given[0].encode(), self._token.encode()):
-            return None
-        return f"{self._cookie}={self._pass}; HttpOnly; SameSite=Strict; Path=/"
-
-    # ── what is added ─────────────────────────────────────────────────────────────────────────
-
-    def _with_headers(self, send: Send, host: str) -> Send:
-        policy = (
-            "default-src 'none'; script-src 'self'; img-src 'self' data: blob:; "
-            f"connect-src 'self' ws://{host}; base-uri 'none'; form-action 'none'; "
-            "frame-ancestors 'none'"
-        )
-        added = {**_HEADERS, "content-security-policy": policy}
-
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                own = [(name.encode(), value.encode()) for name, value in added.items()]
-                message = {**message, "headers": [*message["headers"], *own]}
-            await send(message)
-
-        return sending
+    def _is_entering(self, asked: HTTPConnection) -> bool:
+        """Does a reader come with the token in the address?"""
+        given = asked.query_params.getlist("token")
+        is_door = asked["path"] == "/" and asked["method"] == "GET"
+        return is_door and len(given) == 1 and _is_same(given[0], self._token)
 
 
-def _headers(scope: Scope) -> dict[str, str]:
-    """By name. A second one of the same name makes the request nobody's."""
-    found: dict[str, str] = {}
-    for name, value in scope["headers"]:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        found[key] = f"{found[key]}, {text}" if key in found else text
-    return found
+def _is_same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def _with_headers(send: Send, host: str) -> Send:
+    policy = (
+        "default-src 'none'; script-src 'self'; img-src 'self' data: blob:; "
+        f"connect-src 'self' ws://{host}; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).update({**_HEADERS, "content-security-policy": policy})
+        await send(message)
+
+    return sending
 
 
 def _limited(receive: Receive) -> Receive:
@@ -153,25 +138,3 @@ def _limited(receive: Receive) -> Receive:
         return message
 
     return receiving
-
-
-async def _redirect(send: Send, cookie: str) -> None:
-    headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
-    headers += [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-    await send({"type": "http.response.start", "status": 303, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
-
-
-async def _refuse(scope: Scope, send: Send, status: int, words: str) -> None:
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008, "reason": words})
-        return
-    body = words.encode()
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
-    headers += [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

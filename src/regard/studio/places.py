@@ -1,27 +1,41 @@
-"""Which files the studio may open: those in the folders that it was started with."""
+"""What the studio is started with, and which files it may open: those in the folders named then."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+
+
+def _store() -> Path:
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(os.environ.get("REGARD_RUNS") or Path(data) / "regard" / "runs")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `regard studio` is told.
+
+    - `folders`: runs, or folders of them; `models`: folders that may be chosen
+    - `store`: where runs are saved; REGARD_RUNS, or the place for a user's data
+    - `sql_seconds`, `sql_memory`: what a query may take, the latter in gigabytes
+    - `check_seconds`: what a text may take to check
+
+    >>> Settings().store.name
+    'runs'
+    """
+
+    folders: Sequence[Path] = ()
+    models: Sequence[Path] = ()
+    store: Path = field(default_factory=_store)
+    sql_seconds: float = 30.0
+    sql_memory: float = 2.0
+    check_seconds: float = 10.0
 
 
 class Forbidden(ValueError):
     """A file outside the studio's folders was asked for."""
-
-
-def store() -> Path:
-    """Where runs are saved: REGARD_RUNS, or the place for a user's data.
-
-    >>> store().name
-    'runs'
-    """
-    own = os.environ.get("REGARD_RUNS")
-    if own:
-        return Path(own)
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "regard" / "runs"
 
 
 class Places:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Generator
 from multiprocessing.connection import Connection
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 from regard._wanted import still_wanted
 
@@ -97,30 +97,41 @@ class Process:
 
 
 class Worker:
-    """Keeps a process of a module from one question to the next, and starts another if it ended."""
+    """Has a process of a module ready for the next question; `once`: a new one for each."""
 
-    def __init__(self, module: str) -> None:
-        self._module = module
-        self._process: Process | None = None
+    def __init__(self, module: str, *, once: bool = False) -> None:
+        self._module, self._once = module, once
+        self._ready: Process | None = None
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
     def lend(self) -> Generator[Process]:
-        """The process, for one question at a time; it is ended if that goes wrong."""
+        """A process, for one question; it is ended if that goes wrong."""
         with self._lock:
-            process, self._process = self._process or Process(self._module), None
-            try:
-                yield process
-            except BaseException:
+            process, self._ready = self._ready or Process(self._module), None
+        try:
+            yield process
+        except BaseException:
+            process.end()
+            raise
+        with self._lock:
+            if self._once or self._ready is not None:
                 process.end()
-                raise
-            self._process = process
+                process = self._ready or Process(self._module)
+            self._ready = process
 
     def close(self) -> None:
         """End the process, if there is one."""
-        if self._process is not None:
-            self._process.end()
-            self._process = None
+        if self._ready is not None:
+            self._ready.end()
+            self._ready = None
+
+
+@contextlib.contextmanager
+def shared_file() -> Generator[tuple[BinaryIO, str]]:
+    """A file in memory to write to, and its path, under which another process may open it."""
+    with os.fdopen(os.memfd_create("regard"), "wb") as file:
+        yield file, f"/proc/{os.getpid()}/fd/{file.fileno()}"
 
 
 class Teller:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
-import math
-import mmap
-import os
 import threading
 import time
 import warnings
-from collections.abc import Generator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard._wanted import asking
 from regard.studio.jobs import Cancelled, Job, failure
-from regard.studio.places import Places
-from regard.studio.process import Ended, Process, Teller, Worker
+from regard.studio.places import Places, Settings
+from regard.studio.process import Ended, Process, Teller, Worker, shared_file
 
 if TYPE_CHECKING:
     from regard.run import Run
@@ -37,9 +33,9 @@ class Models:
     to be ended, because a text was cancelled in the middle of a long layer.
     """
 
-    def __init__(self, places: Places, folders: list[Path], closing: threading.Event) -> None:
-        self._places = places
-        self._folders = folders
+    def __init__(self, settings: Settings, closing: threading.Event) -> None:
+        self._places = Places([*settings.folders, *settings.models, settings.store])
+        self._folders = settings.models
         self._closing = closing
         self._worker = Worker(__name__)
 
@@ -86,16 +82,14 @@ class Models:
 
     def _follow(self, process: Process, job: Job) -> dict[str, Any]:
         """What comes of it. Raises Cancelled, and the process is to be ended then."""
-        step, done, total = "", 0, 0
+        told: dict[str, Any] = {"step": ""}
         try:
             while not self._closing.is_set():
-                job.tell(step, done, total)
-                found = process.hear(0.1) or {}
-                if "step" not in found:
-                    if found:
-                        return found
-                    continue
-                step, done, total = found["step"], found["done"], found["total"]
+                job.tell(**told)
+                found = process.hear(0.1)
+                if found and "step" not in found:
+                    return found
+                told = found or told
         except Cancelled:
             process.tell({"stop": True})
             while (found := process.hear(_GRACE)) and "step" in found:
@@ -117,20 +111,8 @@ def _taken(path: str) -> Run:
 
     from regard.run.pack import unpack
 
-    with open(path, "rb") as file:  # noqa: PTH123
-        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    end = len(memory) - 8
-    about = json.loads(memory[end - int.from_bytes(memory[end:], "little") : end])
-
-    def tensor(name: str) -> torch.Tensor:
-        start, kind, shape = about["places"][name]
-        dtype = getattr(torch, kind)
-        if 0 in shape:
-            return torch.empty(shape, dtype=dtype)
-        count = math.prod(shape)
-        return torch.frombuffer(memory, dtype=dtype, count=count, offset=start).reshape(shape)
-
-    return unpack(about["document"], set(about["places"]), tensor, "the run")
+    document, tensors = torch.load(path, mmap=True, weights_only=True)
+    return unpack(document, set(tensors), tensors.__getitem__, "the run")
 
 
 # ── in the process ────────────────────────────────────────────────────────────────────────────
@@ -141,9 +123,12 @@ def main(handle: int) -> None:
     teller = Teller(handle)
     name, loaded = "", None
 
-    def tell(step: str, done: int = 0, total: int = 0) -> None:
+    def check() -> None:
         if teller.stop.is_set():
             raise Cancelled
+
+    def tell(step: str, done: int = 0, total: int = 0) -> None:
+        check()
         teller.tell({"step": step, "done": done, "total": total})
 
     def layer(done: int, total: int) -> None:
@@ -152,9 +137,14 @@ def main(handle: int) -> None:
     while True:
         asked = teller.hear()
         try:
-            if loaded is None or name != asked["model"]:
-                from regard.models import load
+            import torch
 
+            from regard.models import load
+            from regard.run.atlas import build_levels
+            from regard.run.pack import pack
+
+            torch.serialization.set_crc32_options(False)  # as what is handed over stays in memory
+            if loaded is None or name != asked["model"]:
                 loaded = None  # so that the old one's memory is free first
                 tell(f"Loading {Path(asked['model']).name}")
                 name, loaded = asked["model"], load(asked["model"], progress=False)
@@ -166,47 +156,19 @@ def main(handle: int) -> None:
                 warnings.simplefilter("ignore")  # what they say is in run.notes
                 run = loaded.see(asked["text"], keep=keep, ablate=ablate or None, progress=layer)
             seconds = time.perf_counter() - start
-            _keep_levels(run, tell)
-            with _handed_over(run) as file:
-                teller.tell({"run": file, "seconds": seconds})
+            total = len(run.layers)
+            for n, (key, each) in enumerate(run.layers.items()):
+                tell(f"Maps of layer {n} of {total}", n, total)
+                if each.has_weights:
+                    with asking(check):  # the pictures that the atlas of a long text begins with
+                        run.layers[key] = build_levels(each)
+            with shared_file() as (file, path):
+                torch.save(pack(run), file)
+                file.flush()
+                teller.tell({"run": path, "seconds": seconds})
                 teller.hear()  # until it was taken
             del run
         except Cancelled:
             teller.tell({"stopped": True})
         except Exception as error:  # noqa: BLE001, as it is told to the reader
             teller.tell({"error": failure(error)})
-
-
-def _keep_levels(run: Run, tell: Any) -> None:
-    """Make the pictures that the atlas of a long text begins with."""
-    from regard.run.atlas import build_levels
-
-    for n, (name, layer) in enumerate(run.layers.items()):
-        told = partial(tell, f"Maps of layer {n} of {len(run.layers)}", n, len(run.layers))
-        told()
-        if layer.has_weights:
-            run.layers[name] = build_levels(layer, ("mean",), lambda _, told=told: told())
-
-
-@contextlib.contextmanager
-def _handed_over(run: Run) -> Generator[str]:
-    """A file in memory with all there is of a run, which `_taken` reads.
-
-    The bytes of the tensors, and the document of `regard.run.pack` with their places at the end,
-    whose length is in the last 8 bytes.
-    """
-    import torch
-
-    from regard.run.pack import pack
-
-    document, tensors = pack(run)
-    places: dict[str, tuple[int, str, list[int]]] = {}
-    with os.fdopen(os.memfd_create("regard-run"), "wb") as file:
-        for name, x in tensors.items():
-            file.write(bytes(-file.tell() % 64))
-            places[name] = file.tell(), str(x.dtype).removeprefix("torch."), list(x.shape)
-            file.write(memoryview(x.reshape(-1).view(torch.uint8).numpy()))  # pyright: ignore[reportArgumentType]
-        about = json.dumps({"document": document, "places": places}, allow_nan=False).encode()
-        file.write(about + len(about).to_bytes(8, "little"))
-        file.flush()
-        yield f"/proc/{os.getpid()}/fd/{file.fileno()}"

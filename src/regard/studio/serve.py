@@ -11,26 +11,16 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Callable
-from pathlib import Path
 from typing import NoReturn
+
+from regard.studio.places import Settings
 
 
 class CannotListen(Exception):
     """The port is taken, or may not be used."""
 
 
-def serve(
-    *,
-    folders: list[Path],
-    models: list[Path],
-    store: Path,
-    port: int = 0,
-    browser: bool = True,
-    sql_seconds: float,
-    sql_memory: float,
-    check_seconds: float,
-    ready: Callable[[str], None],
-) -> None:
+def serve(settings: Settings, *, port: int, browser: bool, ready: Callable[[str], None]) -> None:
     """Serve until Ctrl-C. `ready` gets the address with its token, once it can be opened.
 
     Port 0 takes one that is free. Raises CannotListen. What is being computed then is left to
@@ -44,17 +34,7 @@ def serve(
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(24)
     closing = threading.Event()
-    app = make_app(
-        token=token,
-        port=port,
-        folders=folders,
-        models=models,
-        store=store,
-        sql_seconds=sql_seconds,
-        sql_memory=sql_memory,
-        check_seconds=check_seconds,
-        closing=closing,
-    )
+    app = make_app(settings, token=token, port=port, closing=closing)
     config = uvicorn.Config(
         app,
         log_level="warning",

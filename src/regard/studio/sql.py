@@ -5,39 +5,30 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import threading
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from regard._duckdb import check_query, connect, words
-from regard.studio.process import Ended, Process, Teller
+from regard._duckdb import NUMBERS, check_query, connect, words
+from regard.studio.places import Settings
+from regard.studio.process import Ended, Teller, Worker, shared_file
 
 if TYPE_CHECKING:
     from regard._duckdb import Tables
     from regard.run import Run
 
-# Of a query, and gigabytes; `regard studio --help` says how to have more.
-SECONDS, MEMORY = 30.0, 2.0
 _MOST_ROWS = 1_000
 _LONGEST = 10_000  # characters of a cell
 _MOST = 2_000_000  # characters of an answer
-# Whatever else there is, a list or a day, is the text that DuckDB writes for it.
-_NUMBERS = {
-    *("boolean", "tinyint", "smallint", "integer", "bigint", "float", "double"),
-    *("utinyint", "usmallint", "uinteger", "ubigint"),
-}
 _MORE_MEMORY = "ask for less, or start the studio with regard studio --sql-memory GB."
 
 
-class Queries:
+class Queries(Worker):
     """Once there was a query, a process is ready for the next, which need not wait for it."""
 
-    def __init__(self, seconds: float = SECONDS, memory: float = MEMORY) -> None:
-        self._seconds = seconds
-        self._memory = memory
-        self._ready: Process | None = None
-        self._lock = threading.Lock()
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(__name__, once=True)
+        self._seconds, self._memory = settings.sql_seconds, settings.sql_memory
 
     def ask(self, query: str, runs: Mapping[str, Run]) -> dict[str, Any]:
         """Columns, their first values, and whether there are more. Raises ValueError in words."""
@@ -46,11 +37,10 @@ class Queries:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a page has no place for them
             tables = tables_for(query, runs, stacklevel=2)
-        with self._lock:
-            process, self._ready = self._ready or Process(__name__), None
         try:
-            with _in_files(tables) as files:
-                asked = {"query": query, "tables": files, "memory": int(self._memory * 1e9)}
+            with contextlib.ExitStack() as files, self.lend() as process:
+                shared = _share(files, tables)
+                asked = {"query": query, "tables": shared, "memory": int(self._memory * 1e9)}
                 found = process.ask(asked, self._seconds)
         except Ended as error:
             raise ValueError(f"DuckDB came to an end over that ({error}): {_MORE_MEMORY}") from None
@@ -60,10 +50,6 @@ class Queries:
                 f"The query takes longer than the {seconds} that it may. Ask for less, or start "
                 "the studio with regard studio --sql-seconds S."
             ) from None
-        finally:
-            process.end()
-        with self._lock:
-            self._ready = self._ready or Process(__name__)
         if "memory" in found:
             raise ValueError(
                 f"The query needs more than the {self._memory:g} GB that it may have: "
@@ -74,27 +60,18 @@ class Queries:
         return found
 
 
-@contextlib.contextmanager
-def _in_files(tables: Tables) -> Generator[dict[str, dict[str | None, str]]]:
-    """The tables as files in memory that another process can open, by name and run."""
+def _share(files: contextlib.ExitStack, tables: Tables) -> dict[str, dict[str | None, str]]:
+    """The tables as files that another process can open, by name and run."""
     import pyarrow as pa
 
-    handles: list[int] = []
-    try:
-        files: dict[str, dict[str | None, str]] = {}
-        for name, runs in tables.items():
-            for run, table in runs.items():
-                handles.append(os.memfd_create(f"regard-{name}"))
-                with (
-                    os.fdopen(handles[-1], "wb", closefd=False) as file,
-                    pa.ipc.new_file(file, table.schema) as writer,
-                ):
-                    writer.write_table(table)
-                files.setdefault(name, {})[run] = f"/proc/{os.getpid()}/fd/{handles[-1]}"
-        yield files
-    finally:
-        for handle in handles:
-            os.close(handle)
+    paths: dict[str, dict[str | None, str]] = {name: {} for name in tables}
+    for name, runs in tables.items():
+        for run, table in runs.items():
+            file, paths[name][run] = files.enter_context(shared_file())
+            with pa.ipc.new_file(file, table.schema) as writer:
+                writer.write_table(table)
+            file.flush()
+    return paths
 
 
 # ── in the process ────────────────────────────────────────────────────────────────────────────
@@ -124,7 +101,7 @@ def main(handle: int) -> None:
             for name, runs in asked["tables"].items()
         }
         teller.tell(_answer(connect(duckdb, tables, memory), asked["query"]))
-    except Exception as error:  # noqa: BLE001, as it is told to the reader
+    except Exception as error:  # noqa: BLE001, as without memory every library has its own
         found = words(duckdb, error, memory)
         teller.tell({"memory": True} if isinstance(found, MemoryError) else {"error": str(found)})
 
@@ -133,7 +110,7 @@ def _answer(connection: Any, query: str) -> dict[str, Any]:
     """Columns, the first rows as far as they fit, and whether there are more."""
     relation = connection.sql(query)
     cells = [
-        f"#{n}" if kind.id in _NUMBERS else f"left(CAST(#{n} AS VARCHAR), {_LONGEST + 1})"
+        f"#{n}" if kind.id in NUMBERS else f"left(CAST(#{n} AS VARCHAR), {_LONGEST + 1})"
         for n, kind in enumerate(relation.types, 1)
     ]
     rows = relation.project(", ".join(cells)).limit(_MOST_ROWS + 1).fetchall()

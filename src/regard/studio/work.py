@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import anyio
@@ -43,29 +43,26 @@ class Line:
             raise Full("So much is being asked already. Wait for some of it, and ask again.")
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(self._at_once)
-        begun, stop = threading.Event(), threading.Event()
-        found: list[Callable[[], T]] = []
+        stop, found = threading.Event(), Future[T]()
 
         def check() -> None:
             if stop.is_set() or self._closing.is_set():
                 raise Gone
 
         def attempt() -> None:
-            begun.set()
+            found.set_running_or_notify_cancel()
             try:
                 with asking(check):
                     check()
-                    result = work(*given)
+                    found.set_result(work(*given))
             except Exception as error:  # noqa: BLE001, as it is raised where it is waited for
-                found.append(functools.partial(_raise, error))
-            else:
-                found.append(lambda: result)
+                found.set_exception(error)
 
         async def leave(request: Request) -> None:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
             stop.set()
-            if not begun.is_set():  # else it keeps its place until it has heard of it
+            if not found.running():  # else it keeps its place until it has heard of it
                 group.cancel_scope.cancel()
 
         async def close() -> None:
@@ -85,10 +82,6 @@ class Line:
                 group.cancel_scope.cancel()
         finally:
             self._held -= 1
-        if not found:
+        if not found.done():
             raise Gone
-        return found[0]()
-
-
-def _raise(error: Exception) -> Any:
-    raise error
+        return found.result()
