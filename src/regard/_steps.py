@@ -29,27 +29,10 @@ class StepKind:
     columns: Literal["dimension", "key token", "outcome", "id"] = "dimension"
     of_keys: bool = False
 
-    def step(
-        self,
-        name: str,
-        axes: tuple[Axis, ...],
-        array: Array,
-        *,
-        rule: Rule | None = None,
-        formula: str = "",
-        meaning: str = "",
-    ) -> Step:
-        """A step of this kind; what is not given is as it is usually."""
-        return Step(
-            name,
-            self.title,
-            self.symbol,
-            formula or self.formula,
-            meaning or self.meaning,
-            axes,
-            array,
-            rule or self.rule,
-        )
+    def step(self, name: str, axes: tuple[Axis, ...], array: Array) -> Step:
+        """A step of this kind."""
+        words = self.title, self.symbol, self.formula, self.meaning
+        return Step(name, *words, axes, array, self.rule)
 
 
 STEPS: Mapping[str, StepKind] = {

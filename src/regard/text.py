@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_JOINERS = {"\u200c", "\u200d"}  # zero-width non-joiner and joiner: part of the word they stand in
+JOINERS = {"\u200c", "\u200d"}  # zero-width non-joiner and joiner: part of the word they stand in
 _APOSTROPHES = {"'", "’"}
 # Signs drawn around or before digits and letters, though Unicode calls them format characters.
 _DRAWN = frozenset(
@@ -26,6 +26,11 @@ class Token:
     text: str
     start: int
     end: int
+
+    @property
+    def label(self) -> str:
+        """Its text without the blanks around it, if it is more than blanks."""
+        return self.text.strip() or self.text
 
 
 def tokenize(text: str) -> list[Token]:
@@ -68,6 +73,15 @@ def place_tokens(text: str, names: Sequence[str], spans: Sequence[tuple[int, int
     return tokens
 
 
+def readable(text: str) -> str:
+    """A text that UTF-8 can hold: half of a surrogate pair becomes �.
+
+    >>> readable("a\\ud800b")
+    'a�b'
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _end_of_token(text: str, start: int) -> int:
     end = _end_of_cluster(text, start)
     if not _in_word(text[start]) or _stands_alone(text[start]):
@@ -86,9 +100,9 @@ def _end_of_cluster(text: str, start: int) -> int:
     Nothing is drawn on a space or a control character.
     """
     end = start + 1
-    if not _is_visible(text[start]) and text[start] not in _JOINERS:
+    if not _is_visible(text[start]) and text[start] not in JOINERS:
         return end
-    if _is_flag_letter(text[start]) and end < len(text) and _is_flag_letter(text[end]):
+    if is_flag_letter(text[start]) and end < len(text) and is_flag_letter(text[end]):
         end += 1
     while end < len(text):
         category = unicodedata.category(text[end])
@@ -100,7 +114,7 @@ def _end_of_cluster(text: str, start: int) -> int:
 
 
 def _in_word(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LMN" or character in _JOINERS
+    return unicodedata.category(character)[0] in "LMN" or character in JOINERS
 
 
 def _is_visible(character: str) -> bool:
@@ -112,17 +126,20 @@ def _stands_alone(character: str) -> bool:
     return unicodedata.name(character, "").startswith(_BY_CHARACTER)
 
 
-def _is_flag_letter(character: str) -> bool:
+def is_flag_letter(character: str) -> bool:
+    """Is it half of a flag?"""
     return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def is_skin_tone(character: str) -> bool:
+    """Does it colour the emoji before it?"""
+    return "\U0001f3fb" <= character <= "\U0001f3ff"
 
 
 def _is_drawn_on(character: str) -> bool:
     """Joiners, skin tones, and the tags that make a black flag that of Scotland or Wales."""
-    return (
-        character in _JOINERS
-        or "\U0001f3fb" <= character <= "\U0001f3ff"
-        or "\U000e0020" <= character <= "\U000e007f"
-    )
+    is_tag = "\U000e0020" <= character <= "\U000e007f"
+    return character in JOINERS or is_skin_tone(character) or is_tag
 
 
 def readable(text: str) -> str:

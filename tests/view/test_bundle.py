@@ -58,7 +58,7 @@ def test_what_a_module_imports_stands_before_it() -> None:
 
 
 def test_the_policy_allows_the_one_script_by_its_hash() -> None:
-    made = page("a title", {"kind": "run"})
+    made = page("run", "a title", "", {})
     script = re.findall(r'<script type="module">(.*?)</script>', made, re.DOTALL)
     assert len(script) == 1
     digest = base64.b64encode(hashlib.sha256(script[0].encode()).digest()).decode()
@@ -70,7 +70,7 @@ def test_the_policy_allows_the_one_script_by_its_hash() -> None:
 
 def test_no_text_can_leave_the_data_of_a_page() -> None:
     hostile = "</script><script>alert(1)</script><!-- \u2028 \ud800"
-    made = page(hostile, {"kind": "run", "title": hostile, "tokens": [hostile]})
+    made = page("run", hostile, "", {"tokens": [hostile]})
     assert made.count("<script") == made.count("</script>") == 2
     assert "alert(1)</script>" not in made
     data = re.findall(r'id="regard-data">(.*?)</script>', made, re.DOTALL)[0]

@@ -19,10 +19,11 @@ from regard import Trace, trace
 from regard.view import find_cells, find_step, render, render_cells, render_scaling
 from regard.view.figures import figures
 from regard.view.labels import fit, most_cells, pad, visible
+from regard.view.lines import paragraph
 from regard.view.matrix import Matrix, table
 from regard.view.report import render_report
 from regard.view.steps import step_block
-from regard.view.terminal import paragraph, print_lines
+from regard.view.terminal import print_lines
 from regard.worked import EXAMPLES, check_text, example
 
 TEXTS = {

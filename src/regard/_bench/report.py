@@ -8,7 +8,7 @@ from statistics import geometric_mean
 from rich.text import Text
 
 from regard._bench.results import Cell, Results, count
-from regard.view.terminal import paragraph
+from regard.view.lines import paragraph
 
 _WIDTH = 80
 _NONE = "–"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from regard._arithmetic import Explanation, dot, elide, equals, factor, figure
-from regard._rules.general import looked_up
 from regard._rules.rule import (
     Cell,
     MatrixName,
@@ -22,7 +20,6 @@ from regard._rules.rule import (
 )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Turned(Rule):
     """Pairs of numbers turned by an angle; those beyond the angles are left as they are."""
 
@@ -32,37 +29,37 @@ class Turned(Rule):
     halves: bool  # a number's partner is half of the width away, not beside it
 
     def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
-        value, h, i, j = cell
+        _, h, i, j = cell
         row = in_head(numbers_of(trace, self.of), h)[i]
         cosines, sines = (trace.matrices[name][i] for name in (self.cosine, self.sine))
         width = len(cosines)
         if j >= width:
-            return Explanation(f"{figure(value)} is carried over: not turned", value)
+            return cell.told("is carried over: not turned")
         partner = (j + width // 2) % width if self.halves else j ^ 1
         x, cosine, other, sine = map(float, (row[j], cosines[j], row[partner], sines[j]))
         terms = [(x, cosine), (other, sine)]
         sign = "−" if sine < 0 else "+"
         line = f"{factor(x)}·{factor(cosine)} {sign} {factor(other)}·{figure(abs(sine))}"
-        return Explanation(
-            f"{figure(value)} {equals(value, terms)} {line} (turned by its position)", value, terms
-        )
+        return cell.told(f"{equals(cell.value, terms)} {line} (turned by its position)", terms)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+def _before(step: Step, cell: Cell) -> int:
+    """How far the key stands before the query; the last query stands beside the last key."""
+    n_queries, n_keys = step.array.shape[-2:]
+    return cell.i + n_keys - n_queries - cell.j
+
+
 class Sloped(Rule):
     """−slope · distance, with a slope for each head."""
 
     slopes: MatrixName
 
     def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
-        slope = float(trace.matrices[self.slopes][cell.h])
-        n_queries, n_keys = step.array.shape[-2:]
-        far = float(abs(cell.i + n_keys - n_queries - cell.j))
+        slope, far = trace.matrices[self.slopes][cell.h], abs(_before(step, cell))
         product = dot(cell.value, np.array([-slope]), np.array([far]))
         return Explanation(f"{product} (slope · distance)", cell.value, product.terms)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Bucket(Rule):
     """A learned number for each head and each bucket of distances."""
 
@@ -70,14 +67,11 @@ class Bucket(Rule):
     buckets: MatrixName
 
     def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
-        n_queries, n_keys = step.array.shape[-2:]
-        bucket = int(trace.matrices[self.buckets][cell.i, cell.j])
-        far = cell.i + n_keys - n_queries - cell.j
+        bucket, far = int(trace.matrices[self.buckets][cell.i, cell.j]), _before(step, cell)
         where = f"{far} before" if far > 0 else f"{-far} after" if far else "itself"
-        return looked_up(cell.value, f"row {bucket} of {self.table}, for a key {where}")
+        return cell.told(f"is looked up: row {bucket} of {self.table}, for a key {where}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Scored(Rule):
     """Query times key."""
 
@@ -85,12 +79,11 @@ class Scored(Rule):
     key: StepName
 
     def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
-        query, key = trace.steps[self.query].array, trace.steps[self.key].array
-        shared = cell.h * len(key) // len(query)  # key heads may serve several
-        return dot(cell.value, query[cell.h, cell.i], key[shared, cell.j])
+        query = trace.steps[self.query].array
+        key = in_head(trace.steps[self.key].array, cell.h, len(query))
+        return dot(cell.value, query[cell.h, cell.i], key[cell.j])
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Scaled(Rule):
     """Scores divided, a bias added, −∞ where a query may not look; `plain`: they are not divided.
 
@@ -111,7 +104,11 @@ class Scaled(Rule):
         value, h, i, j = cell
         score = float(trace.steps[self.scores].array[h, i, j])
         if value == -math.inf:
-            return self._masked(step, i, j)
+            rows, columns = (axis.labels for axis in step.axes[-2:])
+            why = f"“{columns[j]}” may not be seen by “{rows[i]}”"
+            if self.causal and _before(step, cell) < 0:
+                why = f"“{columns[j]}” comes after “{rows[i]}” and may not be seen"
+            return Explanation(f"−∞: masked, as {why}", value)
         bias = None if self.bias is None else float(numbers_of(trace, self.bias)[h, i, j])
         more = "" if bias is None else f" + {factor(bias)} (bias)"
         if self.plain:
@@ -124,20 +121,9 @@ class Scaled(Rule):
             products += [] if bias is None else [(-bias, self.divisor)]
             sign = equals(score, products) if exact else "≈"
             line = f"{figure(score)} / √{figure(self.divisor**2).removesuffix('.0')}{more}"
-        terms = (score,) if bias is None else (score, bias)
-        return Explanation(f"{figure(value)} {sign} {line}", value, terms)
-
-    def _masked(self, step: Step, i: int, j: int) -> Explanation:
-        rows, columns = (axis.labels for axis in step.axes[-2:])
-        # The last query stands beside the last key.
-        if self.causal and j > i + len(columns) - len(rows):
-            why = f"“{columns[j]}” comes after “{rows[i]}” and may not be seen"
-        else:
-            why = f"“{columns[j]}” may not be seen by “{rows[i]}”"
-        return Explanation(f"−∞: masked, as {why}", -math.inf)
+        return cell.told(f"{sign} {line}", (score,) if bias is None else (score, bias))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Softmaxed(Rule):
     """The softmax of a row; `terms` are its exponentials."""
 
@@ -154,14 +140,10 @@ class Softmaxed(Rule):
             remark = " (largest score taken off first)"
         exponentials = [math.exp(s) for s in allowed]
         powers = elide([f"e^{figure(s)}" for s in allowed], " + ")
-        line = (
-            f"{figure(cell.value)} ≈ e^{figure(own)} / ({powers}) "
-            f"≈ {figure(math.exp(own))} / {figure(sum(exponentials))}{remark}"
-        )
-        return Explanation(line, cell.value, exponentials)
+        quotient = f"{figure(math.exp(own))} / {figure(sum(exponentials))}{remark}"
+        return cell.told(f"≈ e^{figure(own)} / ({powers}) ≈ {quotient}", exponentials)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Mixed(Rule):
     """Weights times values; heads without weights are known by their result."""
 
@@ -169,15 +151,13 @@ class Mixed(Rule):
     values: StepName
 
     def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
-        weights, values = trace.steps[self.weights].array, trace.steps[self.values].array
+        weights = trace.steps[self.weights].array
         if cell.h >= len(weights):
-            words = "is given: this head is known by its result"
-            return Explanation(f"{figure(cell.value)} {words}", cell.value)
-        shared = cell.h * len(values) // len(weights)
-        return dot(cell.value, weights[cell.h, cell.i], values[shared][:, cell.j])
+            return cell.told("is given: this head is known by its result")
+        values = in_head(trace.steps[self.values].array, cell.h, len(weights))
+        return dot(cell.value, weights[cell.h, cell.i], values[:, cell.j])
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Joined(Rule):
     """The heads side by side."""
 
@@ -187,4 +167,4 @@ class Joined(Rule):
         h, j = divmod(cell.j, trace.steps[self.of].array.shape[-1])
         value = float(trace.steps[self.of].array[h, cell.i, j])
         label = step.axes[-1].labels[cell.j]
-        return Explanation(f"{figure(value)} is carried over: {label}", value)
+        return cell._replace(value=value).told(f"is carried over: {label}")

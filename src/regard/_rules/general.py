@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,23 +21,19 @@ from regard._rules.rule import (
 )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Given(Rule):
     """It comes from outside."""
 
     words: str = ""
 
     def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
-        more = f": {self.words}" if self.words else ""
-        return Explanation(f"{figure(cell.value)} is given{more}", cell.value)
+        return cell.told(f"is given: {self.words}" if self.words else "is given")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Incoming(Given):
     """Given, unless an earlier step of the model has the same numbers: then it is `Copied`."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Copied(Rule):
     """It is another step, or with `row` one row of it; `words` stand in place of its name."""
 
@@ -51,11 +46,9 @@ class Copied(Rule):
         i = cell.i if self.row < 0 else self.row
         row = "" if self.row < 0 else f", row {source.axes[-2].labels[i]}"
         value = float(in_head(source.array, cell.h)[i, cell.j])
-        words = self.words or self.of + row
-        return Explanation(f"{figure(value)} is carried over: {words}", value)
+        return cell._replace(value=value).told(f"is carried over: {self.words or self.of + row}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class LookedUp(Rule):
     """A row of a table: of the token's id, one for all tokens, or that of its place in the text.
 
@@ -73,19 +66,13 @@ class LookedUp(Rule):
             row = int(trace.steps[self.ids].array[cell.i, 0])
         place = f"row {row} of {self.table}"
         if self.rows is None:
-            return looked_up(cell.value, place)
+            return cell.told(f"is looked up: {place}")
         own, width = float(trace.matrices[self.rows][cell.i, cell.j]), step.array.shape[-1]
         root = math.sqrt(width)
         sign = equals(cell.value, [(own, root)]) if root.is_integer() else "≈"
-        line = f"{figure(cell.value)} {sign} {factor(own)}·√{width} ({place})"
-        return Explanation(line, cell.value, ((own, root),))
+        return cell.told(f"{sign} {factor(own)}·√{width} ({place})", ((own, root),))
 
 
-def looked_up(value: float, place: str) -> Explanation:
-    return Explanation(f"{figure(value)} is looked up: {place}", value)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Wave(Rule):
     """sin(p·ωᵢ) or cos(p·ωᵢ), ωᵢ = base^(−2i/width)."""
 
@@ -100,10 +87,9 @@ class Wave(Rule):
             name, i = ("sin", "cos")[j % 2], j // 2
         angle = cell.i * self.base ** (-2 * i / width)
         line = f"{name}({cell.i} / {self.base:g}^({2 * i}/{width})) ≈ {name}({figure(angle)})"
-        return Explanation(f"{figure(cell.value)} ≈ {line}", cell.value, (angle,))
+        return cell.told(f"≈ {line}", (angle,))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Summed(Rule):
     """Steps added up; `words` stand in place of their names."""
 
@@ -116,7 +102,6 @@ class Summed(Rule):
         return added(cell.value, numbers, self.words or " + ".join(self.of))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Product(Rule):
     """left · weight + bias, as in the formulas: the weight is (in, out), or (heads, in, out).
 
@@ -135,7 +120,6 @@ class Product(Rule):
         return dot(cell.value, left, right, None if bias is None else float(bias))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Linear(Rule):
     """left · weightᵀ + bias, as PyTorch keeps them: (out, in), or (heads, out, in) for slices.
 
@@ -158,7 +142,6 @@ class Linear(Rule):
         return dot(cell.value, left, right, bias)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class LayerNormed(Rule):
     """(x − mean) / √(variance + ε) · γ + β; `terms` are x, mean, variance, ε, γ and β."""
 
@@ -178,10 +161,9 @@ class LayerNormed(Rule):
         line += "" if weight is None else f"·{factor(weight)}"
         line += "" if bias is None else f" + {factor(bias)}"
         terms = (x, middle, spread, self.eps, 1.0 if weight is None else weight, bias or 0.0)
-        return Explanation(f"{figure(cell.value)} ≈ {line}", cell.value, terms)
+        return cell.told(f"≈ {line}", terms)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class RmsNormed(Rule):
     """x / √(mean(x²) + ε) · γ; `terms` are x, mean(x²), ε and γ."""
 
@@ -192,15 +174,14 @@ class RmsNormed(Rule):
     def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
         row, weight = trace.steps[self.of].array[cell.i], trace.matrices[self.weight]
         x, square, own = float(row[cell.j]), float(np.square(row).mean()), float(weight[cell.j])
-        line = f"{figure(x)} / √({figure(square)} + {_small(self.eps)})·{factor(own)}"
-        return Explanation(f"{figure(cell.value)} ≈ {line}", cell.value, (x, square, self.eps, own))
+        line = f"≈ {figure(x)} / √({figure(square)} + {_small(self.eps)})·{factor(own)}"
+        return cell.told(line, (x, square, self.eps, own))
 
 
 def _small(eps: float) -> str:
     return f"{eps:g}".replace("-", "−")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Activated(Rule):
     """A function of each number, which is x times a share of it; `terms` are what is multiplied."""
 
@@ -209,15 +190,13 @@ class Activated(Rule):
 
     def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
         x = float(trace.steps[self.of].array[cell.i, cell.j])
-        shown, value = figure(x), figure(cell.value)
         if self.function == "relu":
-            return Explanation(f"{value} = max(0, {shown})", cell.value, (max(0.0, x),))
+            return cell.told(f"= max(0, {figure(x)})", (max(0.0, x),))
         if self.function == "tanh":
-            return Explanation(f"{value} ≈ tanh({shown})", cell.value, (math.tanh(x),))
+            return cell.told(f"≈ tanh({figure(x)})", (math.tanh(x),))
         words, share_of = _SHARES[self.function]
-        share = share_of(x)
-        line = f"{factor(x)}·{words.format(shown)} ≈ {factor(x)}·{figure(share)}"
-        return Explanation(f"{value} ≈ {line}", cell.value, (x, share))
+        own, share = factor(x), share_of(x)
+        return cell.told(f"≈ {own}·{words.format(figure(x))} ≈ {own}·{figure(share)}", (x, share))
 
 
 def _sigmoid(x: float) -> float:
@@ -235,7 +214,6 @@ _SHARES: Mapping[str, tuple[str, Callable[[float], float]]] = {
 }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Gated(Rule):
     """silu(gate) · hidden."""
 
@@ -249,10 +227,9 @@ class Gated(Rule):
         share = _sigmoid(gate)
         line = f"{factor(gate)}·σ({figure(gate)})·{factor(hidden)}"
         line += f" ≈ {factor(gate)}·{figure(share)}·{factor(hidden)} (gate·σ(gate)·hidden)"
-        return Explanation(f"{figure(cell.value)} ≈ {line}", cell.value, (gate, share, hidden))
+        return cell.told(f"≈ {line}", (gate, share, hidden))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Mean(Rule):
     """The mean over all tokens."""
 
@@ -263,6 +240,5 @@ class Mean(Rule):
         shown = elide([figure(numbers[0]), *map(factor, numbers[1:])], " + ")
         count = len(numbers)
         sign = equals(cell.value * count, [(number,) for number in numbers])
-        line = f"({shown}) / {count} (the mean of {self.of} over all tokens)"
-        terms = [(number, 1.0 / count) for number in numbers]
-        return Explanation(f"{figure(cell.value)} {sign} {line}", cell.value, terms)
+        line = f"{sign} ({shown}) / {count} (the mean of {self.of} over all tokens)"
+        return cell.told(line, [(number, 1.0 / count) for number in numbers])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, dataclass_transform
 
-from regard._arithmetic import Explanation
+from regard._arithmetic import Explanation, figure
 from regard.reference import Array
 
 AxisName = Literal["head", "token", "key token", "dimension"]
@@ -54,6 +54,10 @@ class Cell(NamedTuple):
     i: int
     j: int
 
+    def told(self, line: str, terms: Iterable[Any] = ()) -> Explanation:
+        """The number, and behind it how it came about."""
+        return Explanation(f"{figure(self.value)} {line}", self.value, terms)
+
 
 class Traced(Protocol):
     """The steps and the matrices that rules name."""
@@ -64,16 +68,17 @@ class Traced(Protocol):
     def matrices(self) -> Mapping[str, Array]: ...
 
 
+@dataclass_transform(frozen_default=True, eq_default=False)
 @dataclass(frozen=True, eq=False, repr=False)
 class Rule(ABC):
     """The base. Rules are plain data: names and numbers, which JSON has words for.
 
-    They compare and print alike here, once: to write these methods anew for every rule, as
-    `dataclass` would, takes half of the time in which they are imported.
+    Each is a frozen dataclass. They compare and print alike here, once: to write these methods anew
+    for every rule, as `dataclass` would, takes half of the time in which they are imported.
     """
 
     def __init_subclass__(cls) -> None:
-        _KNOWN[cls.__name__] = cls
+        _KNOWN[cls.__name__] = dataclass(frozen=True, eq=False, repr=False)(cls)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -110,16 +115,13 @@ class Rule(ABC):
                 fits = isinstance(value, list) and all(isinstance(name, str) for name in value)
                 values[field.name] = tuple(value) if fits else value
             else:
-                fits = type(value) is _TYPES[wanted.removesuffix(" | None")]
+                fits = type(value) is _TYPES.get(wanted, str)
             if not fits:
                 raise ValueError(f"{field.name} of {kind.__name__} is {value!r}")
         return kind(**values)
 
 
-_TYPES: Mapping[str, type] = {
-    **dict.fromkeys(("str", "StepName", "MatrixName", "TableName"), str),
-    **{"int": int, "bool": bool},
-}
+_TYPES = {"int": int, "bool": bool}  # all others are texts
 
 
 def numbers_of(trace: Traced, name: str) -> Array:
@@ -127,6 +129,11 @@ def numbers_of(trace: Traced, name: str) -> Array:
     return trace.steps[name].array if name in trace.steps else trace.matrices[name]
 
 
-def in_head(array: Array, h: int) -> Array:
-    """The matrix of head h; an array without heads is the same for all."""
-    return array[h] if array.ndim == 3 else array
+def in_head(array: Array, h: int, heads: int | None = None) -> Array:
+    """The matrix of head h, or of the key head that serves it, of so many query heads.
+
+    An array without heads is the same for all.
+    """
+    if array.ndim != 3:
+        return array
+    return array[h if heads is None else h * len(array) // heads]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import torch
 
-from regard import reference
-from regard._arithmetic import figure
 from regard._rules.attention import Bucket, Scaled, Scored, Sloped, Turned
 from regard._rules.rule import Rule
+from regard._trace.build import LATER, attended, division
 from regard._trace.check import rounding
 from regard._trace.recording import Recording, numbers
 from regard.nn._hooks import HookPoints, Recorded
@@ -90,22 +88,16 @@ def _add_weights(recording: Recording, path: str, recorded: Recorded) -> float:
     scored = recording.resolve(points["scores"].rule, path)
     assert isinstance(scored, Scored)
     q, k, v = (tensors[name][0] for name in (scored.query, scored.key, begin + "value"))
-    usual = math.sqrt(module.head_width)
-    divisor = usual if module.scale is None else 1.0 / module.scale
-    if math.isclose(divisor, usual, rel_tol=1e-12):
-        divisor = usual
+    divisor, formula = division(module.scale, module.head_width)
     allowed, causal = np.ones((q.shape[1], k.shape[1]), dtype=bool), False
     if (mask := tensors.get(begin + "mask")) is not None:
         allowed = mask[0].cpu().numpy()
         later = np.triu(np.ones(allowed.shape[-2:], dtype=bool), k=1)
         own = q.shape[1] == k.shape[1] and begin + "context" not in recording.steps
         causal = bool(own and later.any() and not (allowed & later).any())
-    biased = begin + "bias" in recording.steps
-    bias = recording.steps[begin + "bias"].array if biased else None
-    step = reference.attention(
-        numbers(q), numbers(k), numbers(v), mask=allowed, bias=bias, scale=1.0 / divisor
-    )
-    added = tensors[begin + "bias"][0] if biased else None
+    bias = recording.steps[begin + "bias"].array if begin + "bias" in recording.steps else None
+    step = attended(numbers(q), numbers(k), numbers(v), divisor, bias, mask=allowed)
+    added = None if bias is None else tensors[begin + "bias"][0]
     output = recorded.tensor[0]
     off = rounding(q, k, v, output, step.scaled, step.output, divisor, added)
     if not off.is_enough:
@@ -113,17 +105,12 @@ def _add_weights(recording: Recording, path: str, recorded: Recorded) -> float:
             f"trace(): {path or type(module).__name__}: weights · V must be what the model "
             f"computed; it differs by {off}."
         )
-    formula = "S′ = S / √d_k" if divisor == usual else f"S′ = S / {figure(divisor)}"
-    formula += " + B" if biased else ""
+    formula += "" if bias is None else " + B"
     if not allowed.all():
-        formula += ", −∞ where the key comes later" if causal else ", −∞ where masked"
-    # Divided, not multiplied by a reciprocal: 6 / √4 is 3 to the last bit.
-    scaled = np.where(
-        step.allowed, step.scores / divisor + (0.0 if bias is None else bias), -np.inf
-    )
-    rule = Scaled("scores", divisor, "bias" if biased else None, causal)
+        formula += LATER if causal else ", −∞ where masked"
+    rule = Scaled("scores", divisor, None if bias is None else "bias", causal)
     recording.add(path, "scores", points["scores"], step.scores)
     kind = replace(points["scaled"], formula=formula, rule=rule)
-    recording.add(path, "scaled", kind, scaled)
+    recording.add(path, "scaled", kind, step.scaled)
     recording.add(path, "weights", points["weights"], step.weights)
     return off.difference

@@ -9,8 +9,8 @@ import numpy as np
 from regard._rules.attention import Scaled, Turned
 from regard._rules.general import Copied, Given, Linear, Product
 from regard._rules.rule import Rule
-from regard._steps import STEPS, Step
-from regard._trace.build import NO_POSITION, PLAIN_INPUT, unmixed
+from regard._steps import STEPS, Step, dimensions
+from regard._trace.build import PLAIN_INPUT, UNMIXED
 from regard._trace.trace import Trace
 from regard.reference import Array
 
@@ -61,13 +61,11 @@ def attention_view(trace: Trace, name: str) -> Trace:
         return Product(of, by, f"b_{symbol}")
 
     given = found["input"]
-    options = {**PLAIN_INPUT, "formula": "X, given"}
-    rule: Rule = NO_POSITION
+    kind = replace(PLAIN_INPUT, formula="X, given")
     if isinstance(given.rule, Copied):
-        meaning = "Each token is a row of numbers, as it comes into attention."
-        options = {"formula": f"X = {given.rule.of}", "meaning": meaning}
-        rule = Given(given.rule.of)
-    steps = {"input": STEPS["input"].step("input", given.axes, given.array, rule=rule, **options)}
+        of, meaning = given.rule.of, "Each token is a row of numbers, as it comes into attention."
+        kind = replace(kind, formula=f"X = {of}", meaning=meaning, rule=Given(of))
+    steps = {"input": kind.step("input", given.axes, given.array)}
     for each in ("query", "key", "value"):
         made, turned = found[each], found.get(f"turned_{each}")
         array, formula = made.array, made.formula
@@ -82,7 +80,8 @@ def attention_view(trace: Trace, name: str) -> Trace:
             rule = Turned(before, "cosine", "sine", turning.halves)
             array, formula = turned.array, f"{made.symbol} = x·cos − y·sin, pair by pair"
         axes = (heads, *made.axes[-2:])
-        steps[each] = STEPS[each].step(each, axes, repeated(array), rule=rule, formula=formula)
+        kind = replace(STEPS[each], formula=formula, rule=rule)
+        steps[each] = kind.step(each, axes, repeated(array))
     for each in ("scores", "scaled", "weights", "head_output", "concatenated"):
         steps[each] = replace(found[each], name=each, rule=STEPS[each].rule)
     # Query and key have no primes here: they stand there as they are used.
@@ -94,7 +93,9 @@ def attention_view(trace: Trace, name: str) -> Trace:
         bias = "B"
         matrices[bias] = found["bias"].array
     steps["scaled"] = replace(steps["scaled"], rule=replace(scaled, scores="scores", bias=bias))
-    steps["output"] = unmixed(steps["concatenated"])
+    joined = steps["concatenated"]
+    axes = (joined.axes[0], dimensions("o", joined.array.shape[1]))
+    steps["output"] = UNMIXED.step("output", axes, joined.array)
     if "output" in found:
         made = found["output"]
         rule = made.rule

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,24 @@ from regard import reference
 from regard._arithmetic import figure
 from regard._rules.attention import Scaled
 from regard._rules.general import Copied, Given
-from regard._rules.rule import Rule
-from regard._steps import STEPS, Axis, Step, dimensions
+from regard._steps import STEPS, Axis, Step, StepKind, dimensions
 from regard._trace.projections import Positions, Projections
 from regard.reference import Array
 
-PLAIN_INPUT = {
-    "formula": "X = embeddings (no positions added)",
-    "meaning": "Each token is a row of numbers: what the word means.",
-}
-NO_POSITION = Given("the embedding, with no position")
+PLAIN_INPUT = replace(
+    STEPS["input"],
+    formula="X = embeddings (no positions added)",
+    meaning="Each token is a row of numbers: what the word means.",
+    rule=Given("the embedding, with no position"),
+)
+# The output where there is no W_O: the heads side by side.
+UNMIXED = replace(
+    STEPS["output"],
+    formula="O = C (no W_O: handed on as it is)",
+    meaning="Each token's vector as it leaves attention: the word in its context.",
+    rule=Copied("concatenated", words="there is no W_O here"),
+)
+LATER = ", −∞ where the key comes later"
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused with a message
@@ -40,7 +49,7 @@ def build_steps(
     """The steps and the matrices that `Trace.build` makes a trace of."""
     if (embeddings is None) != (projections is None):
         raise ValueError("trace(): embeddings and projections need each other.")
-    maker = _Maker(tokens, key_tokens, projections)
+    maker = _Maker(tokens, key_tokens)
     if embeddings is not None and projections is not None:
         x = maker.add_input(as_matrix(embeddings, "embeddings"), positions)
         _, width, d_k = projections.w_q.shape
@@ -59,17 +68,17 @@ def build_steps(
         )
     for name, array in (("query", q), ("key", k), ("value", v)):
         if array is not None:
-            maker.add(name, array, given=projections is None)
+            maker.add(name, array, _given(name) if projections is None else None)
     outputs = None
     if q is not None and k is not None:
-        a, outputs = maker.add_weights(q, k, v, causal, scale)
-    else:
-        if causal:
-            raise ValueError("trace(): there are no scores here that `causal` could mask.")
-        if a is not None:
-            maker.add("weights", a, given=True)
-    if a is not None and v is not None:
-        maker.add_outputs(a @ v if outputs is None else outputs)
+        outputs = maker.add_weights(q, k, v, causal, scale)
+    elif causal:
+        raise ValueError("trace(): there are no scores here that `causal` could mask.")
+    elif a is not None:
+        maker.add("weights", a, _given("weights"))
+        outputs = None if v is None else a @ v
+    if v is not None and outputs is not None:
+        maker.add_outputs(outputs, projections)
     if not maker.steps:
         raise ValueError(
             "trace(): there is nothing to trace. Give embeddings and projections, or query "
@@ -81,107 +90,94 @@ def build_steps(
 class _Maker:
     """Collects the steps of a trace and labels their axes."""
 
-    def __init__(
-        self, tokens: tuple[str, ...], key_tokens: tuple[str, ...], projections: Projections | None
-    ) -> None:
+    def __init__(self, tokens: tuple[str, ...], key_tokens: tuple[str, ...]) -> None:
         self.tokens, self.keys = Axis("token", tokens), Axis("key token", key_tokens)
-        self.projections = projections
         self.steps: dict[str, Step] = {}
         self.matrices: dict[str, Array] = {}
 
-    def add_input(self, embeddings: Array, positions: Positions) -> Array:
-        options: dict[str, Any] = {"rule": NO_POSITION, **PLAIN_INPUT}
-        x = embeddings
-        if positions == "sinusoidal":
-            added = reference.sinusoidal(*embeddings.shape)
-            self.matrices |= {"embeddings": embeddings, "positions": added}
-            x, options = embeddings + added, {}
-        elif positions != "none":
-            raise ValueError(
-                f"trace(): positions must be 'none' or 'sinusoidal'; got {positions!r}."
-            )
-        if len(x) != len(self.tokens.labels):
-            raise ValueError(f"trace(): {len(x)} rows of X, but {len(self.tokens.labels)} tokens.")
-        axes = (self.tokens, dimensions("x", x.shape[1]))
-        self.steps["input"] = STEPS["input"].step("input", axes, x, **options)
-        return x
-
     def add(
-        self,
-        name: str,
-        array: Array,
-        rule: Rule | None = None,
-        *,
-        formula: str = "",
-        given: bool = False,
-        further: int = 0,
+        self, name: str, array: Array, kind: StepKind | None = None, *, further: int = 0
     ) -> None:
-        """A step with heads; the last `further` of them are known by their result only."""
-        kind = STEPS[name]
-        if given:
-            rule, formula = Given(), f"{kind.symbol}, given"
-        heads = [f"head {h + 1}" for h in range(len(array))]
-        for h in range(len(array) - further, len(array)):
-            heads[h] += ", given"
+        """A step; the last `further` of its heads are known by their result only."""
+        kind = kind or STEPS[name]
         rows = self.keys if kind.of_keys else self.tokens
-        columns = self.keys
-        if kind.columns == "dimension":
+        if name == "concatenated":
+            columns = joined_columns(self.steps["head_output"])
+        elif kind.columns == "dimension":
             columns = dimensions(kind.symbol, array.shape[-1])
-        if array.shape[1:] != (len(rows.labels), len(columns.labels)):
+        else:
+            columns = self.keys
+        if array.shape[-2:] != (len(rows.labels), len(columns.labels)):
             raise ValueError(
                 f"trace(): {name} must be {len(rows.labels)}×{len(columns.labels)}, a row "
                 f"for each of {', '.join(rows.labels)}; got {array.shape[-2]}×{array.shape[-1]}."
             )
-        if name != "scaled":  # −∞ where it is masked
-            _refuse_overflow(name, array)
-        axes = (Axis("head", tuple(heads)), rows, columns)
-        self.steps[name] = kind.step(name, axes, array, rule=rule, formula=formula)
+        if name != "scaled" and not np.isfinite(array).all():  # −∞ where it is masked
+            raise ValueError(
+                f"trace(): {name} overflows: the numbers given are too large to multiply."
+            )
+        axes = (rows, columns)
+        if array.ndim == 3:
+            own = len(array) - further
+            heads = (f"head {h + 1}{', given' if h >= own else ''}" for h in range(len(array)))
+            axes = (Axis("head", tuple(heads)), *axes)
+        self.steps[name] = kind.step(name, axes, array)
+
+    def add_input(self, embeddings: Array, positions: Positions) -> Array:
+        if len(embeddings) != len(self.tokens.labels):
+            raise ValueError(
+                f"trace(): {len(embeddings)} rows of X, but {len(self.tokens.labels)} tokens."
+            )
+        if positions == "none":
+            self.add("input", embeddings, PLAIN_INPUT)
+        elif positions == "sinusoidal":
+            added = reference.sinusoidal(*embeddings.shape)
+            self.matrices |= {"embeddings": embeddings, "positions": added}
+            self.add("input", embeddings + added)
+        else:
+            raise ValueError(
+                f"trace(): positions must be 'none' or 'sinusoidal'; got {positions!r}."
+            )
+        return self.steps["input"].array
 
     def add_weights(
         self, q: Array, k: Array, v: Array | None, causal: bool, scale: bool | float
-    ) -> tuple[Array, Array]:
-        """Scores, scaled scores and weights; returns the weights, and what they make of V."""
-        usual = math.sqrt(k.shape[-1])
-        divisor, formula = usual, STEPS["scaled"].formula
-        if scale is False:
-            divisor, formula = 1.0, "S′ = S, not scaled"
-        elif scale is not True:
-            if not 0 < scale < math.inf:
-                raise ValueError(f"trace(): scale must be a number above 0; got {scale!r}.")
-            if not math.isclose(scale * usual, 1.0, rel_tol=1e-12):
-                divisor = 1.0 / scale
-            if divisor != usual:
-                formula = f"S′ = S / {figure(divisor)}"
-        formula += ", −∞ where the key comes later" if causal else ""
+    ) -> Array:
+        """Scores, scaled scores and weights; returns what they make of V."""
+        plain = scale is False
+        if not plain and not 0 < scale < math.inf:
+            raise ValueError(f"trace(): scale must be a number above 0; got {scale!r}.")
+        divisor, formula = 1.0, "S′ = S, not scaled"
+        if not plain:
+            divisor, formula = division(None if scale is True else scale, k.shape[-1])
+        formula += LATER if causal else ""
         values = np.zeros((*k.shape[:-1], 0)) if v is None else v
-        step = reference.attention(q, k, values, causal=causal, scale=1.0 / divisor)
+        step = attended(q, k, values, divisor, causal=causal)
+        rule = Scaled("scores", divisor, causal=causal, plain=plain)
         self.add("scores", step.scores)
-        # Divided, not multiplied by a reciprocal: 6 / √4 is 3 to the last bit.
-        scaled = np.where(step.allowed, step.scores / divisor, -np.inf)
-        rule = Scaled("scores", divisor, causal=causal, plain=scale is False)
-        self.add("scaled", scaled, rule, formula=formula)
+        self.add("scaled", step.scaled, replace(STEPS["scaled"], formula=formula, rule=rule))
         self.add("weights", step.weights)
-        return step.weights, step.output
+        return step.output
 
-    def add_outputs(self, outputs: Array) -> None:
-        projections, further = self.projections, 0
-        if projections is not None and projections.given_heads is not None:
-            (_, n, width), given = outputs.shape, projections.given_heads.shape
-            if given[1:] != (n, width):
+    def add_outputs(self, outputs: Array, projections: Projections | None) -> None:
+        further = None if projections is None else projections.given_heads
+        if further is None:
+            self.add("head_output", outputs)
+        else:
+            n, width = outputs.shape[1:]
+            if further.shape[1:] != (n, width):
                 raise ValueError(
                     f"trace(): given_heads must be {n}×{width} each, like the computed ones; "
-                    f"got {given[1]}×{given[2]}."
+                    f"got {further.shape[1]}×{further.shape[2]}."
                 )
-            outputs, further = np.concatenate([outputs, projections.given_heads]), given[0]
-        self.add("head_output", outputs, further=further)
+            outputs = np.concatenate([outputs, further])
+            self.add("head_output", outputs, further=len(further))
         if projections is None:
             return
-        joined = np.concatenate(list(outputs), axis=-1)
-        axes = (self.tokens, joined_columns(self.steps["head_output"]))
-        self.steps["concatenated"] = STEPS["concatenated"].step("concatenated", axes, joined)
-        mix = projections.w_o
+        joined, mix = np.concatenate(list(outputs), axis=-1), projections.w_o
+        self.add("concatenated", joined)
         if mix is None:
-            self.steps["output"] = unmixed(self.steps["concatenated"])
+            self.add("output", joined, UNMIXED)
             return
         if mix.ndim != 2 or len(mix) != joined.shape[1]:
             raise ValueError(
@@ -189,10 +185,25 @@ class _Maker:
                 f"concatenated heads; got shape {mix.shape}."
             )
         self.matrices["W_O"] = mix
-        output = joined @ mix
-        _refuse_overflow("output", output)
-        axes = (self.tokens, dimensions("o", output.shape[1]))
-        self.steps["output"] = STEPS["output"].step("output", axes, output)
+        self.add("output", joined @ mix)
+
+
+def division(scale: float | None, width: int) -> tuple[float, str]:
+    """What scores are divided by, and the formula: √d_k, unless the scale is another."""
+    usual = math.sqrt(width)
+    divisor = usual if scale is None else 1.0 / scale
+    if math.isclose(divisor, usual, rel_tol=1e-12):
+        return usual, STEPS["scaled"].formula
+    return divisor, f"S′ = S / {figure(divisor)}"
+
+
+def attended(
+    q: Array, k: Array, v: Array, divisor: float, bias: Array | None = None, **options: Any
+) -> reference.Attention:
+    """Attention by the reference, its scores divided: 6 / √4 is 3 to the last bit."""
+    step = reference.attention(q, k, v, bias=bias, scale=1.0 / divisor, **options)
+    scaled = step.scores / divisor + (0.0 if bias is None else bias)
+    return replace(step, scaled=np.where(step.allowed, scaled, -np.inf))
 
 
 def joined_columns(head_output: Step) -> Axis:
@@ -204,17 +215,8 @@ def joined_columns(head_output: Step) -> Axis:
     )
 
 
-def unmixed(joined: Step) -> Step:
-    """The output where there is no W_O: the heads side by side."""
-    axes = (joined.axes[0], dimensions("o", joined.array.shape[1]))
-    return STEPS["output"].step(
-        "output",
-        axes,
-        joined.array,
-        rule=Copied("concatenated", words="there is no W_O here"),
-        formula="O = C (no W_O: handed on as it is)",
-        meaning="Each token's vector as it leaves attention: the word in its context.",
-    )
+def _given(name: str) -> StepKind:
+    return replace(STEPS[name], formula=f"{STEPS[name].symbol}, given", rule=Given())
 
 
 def as_matrix(array: ArrayLike, name: str) -> Array:
@@ -227,8 +229,3 @@ def as_matrix(array: ArrayLike, name: str) -> Array:
             f"{figure(float(matrix[i, j]))}."
         )
     return matrix
-
-
-def _refuse_overflow(name: str, array: Array) -> None:
-    if not np.isfinite(array).all():
-        raise ValueError(f"trace(): {name} overflows: the numbers given are too large to multiply.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -43,14 +44,14 @@ _OF_VECTORS = (
     *(MultiHeadAttention, EncoderLayer, DecoderLayer, Encoder, Decoder),
     *(FeedForward, LayerNorm, RMSNorm),
 )
-_LINEAR, _NORM = (nn.Linear, HeadLinear), (LayerNorm, RMSNorm, nn.Identity)
+_LINEAR = (nn.Linear, HeadLinear)
 # What must stand under each name, so that it is known how its steps came about. What a list holds
 # goes by the name of the list.
 _PARTS: dict[str, tuple[type[nn.Module], ...]] = {
     **dict.fromkeys(("attention", "cross"), (MultiHeadAttention,)),
     **dict.fromkeys(("w_q", "w_k", "w_o", "w_in", "w_gate", "w_out", "down", "up"), _LINEAR),
     **dict.fromkeys(("transform", "pooler", "head"), _LINEAR),
-    **dict.fromkeys(("norm", "norms"), _NORM),
+    **dict.fromkeys(("norm", "norms"), (LayerNorm, RMSNorm, nn.Identity)),
     **dict.fromkeys(("embedding", "target_embedding"), (Embedding,)),
     **dict.fromkeys(("tokens", "segments"), (nn.Embedding,)),
     "w_v": (*_LINEAR, LowRankValue),
@@ -85,7 +86,10 @@ def trace_model(
         )
     _refuse_parts(model)
     _refuse(kind, "target", target, isinstance(model, Transformer))
-    _refuse(kind, "context", context, _takes_context(model))
+    if not isinstance(model, MultiHeadAttention):  # which may have one
+        layer = model.layers[0] if isinstance(model, Decoder) else model
+        crosses = isinstance(layer, DecoderLayer) and layer.cross is not None
+        _refuse(kind, "context", context, crosses)
     options: dict[str, Any] = {}
     if causal:
         if "causal" not in inspect.signature(model.forward).parameters:
@@ -102,12 +106,10 @@ def trace_model(
         reads["input"] = read_vectors(given, "X", tokens, width, seed, "the model")
         if context is not None:
             width = getattr(model, "context_width", width)
-            reads["context"] = read_vectors(
-                context, "context", context_tokens, width, seed, "the model"
-            )
+            names = context_tokens
+            reads["context"] = read_vectors(context, "context", names, width, seed, "the model")
     sequences = {name: read.tokens for name, read in reads.items()}
-    _refuse_large(model, max(map(len, sequences.values())))
-    _refuse_scale(model)
+    _refuse_attentions(model, max(map(len, sequences.values())))
     parameter = next(model.parameters())
     arguments = [
         torch.as_tensor(
@@ -128,24 +130,23 @@ def trace_model(
         else:
             found.take(step)
     title = given if isinstance(given, str) else ""
+    trace = Trace(title, sequences, found.steps, found.matrices, model=kind)
     is_random = any(read.is_random for read in reads.values())
-    note = _note(kind, found, largest, is_random, seed)
-    return Trace(title, sequences, found.steps, found.matrices, note, kind)
+    note = [f"The embeddings are random numbers (seed {seed})."] if is_random else []
+    note.append(f"The numbers of every step are those of the {kind} itself.")
+    if count := len(trace.attentions):
+        where = "attention" if count == 1 else f"each of {count} attentions"
+        note.append(
+            "Scores and weights follow from its queries and keys. Checked: in "
+            f"{where} weights · V is what it computed, within {within(largest)}."
+        )
+    return replace(trace, note=" ".join(note))
 
 
-def _takes_context(model: nn.Module) -> bool | None:
-    """May it, must it (True), or must it not (False) be given another sequence?"""
-    if isinstance(model, MultiHeadAttention):
-        return None
-    if isinstance(model, Decoder):
-        return getattr(model.layers[0], "cross", None) is not None
-    return isinstance(model, DecoderLayer) and model.cross is not None
-
-
-def _refuse(kind: str, name: str, value: Any, wanted: bool | None) -> None:
-    if wanted is True and value is None:
+def _refuse(kind: str, name: str, value: Any, wanted: bool) -> None:
+    if wanted and value is None:
         raise ValueError(f"trace(): a {kind} needs a second sequence; got none. Say {name}=…")
-    if wanted is False and value is not None:
+    if not wanted and value is not None:
         raise ValueError(f"trace(): a {kind} takes no {name}; got one. Leave it out.")
 
 
@@ -165,28 +166,26 @@ def _refuse_parts(model: nn.Module) -> None:
             )
 
 
-def _refuse_large(model: nn.Module, longest: int) -> None:
-    """Raise ValueError if the weights alone would be more than a reader can hold."""
-    heads = sum(
-        module.heads for module in model.modules() if isinstance(module, MultiHeadAttention)
-    )
+def _refuse_attentions(model: nn.Module, longest: int) -> None:
+    """Raise ValueError if the weights alone would be more than a reader can hold, or if scores are
+    not divided by a positive number, which is what is shown.
+    """
+    heads = 0
+    for path, module in model.named_modules():
+        if not isinstance(module, MultiHeadAttention):
+            continue
+        heads, scale = heads + module.heads, module.scale
+        if scale is not None and (not 0.0 < scale < math.inf or 1.0 / scale == math.inf):
+            raise ValueError(
+                f"trace(): the scale of {path or type(module).__name__} must be a number above 0, "
+                f"as scores are shown divided by 1/scale; got {scale!r}. None is 1/√d_k."
+            )
     if heads * longest**2 > _MOST_NUMBERS:
         raise ValueError(
             f"trace(): with {heads:,} heads in all layers there must be at most "
             f"{math.isqrt(_MOST_NUMBERS // heads):,} tokens, as each step of attention is kept; "
             f"got {longest:,}. regard.watch sees texts of any length."
         )
-
-
-def _refuse_scale(model: nn.Module) -> None:
-    """Raise ValueError if scores are not divided by a positive number, which is what is shown."""
-    for path, module in model.named_modules():
-        scale = module.scale if isinstance(module, MultiHeadAttention) else None
-        if scale is not None and (not 0.0 < scale < math.inf or 1.0 / scale == math.inf):
-            raise ValueError(
-                f"trace(): the scale of {path or type(module).__name__} must be a number above 0, "
-                f"as scores are shown divided by 1/scale; got {scale!r}. None is 1/√d_k."
-            )
 
 
 def _width(model: nn.Module) -> int:
@@ -205,16 +204,3 @@ def _outcomes(model: nn.Module, tokenizer: Any) -> tuple[str, ...]:
         return tuple(f"class {c}" for c in range(model.config.classes))
     head = getattr(model, "head", None)
     return names_of_ids(range(head.out_features), tokenizer) if isinstance(head, nn.Linear) else ()
-
-
-def _note(kind: str, found: Recording, largest: float, is_random: bool, seed: int) -> str:
-    count = sum(name.rpartition(".")[2] == "weights" for name in found.steps)
-    parts = [f"The embeddings are random numbers (seed {seed})."] if is_random else []
-    parts.append(f"The numbers of every step are those of the {kind} itself.")
-    if count:
-        where = "attention" if count == 1 else f"each of {count} attentions"
-        parts.append(
-            "Scores and weights follow from its queries and keys. Checked: in "
-            f"{where} weights · V is what it computed, within {within(largest)}."
-        )
-    return " ".join(parts)

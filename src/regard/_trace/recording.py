@@ -167,8 +167,8 @@ class Recording:
         axes = (keys if kind.of_keys else tokens, columns)
         if array.ndim == 3:
             axes = (self._heads(len(array), self.modules[path].heads), *axes)
-        formula = self._formula(kind, rule, begin)
-        self.steps[begin + name] = kind.step(begin + name, axes, array, rule=rule, formula=formula)
+        kind = replace(kind, formula=self._formula(kind, rule, begin), rule=rule)
+        self.steps[begin + name] = kind.step(begin + name, axes, array)
 
     def tokens(self, path: str) -> tuple[str, ...]:
         """The tokens whose vectors the module of this name works on."""

@@ -187,15 +187,16 @@ class Trace:
         """
         from regard.view.figure import trace_figure
 
-        trace_figure(self.attention(attention), path, view, width=width, dpi=dpi, dark=dark)
+        trace_figure(self.attention(attention), path, view, width, dpi, dark)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows; of a model, which may be large, the line of `repr`."""
         if self.model:
             return None
-        from regard.view.html.frame import trace_frame
+        from regard.view.html.frame import frame
+        from regard.view.html.trace import trace_page
 
-        return trace_frame(self)
+        return frame(trace_page(self))
 
     # ── JSON, without loss ───────────────────────────────────────────────────────────────────
 

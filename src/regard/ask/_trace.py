@@ -55,7 +55,7 @@ def trace_of(
     q, k, v, output = (getattr(seen, part)[0].float() for part in _KEPT)
     shared = head // (len(q) // len(k))  # key heads may serve several
     q, k, v, output = q[head, None], k[shared, None], v[shared, None], output[head, None]
-    tokens = [] if not run.tokens else [each.text.strip() or each.text for each in run.tokens[0]]
+    tokens = [token.label for token in run.tokens[0]] if run.tokens else []
     trace = Trace.build(
         tokens=tokens or [str(place + 1) for place in range(q.shape[1])],
         query=q[0].numpy(),

@@ -160,13 +160,19 @@ def build_levels(layer: Layer, reduces: Sequence[Reduce] = ("mean",)) -> Layer:
 
 
 def shares(
-    layer: Layer, shape: tuple[int, int], head: int | None = None, *, sequence: int | None = None
+    layer: Layer,
+    shape: tuple[int, int],
+    head: int | None = None,
+    queries: slice = slice(None),
+    keys: slice = slice(None),
+    *,
+    sequence: int | None = None,
 ) -> Tensor:
     """(B, H, *shape), as `blocks`: the mean over the queries of a row of their weight on all keys
     of a column, so that a row sums to 1. Of at most as many rows and columns as queries and keys.
     """
-    picture = layer.pooled(head, shape=shape, sequence=sequence)
-    n_keys = layer.shape[3]
+    picture = layer.pooled(head, queries, keys, shape, sequence=sequence)
+    n_keys = len(range(*keys.indices(layer.shape[3])))
     return picture * torch.bincount(torch.arange(n_keys) * shape[1] // n_keys).to(picture)
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from regard.view.lines import INDENT, fit_name, title_line
-from regard.view.terminal import paragraph
+from regard.view.lines import INDENT, fit_name, paragraph, title_line
 
 if TYPE_CHECKING:
     from regard.run import Effect

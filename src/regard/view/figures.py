@@ -19,9 +19,8 @@ def figures(array: Array, digits: int = 4) -> list[list[str]]:
     >>> figures(np.array([[1.0, 1e-9]])), figures(np.array([[2e7, 1.0]]))
     ([['1.0000', '0.0000']], [['2.00e+07', '1.00e+00']])
     """
-    sizes = np.abs(array[np.isfinite(array)])
-    largest = float(sizes.max(initial=0.0))
-    if largest >= 1e6 or 0.0 < largest < 10.0**-digits:
+    sizes, most = np.abs(array[np.isfinite(array)]), largest(array)
+    if most >= 1e6 or 0.0 < most < 10.0**-digits:
         pattern = ".2e"
     else:
         # Not exact equality: 1.0·1.2 + 0.9·0.6 is a few last bits away from 1.74.
@@ -39,3 +38,12 @@ def _figure(value: float, pattern: str) -> str:
         return figure(value)
     text = format(value, pattern)
     return text.replace("-", "−") if float(text) else text.removeprefix("-")
+
+
+def largest(array: Array) -> float:
+    """The largest size of a finite number: the end of the scale of shades.
+
+    >>> largest(np.array([1.5, -2.0, -np.inf]))
+    2.0
+    """
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))

@@ -6,11 +6,19 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from regard.view.labels import most_cells, pad, visible
-from regard.view.lines import INDENT, LABEL, fit_name, looks_told, title_line
+from regard.view.labels import most_cells, visible
+from regard.view.lines import (
+    INDENT,
+    LABEL,
+    aligned,
+    fit_name,
+    kind_told,
+    looks_told,
+    paragraph,
+    title_line,
+)
 from regard.view.names import label_at, token_names
 from regard.view.run import KINDS, render_map
-from regard.view.terminal import paragraph
 
 if TYPE_CHECKING:
     from regard.run import Run
@@ -33,8 +41,8 @@ def render_head(run: Run, layer: int, head: int, width: int = 80) -> list[Text]:
     """
     one = run.layer(layer)
     numbers = one.heads[head]
-    kind = numbers.kind if numbers.score is None else f"{numbers.kind} {numbers.score:.2f}"
-    lines = [Text(), title_line(f"Head {layer}.{head}: {kind}", visible(one.name), width)]
+    title = f"Head {layer}.{head}: {kind_told(numbers)}"
+    lines = [Text(), title_line(title, visible(one.name), width)]
     lines += paragraph(KINDS.get(numbers.kind, ""), width, style="dim")
     figures = [
         ("entropy", numbers.entropy, " nats"),
@@ -52,11 +60,10 @@ def render_head(run: Run, layer: int, head: int, width: int = 80) -> list[Text]:
         return [*lines, *paragraph("They were not kept.", width, style="dim")]
     labels = token_names(run)
     keys, weights = one.top_keys[0, head].tolist(), one.top_weights[0, head].tolist()
-    shown = list(range(len(keys)))[:_MOST_TOKENS]
+    shown = range(len(keys))[:_MOST_TOKENS]
     names = [fit_name(label_at(labels, i + one.offset), LABEL) for i in shown]
-    column = max(map(most_cells, names), default=0)
-    for i, name in zip(shown, names, strict=True):
-        start = f"{' ' * INDENT}{pad(name, column, right=True)} → "
+    for i, name in zip(shown, aligned(names, right=True), strict=True):
+        start = f"{' ' * INDENT}{name} → "
         looks = [
             (label_at(labels, key), weight)
             for key, weight in zip(keys[i], weights[i], strict=True)

@@ -11,7 +11,8 @@ import unicodedata
 
 from rich.cells import cell_len, get_character_cell_size, split_graphemes
 
-_JOINERS = {"\u200c", "\u200d"}  # zero-width non-joiner and joiner: part of how a word is written
+from regard.text import JOINERS, is_flag_letter, is_skin_tone
+
 _LONGEST = 1024  # code points of a label that are looked at: more than fit on any line
 _LONGEST_CHARACTER = 16  # code points; the longest joined emoji has ten
 
@@ -36,7 +37,7 @@ def _harmless(character: str) -> str:
         return "␡"
     unseen = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
     no_character = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
-    if (unseen and character not in _JOINERS) or no_character:
+    if (unseen and character not in JOINERS) or no_character:
         return f"<U+{code:04X}>"
     return character
 
@@ -51,7 +52,7 @@ def most_cells(text: str) -> int:
         return len(text)
     cells = 0
     for character in text:
-        if "\U0001f3fb" <= character <= "\U0001f3ff":  # a skin tone
+        if is_skin_tone(character):
             cells += 2
         else:
             is_mark = unicodedata.category(character) == "Mc"
@@ -121,11 +122,7 @@ def _characters(text: str) -> list[str]:
 def _belong_together(before: str, piece: str) -> bool:
     if len(before) > _LONGEST_CHARACTER:
         return False
-    if _is_flag_letter(piece[0]):
-        return len(before) == 1 and _is_flag_letter(before)
+    if is_flag_letter(piece[0]):
+        return len(before) == 1 and is_flag_letter(before)
     joined_letters = unicodedata.combining(before[-1]) == 9 and piece[0].isalpha()  # after a virama
     return joined_letters or unicodedata.category(piece[0]).startswith("M")
-
-
-def _is_flag_letter(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"

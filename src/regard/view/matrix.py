@@ -51,23 +51,18 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class _Column:
-    label: str
-    entries: list[Text]
-    width: int  # of label and entries, with a blank before and after
-
-
-@dataclass(frozen=True, eq=False)
 class _Group:
-    """Columns of one matrix under its title; `part` says how many, if not all."""
+    """Columns of one matrix under its title, each with its label first; `part` says how many, if
+    not all.
+    """
 
     title: str
-    columns: list[_Column]
+    columns: list[list[Text]]
     part: str = ""
 
     @property
     def width(self) -> int:
-        return max(cell_len(self.title) + 1, sum(column.width for column in self.columns))
+        return max(cell_len(self.title) + 1, sum(column[0].cell_len for column in self.columns))
 
 
 def table(
@@ -147,10 +142,9 @@ def _group(
         count = _SHOWN
     while True:
         columns = _columns(matrix, shown_rows, _ends(length, count), scale)
-        if count == length:
-            return _Group(matrix.title, columns)
-        group = _Group(matrix.title, columns, f"{count:,} of {length:,} columns")
-        if group.width <= room or count == _FEWEST:
+        part = "" if count == length else f"{count:,} of {length:,} columns"
+        group = _Group(matrix.title, columns, part)
+        if not part or group.width <= room or count == _FEWEST:
             return group
         count -= 1
 
@@ -160,35 +154,30 @@ def _columns(
     shown_rows: list[int | None],
     shown_columns: list[int | None],
     scale: tuple[int, int],
-) -> list[_Column]:
-    rows = [i for i in shown_rows if i is not None]
-    columns = [j for j in shown_columns if j is not None]
+) -> list[list[Text]]:
+    rows, columns = ([n for n in shown if n is not None] for shown in (shown_rows, shown_columns))
     array = matrix.array[np.ix_(rows, columns)]
     digits, label_width = scale
     texts = figures(array, digits)
     widest = max(len(text) for row in texts for text in row)
     labels = [fit(matrix.columns[j], max(widest, label_width)) for j in columns]
     width = max(widest, *(most_cells(label) for label in labels))
-    drawn: list[_Column] = []
+    drawn: list[list[Text]] = []
     for place, j in enumerate(columns):
-        entries: list[Text] = []
+        column = [Text(f" {pad(labels[place], width, right=True)} ", "bold")]
         for at, i in enumerate(rows):
-            style = shade(float(array[at, place]), matrix.limit)
-            entries.append(_entry(texts[at][place], width, style, (i, j) == matrix.marked))
+            text = texts[at][place]
+            entry = Text(f" {text.rjust(width)} ", shade(float(array[at, place]), matrix.limit))
+            if (i, j) == matrix.marked:
+                entry.stylize(_MARK, len(entry) - len(text) - 1, len(entry) - 1)
+            column.append(entry)
         if None in shown_rows:
-            entries.insert(shown_rows.index(None), _entry("…", width, Style(dim=True)))
-        drawn.append(_Column(labels[place], entries, width + 2))
+            column.insert(shown_rows.index(None) + 1, Text(f" {'…'.rjust(width)} ", "dim"))
+        drawn.append(column)
     if None in shown_columns:
-        dots = [_entry("…", 1, Style(dim=True)) for _ in shown_rows]
-        drawn.insert(shown_columns.index(None), _Column("…", dots, 3))
+        dots = [Text(" … ", "bold"), *(Text(" … ", "dim") for _ in shown_rows)]
+        drawn.insert(shown_columns.index(None), dots)
     return drawn
-
-
-def _entry(text: str, width: int, style: Style, marked: bool = False) -> Text:
-    entry = Text(f" {text.rjust(width)} ", style)
-    if marked:
-        entry.stylize(_MARK, len(entry) - len(text) - 1, len(entry) - 1)
-    return entry
 
 
 def _panels(groups: list[_Group], room: int) -> list[list[_Group]]:
@@ -200,34 +189,26 @@ def _panels(groups: list[_Group], room: int) -> list[list[_Group]]:
             panels[-1].append(group)
             free -= _GAP + group.width
             continue
-        piece = replace(group, columns=[])
-        panels.append([piece])
-        free = room
-        for column in group.columns:
-            if piece.columns and column.width > free:
-                piece = replace(group, columns=[])
-                panels.append([piece])
+        for n, column in enumerate(group.columns):
+            width = column[0].cell_len
+            if not n or width > free:
+                panels.append([replace(group, columns=[])])
                 free = room
-            piece.columns.append(column)
-            free -= column.width
+            panels[-1][0].columns.append(column)
+            free -= width
     return panels
 
 
 def _draw(panel: list[_Group], labels: list[str]) -> list[Text]:
     """A line of titles, if there are any; a line of column labels; a line a row."""
-    header = Text.assemble((labels[0], "bold"))
-    titles = Text(" " * header.cell_len)
-    lines = [Text(label) for label in labels[1:]]
+    lines = [Text.assemble((labels[0], "bold")), *map(Text, labels[1:])]
+    titles = Text(" " * lines[0].cell_len)
     for place, group in enumerate(panel):
         gap = " " * _GAP if place else ""
         titles.append(gap + pad(" " + group.title, group.width), "bold")
-        for line in (header, *lines):
+        for n, line in enumerate(lines):
             line.append(gap)
-        for column in group.columns:
-            header.append(f" {pad(column.label, column.width - 2, right=True)} ", "bold")
-            for line, entry in zip(lines, column.entries, strict=True):
-                line.append_text(entry)
-        for line in (header, *lines):
+            for column in group.columns:
+                line.append_text(column[n])
             line.append(" " * (titles.cell_len - line.cell_len))
-    drawn = [header, *lines]
-    return [titles, *drawn] if any(group.title for group in panel) else drawn
+    return [titles, *lines] if any(group.title for group in panel) else lines

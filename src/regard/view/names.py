@@ -25,13 +25,9 @@ def token_labels(run: Run) -> tuple[str, ...]:
     ('I', 'love', ' ')
     """
     if run.tokens:
-        return tuple(map(_label, run.tokens[0]))
+        return tuple(token.label for token in run.tokens[0])
     n_keys = max((layer.shape[3] for layer in run.layers.values()), default=0)
     return tuple(str(place + 1) for place in range(n_keys))
-
-
-def _label(token: Token) -> str:
-    return token.text.strip() or token.text
 
 
 def label_at(labels: Sequence[str], place: int) -> str:
@@ -69,7 +65,7 @@ def find_token(tokens: Sequence[Token], name: str, text: str | None = None) -> i
     >>> find_token(tokens, "it#2"), find_token(tokens, "is"), find_token(tokens, "1")
     (2, 1, 0)
     """
-    labels = [visible(_label(token)) for token in tokens]
+    labels = [visible(token.label) for token in tokens]
     pieces: list[str] = []  # what stands in the text where each token does
     if text is not None:
         pieces = [visible(text[token.start : token.end].strip()) for token in tokens]

@@ -9,8 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from regard.view.labels import fit, pad, visible
-from regard.view.lines import counted
-from regard.view.terminal import paragraph
+from regard.view.lines import aligned, counted, paragraph
 from regard.worked._check import Report
 from regard.worked.cell import Cell
 from regard.worked.chain import sources
@@ -91,13 +90,12 @@ def _matrices(judged: Judged, width: int) -> list[Text]:
         judged.exercise.matrices.items(),
         key=lambda item: (KINDS.index(item[0][0]), item[0][1] or 0),
     )
-    names = [SYMBOLS[kind] + _of_head(judged, head) for (kind, head), _ in matrices]
-    longest = max(map(cell_len, names))
+    names = aligned(SYMBOLS[kind] + _of_head(judged, head) for (kind, head), _ in matrices)
     for name, (key, matrix) in zip(names, matrices, strict=True):
         shape = f"{matrix.shape[0]}×{matrix.shape[1]}"
         place = f"line {matrix.line:<4}" if matrix.line else ""
         status, style = _status(judged, *key)
-        line = Text(f"    {pad(name, longest)}  {shape:>7}  {place:<9}  ")
+        line = Text(f"    {name}  {shape:>7}  {place:<9}  ")
         room = width - line.cell_len - cell_len(status) - 2
         if room < 8:  # too narrow for what the text calls it
             lines += [Text(fit(line.plain.rstrip(), width)), Text(f"      {status}", style)]
@@ -129,13 +127,13 @@ def _first_causes(judged: Judged, width: int, most: int | None) -> list[Text]:
         return []
     shown = cells[:most]
     names = [fit(cell.name + _of_head(judged, cell.head), 36) for cell in shown]
-    longest = max(map(cell_len, names))
+    column, *names = aligned(["cell", *names])
     printed = max(7, *(cell_len(cell.figure.text) for cell in shown))
     right = max(5, *(cell_len(cell.right_text) for cell in shown))
-    title = f"    line  {pad('cell', longest)}  {'printed':>{printed}}  {'right':>{right}}"
+    title = f"    line  {column}  {'printed':>{printed}}  {'right':>{right}}"
     lines = [Text(), Text("First causes", "bold"), Text(title, "dim")]
     for name, cell in zip(names, shown, strict=True):
-        line = Text(f"    {cell.line:>4}  {pad(name, longest)}  ")
+        line = Text(f"    {cell.line:>4}  {name}  ")
         line.append(cell.figure.text.rjust(printed), _WRONG).append("  ")
         line.append(cell.right_text.rjust(right), _RIGHT)
         why, indent = _why(judged, cell), line.cell_len + 2

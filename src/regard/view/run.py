@@ -10,10 +10,18 @@ from rich.text import Text
 
 from regard.run.atlas import shares
 from regard.run.links import LEAST_WEIGHT, Link, links_that_stand_out
-from regard.view.labels import fit, most_cells, pad
-from regard.view.lines import INDENT, LABEL, counted, fit_name, title_line
+from regard.view.labels import fit, pad
+from regard.view.lines import (
+    INDENT,
+    LABEL,
+    aligned,
+    counted,
+    fit_name,
+    paragraph,
+    some,
+    title_line,
+)
 from regard.view.names import label_at, token_labels, token_names
-from regard.view.terminal import paragraph
 
 if TYPE_CHECKING:
     from regard.run import Run
@@ -152,14 +160,13 @@ def render_links(run: Run, links: Sequence[Link], width: int = 80, *, trivial: b
     ]
     labels = token_names(run)
     room = min(LABEL, (width - INDENT - 20) // 2)
-    names = [
+    names = aligned(
         " → ".join(fit_name(label_at(labels, place), room) for place in (link.query, link.key))
         for link in links
-    ]
-    column = max(map(most_cells, names), default=0)
-    bar = _BAR if width >= INDENT + column + _BAR + 36 else 0
+    )
     for link, name in zip(links, names, strict=True):
-        line = Text(f"{' ' * INDENT}{pad(name, column)}  {link.weight:.2f}  ")
+        line = Text(f"{' ' * INDENT}{name}  {link.weight:.2f}  ")
+        bar = _BAR if width >= line.cell_len + _BAR + 28 else 0
         if bar:
             line.append(pad("█" * max(round(link.weight * bar), 1), bar), "cyan").append("  ")
         line.append(f"{link.name:<5}")
@@ -206,9 +213,8 @@ def render_map(run: Run, index: int, head: int, width: int = 80) -> list[Text]:
     labels = token_names(run)
     starts = [-(-row * n_queries // len(rows)) + layer.offset for row in range(len(rows))]
     names = [fit_name(label_at(labels, start), LABEL) for start in starts]
-    column = max(map(most_cells, names), default=0)
-    for name, row in zip(names, rows, strict=True):
-        line = Text(f"{' ' * INDENT}{pad(name, column, right=True)} │")
+    for name, row in zip(aligned(names, right=True), rows, strict=True):
+        line = Text(f"{' ' * INDENT}{name} │")
         for share in row:
             line.append(2 * next((block for least, block in _SHADES if share >= least), " "))
         lines.append(line)
@@ -216,12 +222,7 @@ def render_map(run: Run, index: int, head: int, width: int = 80) -> list[Text]:
     remark = f"{legend} of a row's weight, or more; columns are the tokens in the same order."
     if array.shape != (n_queries, n_keys):
         remark += (
-            f" A row is the mean of {_range(n_queries, array.shape[0])} queries, "
-            f"a column the sum of {_range(n_keys, array.shape[1])} keys."
+            f" A row is the mean of {some(n_queries, array.shape[0])} queries, "
+            f"a column the sum of {some(n_keys, array.shape[1])} keys."
         )
     return lines + paragraph(remark, width, style="dim")
-
-
-def _range(length: int, parts: int) -> str:
-    low, high = length // parts, -(-length // parts)
-    return f"{low:,}" if low == high else f"{low:,} or {high:,}"

@@ -8,8 +8,8 @@ from rich.text import Text
 from regard import reference
 from regard._arithmetic import figure
 from regard._trace import Trace
+from regard.view.lines import indented, paragraph
 from regard.view.matrix import Matrix, table
-from regard.view.terminal import paragraph
 
 
 def render_scaling(
@@ -50,7 +50,7 @@ def render_scaling(
         corner = f"A, {label}" if len(step.array) > 1 else "A"
         for matrices in (pairs, summaries):
             block = table(rows, matrices, width - 4, corner=corner, everything=everything)
-            lines += [Text("    ").append_text(line) for line in block.lines]
+            lines += indented(block.lines)
     (weight, weight_without), (spread, spread_without) = (
         values.mean(axis=(1, 2)) for values in (largest, entropies)
     )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from regard._rules.general import Product, Summed
 from regard._steps import Step, dimensions
 from regard._trace import Trace
-from regard.reference import Array
+from regard.view.figures import largest
 from regard.view.matrix import LONGEST_AXIS, Block, Matrix, beside, table
 
 _MOST_HEADS = 4  # that are shown unless every one is asked for
@@ -37,7 +35,7 @@ def step_block(
     cat  0.1554  0.4223  0.4223
     sat  0.2119  0.2119  0.5761
     """
-    limit = _largest(step.array)
+    limit = largest(step.array)
     corner, matrices, left_out = step.symbol, [], ""
     columns = step.axes[-1].labels
     if step.has_heads:
@@ -130,13 +128,8 @@ def _given(trace: Trace, step: Step, room: int, head: int | None) -> Block | Non
     if len(rows) > _TALLEST or arrays[0].shape[1] > LONGEST_AXIS:
         return None
     columns = step.axes[-1].labels
-    limit = _largest(array)
+    limit = largest(array)
     matrices = [Matrix(t, columns, a, limit) for t, a in zip(titles, arrays, strict=True)]
     block = table(rows, matrices, max(room, 1), corner=rule.weight)
     one_panel = len(block.lines) <= len(rows) + 2
     return block if one_panel and block.width <= room else None
-
-
-def _largest(array: Array) -> float:
-    """The largest size of a finite number: the end of the scale of shades."""
-    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from regard.view.labels import fit, most_cells, pad, visible
-from regard.view.lines import counted
-from regard.view.terminal import paragraph
+from regard.view.lines import counted, paragraph
 
 if TYPE_CHECKING:
     import pyarrow as pa

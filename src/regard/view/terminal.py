@@ -11,8 +11,8 @@ from rich.text import Text
 
 from regard._steps import STEPS, Step
 from regard._trace import Trace
-from regard.view.labels import fit, fold, most_cells, visible
-from regard.view.lines import INDENT, counted
+from regard.view.labels import fit, most_cells
+from regard.view.lines import INDENT, counted, indented, paragraph
 from regard.view.steps import all_heads, chosen_cell, step_block
 
 _LONGEST = 1000  # cells of an explanation: its tokens may be of any length
@@ -115,22 +115,6 @@ def heading(step: Step, width: int) -> list[Text]:
     return [line]
 
 
-def paragraph(text: str, width: int, indent: int = INDENT, style: str = "") -> list[Text]:
-    """The text, made harmless, in lines of at most `width` cells that begin with `indent` blanks.
-
-    >>> print(*paragraph("What each token offers to be found by.", 26), sep="\\n")
-        What each token offers
-        to be found by.
-    """
-    lines: list[str] = []
-    for word in visible(text).split():
-        if lines and most_cells(f"{lines[-1]} {word}") <= width - indent:
-            lines[-1] += " " + word
-        else:
-            lines += fold(word, width - indent)
-    return [Text(" " * indent + line, style) for line in lines]
-
-
 def _introduction(trace: Trace, width: int) -> list[Text]:
     lines = [Text(fit(" ".join(trace.title.split()), width), "bold")] if trace.title else []
     lines += paragraph(trace.note, width, indent=0)
@@ -168,7 +152,7 @@ def _step(trace: Trace, step: Step, width: int, head: int | None, everything: bo
         marked=cell if example else None,
         everything=everything,
     )
-    lines += [Text(" " * INDENT).append_text(line) for line in block.lines]
+    lines += indented(block.lines)
     if block.part:
         lines += paragraph(f"{block.part} shown; --all shows every one", width, style="dim")
     return lines + example

@@ -10,10 +10,9 @@ from rich.text import Text
 
 from regard.run.links import Link, links_of_heads, links_that_stand_out, mean_looks
 from regard.view.labels import fit, pad
-from regard.view.lines import INDENT, fit_name, looks_told, title_line
+from regard.view.lines import INDENT, fit_name, looks_told, paragraph, title_line
 from regard.view.names import label_at, token_labels, token_names
 from regard.view.run import render_links
-from regard.view.terminal import paragraph
 
 if TYPE_CHECKING:
     from regard.run import Run

@@ -47,8 +47,10 @@ def draw(paper: Paper, asked: Asked) -> Sheet:
         (across, down),
         _ROOM,
         ("layer", "head"),
-        Names.of([str(place.index) for place in places], down, _SIZE),
-        Names.of([str(head) for head in range(n_columns)], across, _SIZE),
+        (
+            Names.of([str(place.index) for place in places], down, _SIZE),
+            Names.of([str(head) for head in range(n_columns)], across, _SIZE),
+        ),
         [["" if math.isnan(value) else f"{value:.2f}" for value in row] for row in array],
         Range.of(array, log=False),
         "nats",

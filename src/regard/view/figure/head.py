@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from regard.reference import Array
+from regard.run.atlas import shares
 from regard.view.colours import Range
 from regard.view.figure.legend import BAR, bar_down
-from regard.view.figure.matrix import (
-    Names,
-    draw_cells,
-    name_columns,
-    name_rows,
-    round_places,
-    two_decimals,
-)
+from regard.view.figure.matrix import Names, draw_cells, round_places, two_decimals
 from regard.view.figure.places import CALL, Asked, Place, compact
 from regard.view.figure.sheet import MARGIN, TALLEST, Paper, Sheet
+from regard.view.lines import kind_told, some
 
 BESIDE = 0.15 + BAR  # inches beside the cells, for a bar of the colours
 _MOST_CELLS = 512  # in height and in width
@@ -49,11 +42,9 @@ def draw(paper: Paper, asked: Asked) -> Sheet:
             f"head=… is its number, from 0 to {place.layer.shape[1] - 1}."
         )
     picture = _picture(place, head)
-    told = place.layer.heads[head]
-    kind = told.kind if told.score is None else f"{told.kind} {told.score:.2f}"
     sheet = Sheet(
         paper,
-        f"Head {place.index}.{head}: {kind}",
+        f"Head {place.index}.{head}: {kind_told(place.layer.heads[head])}",
         f"{place.described}. A row is a token, and shows where it looks. {picture.what}",
     )
     _draw(sheet, place, picture, Range.of(picture.array, asked.log, decades=4.0))
@@ -67,32 +58,23 @@ def _picture(place: Place, head: int) -> _Picture:
     if not n_queries or not n_keys:
         raise ValueError(f"{CALL}: the sequence must have tokens; it has none. Choose another.")
     if layer.has_weights:
-        rows, columns = min(n_queries, _MOST_CELLS), min(n_keys, _MOST_CELLS)
-        if (rows, columns) == (n_queries, n_keys):
-            tile = layer.weights(head, queries, keys, sequence=place.sequence)
-            return _Picture(tile.double().cpu().numpy(), queries, keys)
-        mean = layer.pooled(head, queries, keys, (rows, columns), sequence=place.sequence)
-        widths = np.diff(-(-np.arange(columns + 1) * n_keys // columns))
-        array = mean.double().cpu().numpy() * widths
+        shape = min(n_queries, _MOST_CELLS), min(n_keys, _MOST_CELLS)
+        found = shares(layer, shape, head, queries, keys, sequence=place.sequence)
+        array = found.double().cpu().numpy()
     elif layer.map is not None:
         _, _, n_queries, n_keys = layer.shape
         queries, keys = slice(0, n_queries), slice(0, n_keys)
         array = compact(layer.map[place.sequence, head].double().cpu().numpy(), n_queries, n_keys)
-        if array.shape == (n_queries, n_keys):
-            return _Picture(array, queries, keys)
     else:
         raise ValueError(
             f"{CALL}: q and k of {layer.name}, or a map of it, must have been kept; neither was. "
             'regard.watch(…, keep=("q", "k")) keeps them.'
         )
-    down, across = _some(n_queries, array.shape[0]), _some(n_keys, array.shape[1])
+    if array.shape == (n_queries, n_keys):
+        return _Picture(array, queries, keys)
+    down, across = some(n_queries, array.shape[0]), some(n_keys, array.shape[1])
     what = f"A cell is the weight on {across} keys, the mean over {down} queries."
     return _Picture(array, queries, keys, what)
-
-
-def _some(length: int, parts: int) -> str:
-    low, high = length // parts, -(-length // parts)
-    return f"{low:,}" if low == high else f"{low:,} or {high:,}"
 
 
 # ── drawing ───────────────────────────────────────────────────────────────────────────────────
@@ -104,13 +86,12 @@ def draw_grid(
     cell: tuple[float, float],
     room: tuple[float, float],
     titles: tuple[str, str],
-    rows: Names | None,
-    columns: Names | None,
-    numbers: Sequence[Sequence[str]] | None,
+    names: tuple[Names, Names],
+    numbers: Sequence[Sequence[str]],
     scale: Range,
     unit: str,
 ) -> tuple[float, float]:
-    """Cells in the middle of the sheet, and what they are: names or titles along them, a bar.
+    """Cells in the middle of the sheet, and what they are: names and titles along them, a bar.
 
     `cell` is inches across and down, `room` left of the cells and above them. Returns where the
     first cell begins.
@@ -119,28 +100,24 @@ def draw_grid(
     width, height = array.shape[1] * cell[0], array.shape[0] * cell[1]
     x = max(MARGIN, (sheet.width - left - width - BESIDE) / 2) + left
     y = sheet.at + above
-    draw_cells(sheet, x, y, cell, sheet.colours.heat(scale.share(array)), numbers)
+    draw_cells(sheet, x, y, cell, sheet.colours.heat(scale.share(array)), numbers, *names)
     faint, side = sheet.colours.faint, x - left + _TICK / 144
     middle = x + width / 2
     sheet.text(middle, y - above, titles[1], _TICK, across="center", down="top", colour=faint)
     sheet.text(side, y + height / 2, titles[0], _TICK, across="center", colour=faint, turned=True)
-    if rows is not None:
-        name_rows(sheet, x, y, cell[1], rows)
-    if columns is not None:
-        name_columns(sheet, x, y, cell[0], columns)
     bar_down(sheet, x + width + 0.15, y, max(min(height, 2.2), 0.6), scale, unit)
     sheet.at = max(y + height, y + 0.6) + 0.02
     return x, y
 
 
 def _draw(sheet: Sheet, place: Place, picture: _Picture, scale: Range) -> None:
-    queries, keys = picture.queries, picture.keys
+    queries, keys, array = picture.queries, picture.keys, picture.array
     n_queries, n_keys = queries.stop - queries.start, keys.stop - keys.start
-    texts = place.query_names(), place.key_names()
     few = not picture.what and max(n_queries, n_keys) <= _MOST_NAMES
+    texts = [each if few and each else [] for each in (place.query_names(), place.key_names())]
     left = above = 0.35
     across = down = 0.0
-    rows = columns = None
+    none = rows = columns = Names((), 0.0)
     for _ in range(3):  # the names' size depends on the cells', and the cells' on the names'
         width = sheet.width - 2 * MARGIN - left - BESIDE
         height = TALLEST - sheet.at - above - 0.5
@@ -149,21 +126,16 @@ def _draw(sheet: Sheet, place: Place, picture: _Picture, scale: Range) -> None:
         step = min(across, down)
         across = max(step, min(across, _LEAST / n_keys))
         down = max(step, min(down, _LEAST / n_queries))
-        left, above, rows, columns = 0.42, 0.32, None, None
-        if few and texts[0] is not None and texts[1] is not None:
-            rows, columns = Names.of(texts[0][queries], down), Names.of(texts[1][keys], across)
-        if rows is None or columns is None:
-            rows = columns = None
-        else:
+        rows, columns = Names.of(texts[0][queries], down), Names.of(texts[1][keys], across)
+        if rows.texts and columns.texts:
             left, above = rows.room() + 0.16, columns.room(across) + 0.16
-    array = picture.array
+        else:
+            left, above, rows, columns = 0.42, 0.32, none, none
     cell = n_keys * across / array.shape[1], n_queries * down / array.shape[0]
-    numbers = two_decimals(array) if cell[0] >= 0.15 else None
-    x, y = draw_grid(
-        sheet, array, cell, (left, above), ("queries", "keys"), rows, columns, numbers,
-        scale, "weight",
-    )  # fmt: skip
-    if rows is not None:
+    numbers = two_decimals(array) if cell[0] >= 0.15 else ()
+    titles, names = ("queries", "keys"), (rows, columns)
+    x, y = draw_grid(sheet, array, cell, (left, above), titles, names, numbers, scale, "weight")
+    if rows.texts:
         return
     # Positions from 0 along both sides.
     colour, offset = sheet.colours.faint, place.offset

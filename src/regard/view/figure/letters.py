@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from regard.text import JOINERS
 from regard.view.labels import visible
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ _NEXT = (
     "Bangla Sangam MN",
     "Nirmala UI",
 )
-_JOINERS = {"\u200c", "\u200d"}  # they change how letters join, and are no letters themselves
 
 
 def written(text: str) -> str:
@@ -74,7 +74,8 @@ def _fitted(text: str) -> tuple[str, tuple[str, ...]]:
 
     One font for all of it is best: letters that join must be of the same.
     """
-    characters = {each for each in text if each not in _JOINERS and not each.isspace()}
+    # Joiners change how letters join, and are no letters themselves.
+    characters = {each for each in text if each not in JOINERS and not each.isspace()}
     helpers = [helper for helper in sorted(map(_helper, characters)) if helper not in ("", _FIRST)]
     for family in dict.fromkeys(helpers):
         if all(_has(family, each) for each in characters):

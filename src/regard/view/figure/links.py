@@ -34,11 +34,7 @@ def draw(paper: Paper, asked: Asked) -> Sheet:
     place = asked.place()
     head, layer = asked.head_of(place), place.layer
     least, _ = check(CALL, asked.min_weight, None)
-    if layer.top_keys is None and not layer.has_weights:
-        raise ValueError(
-            f"{CALL}: q and k of {layer.name}, or its strongest keys, must have been kept; neither "
-            'were. regard.watch(…, keep=("q", "k")) or See(top=8) brings them.'
-        )
+    place.need_keys()
     heads = list(range(layer.shape[1])) if head is None else [head]
     found = filter_edges(layer, least, None, heads)
     chosen = np.flatnonzero(found.sequence == place.sequence)

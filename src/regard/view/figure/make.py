@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from regard import _extras
 from regard._arguments import shown
-from regard.view.figure.sheet import Paper, kind_of_file, settings
+from regard.view.figure.sheet import Paper, Sheet, settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from regard._trace import Trace
     from regard.run import Run
 
 
 def run_figure(
-    run: Run,
-    path: str | Path,
-    view: str = "model",
-    *,
-    width: float = 7.0,
-    dpi: float = 300,
-    dark: bool = False,
-    **what: Any,
+    run: Run, path: str | Path, view: str, width: float, dpi: float, dark: bool, **what: Any
 ) -> None:
     """What `Run.figure` writes; `what` are the other fields of `Asked`."""
     from regard.view.figure import entropy, head, links, model, places, text
 
-    kind_of_file(path)
+    paper = Paper(path, width, dpi, dark)
     views = {
         "model": model.draw,
         "head": head.draw,
@@ -44,32 +39,26 @@ def run_figure(
             "figure(): the run must have seen a layer; it has none. "
             "run.unseen and run.notes say why."
         )
-    paper = Paper(width, dpi, dark)
-    _extras.need("figure()", "matplotlib", "figures")
-    with settings():
-        views[view](paper, places.Asked(run, view, **what)).save(path)
+    _write(lambda: views[view](paper, places.Asked(run, view, **what)))
 
 
 def trace_figure(
-    trace: Trace,
-    path: str | Path,
-    view: str = "weights",
-    *,
-    width: float = 7.0,
-    dpi: float = 300,
-    dark: bool = False,
+    trace: Trace, path: str | Path, view: str, width: float, dpi: float, dark: bool
 ) -> None:
     """What `Trace.figure` writes."""
     from regard.view.choice import find_step
     from regard.view.figure.steps import draw_steps
 
-    kind_of_file(path)
+    paper = Paper(path, width, dpi, dark)
     try:
         steps = list(trace.steps) if view == "all" else [find_step(view, trace)]
     except (AttributeError, KeyError) as error:
         said = error.args[0] if isinstance(error, KeyError) else f"got {shown(view)}."
         raise ValueError(f"figure(): view must be a step or 'all'; {said}") from None
-    paper = Paper(width, dpi, dark)
+    _write(lambda: draw_steps(paper, trace, steps))
+
+
+def _write(draw: Callable[[], Sheet]) -> None:
     _extras.need("figure()", "matplotlib", "figures")
     with settings():
-        draw_steps(paper, trace, steps).save(path)
+        draw().save()

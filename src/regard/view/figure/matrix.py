@@ -23,49 +23,31 @@ _NUMBER = 6.5  # points of a number in a cell, at most
 
 @dataclass(frozen=True)
 class Names:
-    """The names along one side, as they are drawn, and their size in points."""
+    """The names along one side, as they are drawn, and their size in points; there may be none."""
 
     texts: tuple[str, ...]
     size: float
 
     @classmethod
-    def of(cls, texts: Sequence[str], step: float, largest: float = _LARGEST) -> Names | None:
-        """Names that stand `step` inches apart; None if they could not be read."""
+    def of(cls, texts: Sequence[str], step: float, largest: float = _LARGEST) -> Names:
+        """Names that stand `step` inches apart; none if they could not be read."""
         size = min(largest, step * 72 * 0.9)
-        if size < _SMALLEST or not texts:
-            return None
-        return cls(tuple(fit(text, _LONGEST) for text in texts), size)
+        return cls(tuple(fit(text, _LONGEST) for text in texts if size >= _SMALLEST), size)
 
     @property
     def longest(self) -> float:
         """Inches."""
         return max((size_of(text, self.size)[0] for text in self.texts), default=0.0)
 
-    def room(self, step: float | None = None) -> float:
-        """Inches beside or above the cells; with `step`, above columns so far apart."""
-        if step is not None and not self.is_turned(step):
-            return self.size / 72 * 1.25 + _GAP
-        return self.longest + _GAP + 0.02
+    def room(self, step: float = 0.0) -> float:
+        """Inches beside the cells; with `step`, above columns so far apart."""
+        if not self.texts:
+            return 0.0
+        return self.longest + _GAP + 0.02 if self.is_turned(step) else self.size / 72 * 1.25 + _GAP
 
     def is_turned(self, step: float) -> bool:
+        """Are names above columns so far apart wider than these?"""
         return self.longest > step * 0.96
-
-
-def name_rows(sheet: Sheet, x: float, y: float, step: float, names: Names) -> None:
-    """Names to the left of x, for rows from y on."""
-    for n, text in enumerate(names.texts):
-        sheet.text(x - _GAP, y + (n + 0.5) * step, text, names.size, across="right")
-
-
-def name_columns(sheet: Sheet, x: float, y: float, step: float, names: Names) -> None:
-    """Names above y, for columns from x on; turned where they are wider than a column."""
-    turned = names.is_turned(step)
-    for n, text in enumerate(names.texts):
-        place = x + (n + 0.5) * step, y - _GAP
-        if turned:
-            sheet.text(*place, text, names.size, turned=True)
-        else:
-            sheet.text(*place, text, names.size, across="center", down="bottom")
 
 
 def round_places(first: int, end: int, most: int = 9) -> list[int]:
@@ -86,31 +68,41 @@ def draw_cells(
     y: float,
     cell: tuple[float, float],
     pixels: NDArray[np.uint8],
-    numbers: Sequence[Sequence[str]] | None = None,
+    numbers: Sequence[Sequence[str]],
+    rows: Names,
+    columns: Names,
 ) -> None:
-    """The cells of a matrix (width and height of one are given), with the numbers that fit."""
-    rows, columns = pixels.shape[:2]
+    """The cells of a matrix (width and height of one are given), with the numbers that fit.
+
+    Names stand to the left of x and above y, turned where they are wider than a column.
+    """
     width, height = cell
-    sheet.picture(x, y, columns * width, rows * height, pixels)
-    sheet.box(x, y, columns * width, rows * height, edge=sheet.colours.faint)
-    if numbers is None:
-        return
+    whole = x, y, pixels.shape[1] * width, pixels.shape[0] * height
+    sheet.picture(*whole, pixels)
+    sheet.box(*whole, edge=sheet.colours.faint)
     size = number_size(numbers, cell)
-    if size is None:
-        return
-    for i, row in enumerate(numbers):
+    for i, row in enumerate(numbers if size else ()):
         for j, text in enumerate(row):
             place = x + (j + 0.5) * width, y + (i + 0.5) * height
             sheet.text(*place, text, size, across="center", colour=ink_on(pixels[i, j]))
+    for n, text in enumerate(rows.texts):
+        sheet.text(x - _GAP, y + (n + 0.5) * height, text, rows.size, across="right")
+    turned = columns.is_turned(width)
+    for n, text in enumerate(columns.texts):
+        place = x + (n + 0.5) * width, y - _GAP
+        if turned:
+            sheet.text(*place, text, columns.size, turned=True)
+        else:
+            sheet.text(*place, text, columns.size, across="center", down="bottom")
 
 
-def number_size(numbers: Sequence[Sequence[str]], cell: tuple[float, float]) -> float | None:
-    """Points of numbers that all fit into their cells; None if they could not be read."""
+def number_size(numbers: Sequence[Sequence[str]], cell: tuple[float, float]) -> float:
+    """Points of numbers that all fit into their cells; 0 if they could not be read."""
     widest = max((size_of(text, 10.0)[0] for row in numbers for text in row), default=0.0)
     size = min(_NUMBER, cell[1] * 72 * 0.75)
     if widest > 0:
         size = min(size, 10.0 * cell[0] * 0.84 / widest)
-    return size if size >= _SMALLEST else None
+    return size if size >= _SMALLEST else 0.0
 
 
 def two_decimals(array: Array) -> list[list[str]]:

@@ -12,7 +12,7 @@ from regard.view.colours import KINDS, Range
 from regard.view.figure.legend import bar_across, key
 from regard.view.figure.places import CALL, Asked, Place, compact
 from regard.view.figure.sheet import MARGIN, TALLEST, Paper, Sheet
-from regard.view.lines import counted
+from regard.view.lines import counted, kind_told
 
 _LARGEST = 0.95  # inches of a map
 _GAP = 0.16  # between groups of layers
@@ -101,7 +101,7 @@ def _draw(sheet: Sheet, places: list[Place], maps: list[Array | None], scale: Ra
             line = 0.4 if told.kind == "mixed" else min(1.0, cell * 2.4)
             sheet.box(*square, edge=sheet.colours.kind(told.kind), line=line)
             if under and told.kind != "mixed" and told.score is not None:
-                text = f"{told.kind.removesuffix(' token')} {told.score:.2f}"
+                text = kind_told(told).replace(" token", "")
                 at = x + (head + 0.5) * cell, top + cell * 0.95 + 0.075
                 size = min(5.0, cell * 0.9 * 72 / 7.5)
                 sheet.text(*at, text, size, across="center", colour=faint)

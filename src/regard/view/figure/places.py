@@ -58,6 +58,15 @@ class Place:
         """The layer's name, and the model's, if it has one."""
         return f"{self.layer.name}{f' of {self.run.model}' if self.run.model else ''}"
 
+    def need_keys(self) -> None:
+        """Raise ValueError if it is not known at all which keys are strong."""
+        layer = self.layer
+        if not layer.has_weights and (layer.top_keys is None or layer.top_weights is None):
+            raise ValueError(
+                f"{CALL}: q and k of {layer.name}, or its strongest keys, must have been "
+                'kept; neither were. regard.watch(…, keep=("q", "k")) or See(top=8) brings them.'
+            )
+
     # ── tokens ────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -122,8 +131,7 @@ class Asked:
         if self.layer is not None:
             return [self.place()]
         layers = list(self.run.layers.values())
-        batch = min(layer.shape[0] for layer in layers)
-        b = index_of(CALL, "sequence", self.sequence, batch, f"The run has {batch} sequences.")
+        b = self._sequence("run", min(layer.shape[0] for layer in layers))
         return [Place(self.run, index, layer, b) for index, layer in enumerate(layers)]
 
     def place(self) -> Place:
@@ -136,9 +144,10 @@ class Asked:
             )
         index = layer_index(CALL, layers, self.layer)
         layer = list(layers.values())[index]
-        batch = layer.shape[0]
-        b = index_of(CALL, "sequence", self.sequence, batch, f"The layer has {batch} sequences.")
-        return Place(self.run, index, layer, b)
+        return Place(self.run, index, layer, self._sequence("layer", layer.shape[0]))
+
+    def _sequence(self, of: str, batch: int) -> int:
+        return index_of(CALL, "sequence", self.sequence, batch, f"The {of} has {batch} sequences.")
 
     def head_of(self, place: Place) -> int | None:
         """The head that is asked for, or None for all."""

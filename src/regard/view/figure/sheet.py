@@ -43,21 +43,6 @@ _SETTINGS = {
 _ONE_AT_A_TIME = threading.RLock()
 
 
-def kind_of_file(path: str | Path) -> str:
-    """svg, pdf or png, by the ending of its name.
-
-    >>> kind_of_file("head.PDF")
-    'pdf'
-    """
-    ending = Path(path).suffix.lower().removeprefix(".")
-    if ending not in _METADATA:
-        raise ValueError(
-            f"figure(): path must end in .svg, .pdf or .png; got {shown(str(path))}. "
-            "The ending says what kind of file is written."
-        )
-    return ending
-
-
 @contextlib.contextmanager
 def settings() -> Generator[None]:
     """matplotlib's own settings, whatever the user's are, until the end of the `with`."""
@@ -70,9 +55,18 @@ def settings() -> Generator[None]:
 
 
 class Paper:
-    """What a figure is drawn on, as it was asked for: its width, dots per inch, light or dark."""
+    """What a figure is drawn on, as it was asked for: its width, dots per inch, light or dark; and
+    the file that it becomes.
+    """
 
-    def __init__(self, width: float = 7.0, dpi: float = 300, dark: bool = False) -> None:
+    def __init__(self, path: str | Path, width: float, dpi: float, dark: bool) -> None:
+        self.path = Path(path)
+        self.kind = self.path.suffix.lower().removeprefix(".")
+        if self.kind not in _METADATA:
+            raise ValueError(
+                f"figure(): path must end in .svg, .pdf or .png; got {shown(str(path))}. "
+                "The ending says what kind of file is written."
+            )
         self.width = number("figure()", "width", width, 2.0, 40.0, "3.3 is a column, 7.0 a page.")
         self.dpi = number("figure()", "dpi", dpi, 30, 2400, "300 is usual in print.")
         self.colours = DARK if flag("figure()", "dark", dark) else LIGHT
@@ -88,7 +82,7 @@ class Sheet:
     def __init__(self, paper: Paper, title: str = "", remark: str = "") -> None:
         from matplotlib.figure import Figure
 
-        self.width, self.colours, self._dpi = paper.width, paper.colours, paper.dpi
+        self.width, self.colours, self._paper = paper.width, paper.colours, paper
         self._boxes = False
         # Its own figure and its own axes: pyplot, which keeps a state for all, has no part in it.
         self._figure = Figure(dpi=100, facecolor=self.colours.page)
@@ -198,15 +192,15 @@ class Sheet:
 
     # ── the file ──────────────────────────────────────────────────────────────────────────────
 
-    def save(self, path: str | Path) -> None:
+    def save(self) -> None:
         """Write the file, whole or not at all."""
         if self._boxes:
             self.paragraph(f"{BOX} stands for a character that no font installed here has.")
-        kind = kind_of_file(path)
-        height = self.at + MARGIN
+        paper, height = self._paper, self.at + MARGIN
         self._figure.set_size_inches(self.width, height)
         self._axes.set_xlim(0, self.width)
         self._axes.set_ylim(height, 0)
         content = io.BytesIO()
-        self._figure.savefig(content, format=kind, dpi=self._dpi, metadata=_METADATA[kind])
-        write_bytes(Path(path), content.getvalue())
+        options: dict[str, Any] = {"format": paper.kind, "metadata": _METADATA[paper.kind]}
+        self._figure.savefig(content, dpi=paper.dpi, **options)
+        write_bytes(paper.path, content.getvalue())

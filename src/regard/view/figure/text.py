@@ -80,11 +80,9 @@ def _weights(places: list[Place], head: int | None, token: int) -> tuple[Array, 
             row = layer.weights(head, rows=slice(query, query + 1), sequence=b)
             rows.append(row.double().cpu().numpy().reshape(-1, layer.shape[3]).mean(0))
             continue
-        if layer.top_keys is None or layer.top_weights is None:
-            raise ValueError(
-                f"{CALL}: q and k of {layer.name}, or its strongest keys, must have been kept; "
-                'neither were. regard.watch(…, keep=("q", "k")) or See(top=8) brings them.'
-            )
+        place.need_keys()
+        assert layer.top_keys is not None
+        assert layer.top_weights is not None
         heads = slice(None) if head is None else slice(head, head + 1)
         keys = layer.top_keys[b, heads, query].cpu().numpy()
         values = layer.top_weights[b, heads, query].double().cpu().numpy()
@@ -136,7 +134,7 @@ def _words(place: Place, weights: Array) -> list[_Word]:
                 lead = text[before.end : token.start] + lead
             word = replace(
                 word,
-                text=token.text.strip() or token.text,
+                text=token.label,
                 blank=special or bool(lead),
                 breaks="\n" in lead,
                 special=special,

@@ -6,7 +6,6 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from regard._trace import Trace
     from regard.run import Run
 
 _LIMIT = 4_000_000  # bytes of a run's page: a notebook keeps all that it shows
@@ -39,15 +38,3 @@ def run_frame(run: Run) -> str:
     if not run.layers:
         return f"<p>{escape(repr(run))}: no attention was seen.</p>"
     return frame(run_page(run, limit=_LIMIT))
-
-
-def trace_frame(trace: Trace) -> str:
-    """A trace in a cell.
-
-    >>> from regard.worked import example
-    >>> "I love apple phones" in trace_frame(example("apple").trace())
-    True
-    """
-    from regard.view.html.trace import trace_page
-
-    return frame(trace_page(trace))

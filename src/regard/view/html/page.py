@@ -8,11 +8,13 @@ import hashlib
 import json
 from dataclasses import dataclass
 from html import escape
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.text import readable
 from regard.view.html.bundle import bundle
 
 _TYPES = {"uint8": "u1", "uint16": "u2", "int32": "i4", "float32": "f4"}
@@ -42,17 +44,25 @@ class Part:
         return {"type": self.kind, "shape": list(self.shape)}
 
 
-def page(title: str, content: dict[str, Any], parts: dict[str, Part] | None = None) -> str:
-    """A page that shows `content` and its parts.
+def page(
+    kind: str,
+    title: str,
+    subtitle: str,
+    content: dict[str, Any],
+    parts: dict[str, Part] | None = None,
+) -> str:
+    """A page that shows a trace or a run: what it is called, `content`, and its parts.
 
     Its policy allows one script, by its hash, and no request to anywhere.
 
-    >>> made = page("a <b>", {"kind": "trace"})
+    >>> made = page("trace", "a <b>", "", {})
     >>> "<title>a &lt;b&gt;</title>" in made, "default-src 'none'" in made
     (True, True)
     """
     parts = parts or {}
-    content = {**content, "parts": {name: part.info for name, part in parts.items()}}
+    about = {"kind": kind, "version": 1, "made": version("regard")}
+    about |= {"title": title, "subtitle": subtitle}
+    content = {**about, **content, "parts": {name: part.info for name, part in parts.items()}}
     script = "\n" + bundle("main").replace("</script", "<\\/script") + "\n"
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     packed = "\n".join(
@@ -68,7 +78,7 @@ script-src 'sha256-{digest}'; img-src data: blob:; base-uri 'none'; form-action 
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <link rel="icon" href="data:,">
-<title>{escape(_whole(title))}</title>
+<title>{escape(readable(title))}</title>
 </head>
 <body>
 <noscript>This page draws itself, and needs JavaScript for that.</noscript>
@@ -83,9 +93,14 @@ script-src 'sha256-{digest}'; img-src data: blob:; base-uri 'none'; form-action 
 def _json(content: dict[str, Any]) -> str:
     """JSON that cannot end the element it stands in: every < is written as an escape."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _whole(text.replace("<", "\\u003c"))
+    return readable(text.replace("<", "\\u003c"))
 
 
-def _whole(text: str) -> str:
-    """A text that UTF-8 can hold: half of a surrogate pair becomes �."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def beginning(text: str, most: int = 90) -> str:
+    """The first words of a text on one line, of so many characters at most: a title.
+
+    >>> beginning("I love\\napple phones", 12)
+    'I love …'
+    """
+    words = " ".join(text.split())
+    return words if len(words) <= most else words[:most].rsplit(" ", 1)[0] + " …"

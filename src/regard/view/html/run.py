@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from regard.run.atlas import blocks, small_map
 from regard.run.info import run_info
 from regard.run.rollout import has_rollout
 from regard.run.stages import stages
-from regard.view.html.page import Part, page
+from regard.view.html.page import Part, beginning, page
 
 LIMIT = 24_000_000  # bytes of a page, unless another is asked for
 _WHOLE = 5_000_000  # weights that a page may hold one by one
@@ -36,19 +35,10 @@ def run_page(run: Run, limit: int = LIMIT, name: str | None = None) -> str:
     info = packing.info()
     title = run.model if name is None else name
     if isinstance(run.text, str) and run.text:
-        words = " ".join(run.text.split())
-        title += ": " + (words if len(words) <= 90 else words[:90].rsplit(" ", 1)[0] + " …")
+        title += ": " + beginning(run.text)
     n_tokens = max(layer["keys"] for layer in info["layers"])
-    content = {
-        "kind": "run",
-        "version": 1,
-        "made": version("regard"),
-        "title": title,
-        "subtitle": f"{len(info['layers'])} layers, {len(info['heads'])} heads, "
-        f"{n_tokens:,} tokens. Where did each head look?",
-        "info": info,
-    }
-    return page(title, content, packing.parts)
+    subtitle = f"{len(info['layers'])} layers, {len(info['heads'])} heads, {n_tokens:,} tokens. "
+    return page("run", title, subtitle + "Where did each head look?", {"info": info}, packing.parts)
 
 
 @dataclass

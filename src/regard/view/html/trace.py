@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import version
 
 from regard._trace import Trace
-from regard.view.html.page import page
-
-_LONGEST = 90  # characters of a title
+from regard.view.html.page import beginning, page
 
 
 def trace_page(trace: Trace) -> str:
@@ -18,18 +15,5 @@ def trace_page(trace: Trace) -> str:
     >>> "<title>I love apple phones</title>" in trace_page(example("apple").trace())
     True
     """
-    title = _beginning(trace.title) or "Attention, step by step"
-    content = {
-        "kind": "trace",
-        "version": 1,
-        "made": version("regard"),
-        "title": title,
-        "subtitle": trace.note,
-        "trace": json.loads(trace.to_json()),
-    }
-    return page(title, content)
-
-
-def _beginning(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= _LONGEST else words[:_LONGEST].rsplit(" ", 1)[0] + " …"
+    title = beginning(trace.title) or "Attention, step by step"
+    return page("trace", title, trace.note, {"trace": json.loads(trace.to_json())})
