@@ -191,13 +191,8 @@ class Cache:
         count = whole("Cache()", "layers", layers, 1)
         self.layers = [KeyValues(self.window) for _ in range(count)]
         self.memory: Memory | None = None  # what an encoder made of a source
+        self.real: Tensor | None = None
         self._is_open = False  # has a pass begun that has not ended?
-        self._real: Tensor | None = None  # (B, room), True where there is no token yet
-
-    @property
-    def real(self) -> Tensor | None:
-        """Which of the tokens so far are real (B, length); None if all are."""
-        return None if self._real is None else self._real[:, : self.length]
 
     def check(self, batch: int, layers: int) -> None:
         """Raise ValueError if the cache belongs to another batch, or to another model."""
@@ -221,26 +216,19 @@ class Cache:
         """The pass that `advance` began has ended."""
         self._is_open = False
 
-    def advance(self, new: int, mask: Tensor | None) -> Tensor | None:
-        """Take in `new` tokens; `mask` (B, new) says which are real.
-
-        Returns which keys of those that are kept are real (B, kept), None if all are.
-        """
-        first, kept = self.length, self.layers[0].n_seen(new)
-        self.length += new
-        self._is_open = True
-        real = self._real
-        like = mask if real is None else real
+    def real_after(self, new: int, mask: Tensor | None) -> Tensor | None:
+        """What `real` is after `new` tokens more; `mask` (B, new) says which of them are real."""
+        like = mask if self.real is None else self.real
         if like is None:
             return None
-        if real is None or self.length > real.shape[1]:
-            room = like.new_ones(self.batch, max(16, 2 * self.length))
-            if real is not None:
-                room[:, :first] = real[:, :first]
-            self._real = real = room
-        if mask is not None:
-            real[:, first : self.length] = mask
-        return real[:, self.length - kept : self.length]
+        before = like.new_ones(self.batch, self.length) if self.real is None else self.real
+        return torch.cat([before, like.new_ones(self.batch, new) if mask is None else mask], 1)
+
+    def advance(self, new: int, real: Tensor | None) -> int:
+        """Take in `new` tokens, after which `real` is this; gives how many keys they see."""
+        self.length += new
+        self.real, self._is_open = real, True
+        return self.layers[0].n_seen(new)
 
     def select(self, rows: Tensor, memory: bool = True) -> None:
         """Keep these rows of the batch, in this order; a row may be kept more than once.
@@ -255,5 +243,5 @@ class Cache:
             moved[id(old.hidden_states)] = self.memory.hidden_states
         for layer in self.layers:
             layer.select(rows, memory, moved)
-        if self._real is not None:
-            self._real = self._real[rows]
+        if self.real is not None:
+            self.real = self.real[rows]

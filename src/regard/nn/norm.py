@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard._rules.general import LayerNormed, RmsNormed
+from regard._rules.rule import Rule
 from regard._steps import StepKind
 from regard.nn._hooks import INPUT, HookPoints, record
 
@@ -36,14 +37,8 @@ class LayerNorm(nn.LayerNorm):
         return output
 
     def hook_points(self) -> HookPoints:
-        output = StepKind(
-            "LayerNorm",
-            "N",
-            "N = (x − mean) / √(variance + ε) · γ + β",
-            "Each token's vector brought to one size.",
-            LayerNormed("input", "weight", "bias", self.eps),
-        )
-        return {"input": INPUT, "output": output}
+        rule = LayerNormed("input", "weight", "bias", self.eps)
+        return _points("LayerNorm", "N = (x − mean) / √(variance + ε) · γ + β", rule)
 
 
 class RMSNorm(nn.Module):
@@ -69,17 +64,16 @@ class RMSNorm(nn.Module):
         return output
 
     def hook_points(self) -> HookPoints:
-        output = StepKind(
-            "RMSNorm",
-            "N",
-            "N = x / √(mean(x²) + ε) · γ",
-            "Each token's vector brought to one size.",
-            RmsNormed("input", "weight", self.eps),
-        )
-        return {"input": INPUT, "output": output}
+        rule = RmsNormed("input", "weight", self.eps)
+        return _points("RMSNorm", "N = x / √(mean(x²) + ε) · γ", rule)
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, eps={self.eps}"
+
+
+def _points(title: str, formula: str, rule: Rule) -> HookPoints:
+    meaning = "Each token's vector brought to one size."
+    return {"input": INPUT, "output": StepKind(title, "N", formula, meaning, rule)}
 
 
 def norm_of(config: StackConfig) -> nn.Module:

@@ -60,13 +60,14 @@ class _Stack(nn.Module):
         holds the new tokens alone, and the cache takes them in.
         """
         self._check(x, mask, lengths, positions, memory, memory_mask, memory_lengths, cache)
-        n, n_keys, keys = x.shape[1], x.shape[1], mask
-        self._check_whole(n, mask, cache)
+        n = n_keys = x.shape[1]
+        keys = mask if cache is None else cache.real_after(n, mask)
+        self._check_whole(keys, cache)
         if positions is None:
             positions = positions_in(n, mask, x.device, cache)
         if cache is not None:
-            n_keys = cache.layers[0].n_seen(n)
-            keys = cache.advance(n, mask)
+            n_keys = cache.advance(n, keys)
+            keys = None if keys is None else keys[:, keys.shape[1] - n_keys :]
         added = self.positions.embed(positions, x.dtype)
         if added is not None:
             record(self, "input", x)
@@ -149,20 +150,11 @@ class _Stack(nn.Module):
             return positions
         return positions_in(positions.shape[1], None, positions.device)
 
-    def _check_whole(self, n_new: int, mask: Tensor | None, cache: Cache | None) -> None:
+    def _check_whole(self, real: Tensor | None, cache: Cache | None) -> None:
         """Raise ValueError for padding between real tokens where distances are counted in keys."""
         window = self.config.window if cache is None else cache.window or self.config.window
         counts = bool(window) or (self.positions.counts_keys and cache is not None)
-        before = None if cache is None else cache.real
-        if not counts or (mask is None and before is None):
-            return
-        if cache is not None:
-            like = mask if before is None else before
-            assert like is not None
-            before = like.new_ones(len(like), cache.length) if before is None else before
-            new = like.new_ones(len(like), n_new) if mask is None else mask
-            mask = torch.cat([before, new], 1)
-        if _has_holes(mask):
+        if counts and _has_holes(real):
             what = "a window" if window else f"{type(self.config.position).__name__} with a cache"
             raise ValueError(
                 f"{type(self).__name__}: mask must have the real tokens of a sequence side by "

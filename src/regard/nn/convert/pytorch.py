@@ -118,14 +118,7 @@ def from_torch(module: nn.Module) -> nn.Module | tuple[nn.Module, nn.Module]:
         return _like(module)[0]
     encoder, their_encoder = _like(module.encoder, "encoder")
     decoder, their_decoder = _like(module.decoder, "decoder")
-    with torch.device("meta"):
-        twin = nn.Transformer(
-            module.d_model,
-            module.nhead,
-            custom_encoder=their_encoder,
-            custom_decoder=their_decoder,
-            batch_first=module.batch_first,
-        )
+    twin = _around(their_encoder, their_decoder, module.d_model, module.nhead, module.batch_first)
     check_unchanged("from_torch()", module, twin)
     return encoder.train(module.training), decoder.train(module.training)
 
@@ -146,6 +139,16 @@ def _like(module: nn.Module, path: str = "") -> tuple[nn.Module, nn.Module]:
     state, whose = module.state_dict(keep_vars=True), f"nn.{type(module).__name__}"
     fill(ours, to_ours("from_torch()", whose, rows_of(ours), state, ours, zeros=_ZEROS))
     return ours.train(module.training), twin
+
+
+def _around(
+    encoder: nn.Module, decoder: nn.Module, width: int, heads: int, batch_first: bool
+) -> nn.Transformer:
+    """PyTorch's one around its two parts, whose weights it makes anew."""
+    with torch.device("meta"):
+        return nn.Transformer(
+            width, heads, custom_encoder=encoder, custom_decoder=decoder, batch_first=batch_first
+        )
 
 
 # ── from ours to theirs ───────────────────────────────────────────────────────────────────────
@@ -216,14 +219,6 @@ def _together(encoder: object, decoder: object) -> nn.Transformer:
                 "nn.Transformer has one for both."
             )
     inner, outer = to_torch(encoder), to_torch(decoder)
-    with torch.device("meta"):
-        empty = nn.Module()
-        whole = nn.Transformer(
-            encoder.config.width,
-            encoder.config.heads,
-            custom_encoder=empty,
-            custom_decoder=empty,
-            batch_first=True,
-        )
+    whole = _around(nn.Module(), nn.Module(), encoder.config.width, encoder.config.heads, True)
     whole.encoder, whole.decoder = inner, outer
     return whole.train(encoder.training)

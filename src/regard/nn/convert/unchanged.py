@@ -15,30 +15,14 @@ from regard.nn._parameters import first_names
 # What of a module changes nothing that it computes: how it was compiled, whether it saves memory in
 # training, what it is called, which row is padding, how PyTorch's encoder packs it, and sizes that
 # its weights have by themselves.
-_BESIDE = frozenset(
-    {
-        "_attn_implementation",
-        "_compiled_call_impl",
-        "_gradient_checkpointing_func",
-        "_is_hf_initialized",
-        "enable_nested_tensor",
-        "generation_config",
-        "gradient_checkpointing",
-        "in_features",
-        "loss_type",
-        "mask_check",
-        "name_or_path",
-        "num_embeddings",
-        "num_layers",
-        "out_features",
-        "padding_idx",
-        "use_nested_tensor",
-        "vocab_size",
-    }
-)
-# What is looked at by itself.
-_APART = frozenset({"_buffers", "_modules", "_parameters", "training"})
+_BESIDE = """
+    _attn_implementation _compiled_call_impl _gradient_checkpointing_func _is_hf_initialized
+    enable_nested_tensor generation_config gradient_checkpointing in_features loss_type mask_check
+    name_or_path num_embeddings num_layers out_features padding_idx use_nested_tensor vocab_size
+"""
 _HOOKS = frozenset(name for name in vars(nn.Module()) if "_hooks" in name)
+# What is looked at by itself, or not at all.
+_APART = _HOOKS | {"_buffers", "_modules", "_parameters", "training", *_BESIDE.split()}
 # Whose hooks change nothing: transformers leaves some where outputs were once asked for, and where
 # inputs must carry gradients.
 _TRUSTED = ("transformers.utils.output_capturing", "transformers.modeling_utils")
@@ -103,7 +87,7 @@ def _own(path: str, part: nn.Module, made: nn.Module, wholes: tuple[Any, Any]) -
     for name in sorted(_HOOKS):
         if name.endswith("_hooks") and _count(own[name]) != _count(others[name]):
             yield f"{path} must have no {name.strip('_').replace('_', ' ')}, has some"
-    for name in sorted((own.keys() | others.keys()) - _APART - _BESIDE - _HOOKS):
+    for name in sorted((own.keys() | others.keys()) - _APART):
         if name not in own:
             yield f"{path}.{name} must be there, is not"
         elif name not in others:
