@@ -12,9 +12,16 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from regard._checkpoint.errors import CheckpointError, listed, plain
+from regard._checkpoint.errors import COPY_MODEL, CheckpointError, listed, plain
 from regard._checkpoint.files import own_file, read_object
-from regard._checkpoint.folder import Checkpoint, read_checkpoint, read_tensors, within
+from regard._checkpoint.folder import (
+    Checkpoint,
+    differences,
+    read_checkpoint,
+    read_tensors,
+    refuse_large,
+    within,
+)
 from regard._checkpoint.safetensors_file import write_tensors
 from regard._extras import need
 from regard._files import left_over, replacing
@@ -32,7 +39,6 @@ _DTYPES = {
     torch.float16: "F16",
     torch.bfloat16: "BF16",
 }
-_AGAIN = "Copy the folder again, whole, and see that its config.json belongs to it."
 _LARGEST = 2**31 - 1  # of any whole number in a config
 _MOST: dict[str, int] = {
     **dict.fromkeys(("heads", "kv_heads", "layers", "decoder_layers"), 2**16),
@@ -77,7 +83,7 @@ class Model(nn.Module):
         target = Path(folder)
         _check_target(target)
         config, tensors = _check_model(self)
-        _refuse_absurd(config.to_dict(), f"the config of {type(self).__name__}", "save()")
+        refuse_large(config.to_dict(), f"the config of {type(self).__name__}", _most, "save()")
         library = need("save()", "safetensors.torch", "models")
         content = {"format": _FORMAT, "version": _VERSION, "config": config.to_dict()}
         with replacing(target) as new:
@@ -180,18 +186,16 @@ def _check_model(model: Model) -> tuple[StackConfig, dict[str, Tensor]]:
     tensors = dict(once.values())
     with torch.device("meta"):
         outline = kind(config)
-    problems = _differences(outline, {key: tensor.shape for key, tensor in tensors.items()})
+    shapes = {key: tensor.shape for key, tensor in tensors.items()}
     odd = [
         f"{key} {tensor.dtype} on {tensor.device.type}"
         for key, tensor in tensors.items()
         if tensor.dtype not in _DTYPES or tensor.is_meta
     ]
-    if odd:
-        problems.append(f"no weights in floating point: {listed(odd)}")
-    if problems:
+    if wrong := _misfits(outline, shapes, "no weights in floating point", odd):
         expected = "have exactly the weights that its config describes"
         remedy = "Save state_dict() by other means if the model was changed."
-        raise CheckpointError(name, expected, "; ".join(problems), remedy, call="save()")
+        raise CheckpointError(name, expected, wrong, remedy, call="save()")
     seen: set[int] = set()
     for key, tensor in tensors.items():
         whole = tensor.detach().contiguous()
@@ -230,24 +234,15 @@ def _read_config(target: Path) -> tuple[StackConfig, os.stat_result]:
         expected = "have format, version and config alone"
         raise CheckpointError(path, expected, listed(unknown), "Remove the others.")
     described = content.get("config")
-    _refuse_absurd(described, path)
+    refuse_large(described, path, _most)
     if isinstance(described, dict):  # what a folder leaves out stays what it was: none
         described = {"position": NoPosition().to_dict()} | described
     with _refusing(path, "describe a model"):
         return StackConfig.from_dict(described), before
 
 
-def _refuse_absurd(described: object, path: Path | str, call: str = "load()") -> None:
-    """Raise CheckpointError for whole numbers that no model has."""
-    waiting: list[tuple[str, Any]] = [("config", described)]
-    while waiting:
-        key, value = waiting.pop()
-        most = _MOST.get(key, _LARGEST)
-        if isinstance(value, dict):
-            waiting += value.items()
-        elif isinstance(value, int) and abs(value) > most:
-            expected = f"have whole numbers of at most {most:,} as {plain(key)}"
-            raise CheckpointError(path, expected, plain(value), _AGAIN, call=call)
+def _most(key: str) -> int:
+    return _MOST.get(key, _LARGEST)
 
 
 def _outline(kind: Any, config: StackConfig, target: Path, checkpoint: Checkpoint) -> Any:
@@ -264,33 +259,30 @@ def _outline(kind: Any, config: StackConfig, target: Path, checkpoint: Checkpoin
     ):
         model = kind(config)
     entries = {name: entry for file in checkpoint.files.values() for name, entry in file.items()}
-    problems = _differences(model, {name: entry.shape for name, entry in entries.items()})
+    shapes = {name: entry.shape for name, entry in entries.items()}
     odd = [
         f"{plain(name)} {entries[name].dtype}"
         for name, _ in model.named_parameters()
         if name in entries and entries[name].dtype not in _DTYPES.values()
     ]
-    if odd:
-        problems.append(f"not one of {', '.join(_DTYPES.values())}: {listed(odd)}")
-    if problems:
+    if wrong := _misfits(model, shapes, f"not one of {', '.join(_DTYPES.values())}", odd):
         expected = f"hold exactly the tensors of {type(model).__name__}"
-        raise CheckpointError(target, expected, "; ".join(problems), _AGAIN)
+        raise CheckpointError(target, expected, wrong, COPY_MODEL)
     return model
 
 
-def _differences(model: nn.Module, found: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """What is wrong with the tensors that were found, by name and shape."""
+def _misfits(
+    model: nn.Module, found: Mapping[str, tuple[int, ...]], what: str, odd: list[str]
+) -> str:
+    """What is wrong with the shapes that were found, and `what` with the `odd` ones."""
     wanted = {name: tuple(part.shape) for name, part in model.named_parameters()}
-    all_of_them = {
-        "missing": set(wanted) - set(found),
-        "left over": set(found) - set(wanted),
-        "of another shape": [
-            f"{plain(name)} {list(found[name])} instead of {list(shape)}"
-            for name, shape in wanted.items()
-            if name in found and tuple(found[name]) != shape
-        ],
-    }
-    return [f"{what}: {listed(names)}" for what, names in all_of_them.items() if names]
+    reshaped = [
+        (name, found[name], shape)
+        for name, shape in wanted.items()
+        if name in found and tuple(found[name]) != shape
+    ]
+    wrong = differences(set(wanted) - set(found), set(found) - set(wanted), reshaped)
+    return "; ".join(wrong + ([f"{what}: {listed(odd)}"] if odd else []))
 
 
 @contextmanager
@@ -303,4 +295,4 @@ def _refusing(path: Path, expected: str) -> Generator[None]:
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         text = str(error).partition("\n")[0].removesuffix(".")
         found = f"an error: {plain(text, longest=500)}"
-        raise CheckpointError(path, expected, found, _AGAIN) from None
+        raise CheckpointError(path, expected, found, COPY_MODEL) from None
