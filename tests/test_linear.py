@@ -181,11 +181,25 @@ def test_a_function_mode_is_handed_the_call_and_what_it_lets_pass_keeps_its_bits
     assert native.calls == 2
 
 
-def test_what_is_not_plain_float32_is_pytorchs(native: Counting) -> None:
+@pytest.mark.usefixtures("_kernel")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_halves_are_rounded_once(native: Counting, dtype: torch.dtype) -> None:
+    x, weight, bias = made(3, 577).to(dtype), made(7, 577, seed=1).to(dtype), made(7, seed=2)
+    found = linear(x, weight, bias.to(dtype))
+    assert native.calls == 1
+    exact = functional.linear(x.double(), weight.double(), bias.to(dtype).double())
+    assert found.dtype == dtype
+    unit = torch.finfo(dtype).eps / 2
+    assert bool(((found - exact).abs() <= unit * exact.abs() + 1e-4).all())
+    # Of two types it is PyTorch's to say what is wrong.
+    with pytest.raises(RuntimeError, match="same dtype"):
+        linear(x, weight.float(), None)
+
+
+def test_what_is_not_plain_is_pytorchs(native: Counting) -> None:
     x, weight, bias = made(3, 5), made(7, 5, seed=1), made(7, seed=2)
-    for dtype in (torch.float64, torch.bfloat16):
-        given = x.to(dtype), weight.to(dtype), bias.to(dtype)
-        assert torch.equal(linear(*given), functional.linear(*given))
+    given = x.double(), weight.double(), bias.double()
+    assert torch.equal(linear(*given), functional.linear(*given))
     assert linear(x.to("meta"), weight.to("meta")).is_meta
     with torch.autocast("cpu", torch.bfloat16):
         assert linear(x, weight, bias).dtype == torch.bfloat16

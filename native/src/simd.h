@@ -112,16 +112,6 @@ inline Wide shift_lanes(Wide above, Wide vector) {
     return shuffle<earlier_lane<kBy, sizeof(Wide) / 4>>(above, vector);
 }
 
-// kLanes numbers of two bytes, each as an integer of four, and back.
-template <typename Number>
-inline Naturals load_wide(const Number* from) {
-    static_assert(sizeof(Number) == 2);
-    Shorts numbers;
-    __builtin_memcpy(&numbers, from, sizeof numbers);
-    return __builtin_convertvector(numbers, Naturals);
-}
-inline Shorts narrow(Naturals numbers) { return __builtin_convertvector(numbers, Shorts); }
-
 inline Index larger(Index a, Index b) { return a > b ? a : b; }
 inline Index smaller(Index a, Index b) { return a < b ? a : b; }
 inline float larger(float a, float b) { return a > b ? a : b; }

@@ -17,6 +17,18 @@ inline Vector load_first(const float* from, Index count) {
 inline Vector multiply_add(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
 inline Doubles multiply_add(Doubles a, Doubles b, Doubles c) { return _mm256_fmadd_pd(a, b, c); }
 
+template <typename Number>
+inline Naturals load_wide(const Number* from) {
+    return reinterpret_cast<Naturals>(
+        _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
+
+inline Shorts narrow(Naturals numbers) {
+    const __m256i wide = reinterpret_cast<__m256i>(numbers);
+    const __m256i halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(wide, wide), 0x08);
+    return reinterpret_cast<Shorts>(_mm256_castsi256_si128(halves));
+}
+
 inline Vector floats_of_halves(const Float16* from) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }

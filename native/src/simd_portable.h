@@ -16,6 +16,15 @@ inline Vector load_first(const float* from, Index count) {
 inline Vector multiply_add(Vector a, Vector b, Vector c) { return a * b + c; }
 inline Doubles multiply_add(Doubles a, Doubles b, Doubles c) { return a * b + c; }
 
+// kLanes numbers of two bytes, each as an integer of four, and back.
+template <typename Number>
+inline Naturals load_wide(const Number* from) {
+    Shorts numbers;
+    __builtin_memcpy(&numbers, from, sizeof numbers);
+    return __builtin_convertvector(numbers, Naturals);
+}
+inline Shorts narrow(Naturals numbers) { return __builtin_convertvector(numbers, Shorts); }
+
 // kLanes numbers of type float16.
 inline Vector floats_of_halves(const Float16* from) {
     const Naturals half = load_wide(from), magnitude = half & all(0x7fffu);

@@ -22,7 +22,7 @@ else:
 MOST_ROWS = 16  # with more, PyTorch's product is the faster one where a cache holds the weights
 
 # Looked up once: the smallest call is measured in microseconds.
-_float32 = torch.float32
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _get_num_threads = torch.get_num_threads
 _is_grad_enabled = torch.is_grad_enabled
 _is_autocast_enabled = torch.is_autocast_enabled
@@ -33,8 +33,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`torch.nn.functional.linear`: y = x · weightᵀ + bias, on the last axis of x.
 
     x is (…, n_in), weight (n_out, n_in), bias (n_out,), y (…, n_out). Up to `MOST_ROWS` rows of
-    float32 on the CPU are computed by `regard._native`, a row's bits then depending on neither the
-    number of threads nor the other rows; all else is PyTorch's.
+    float32, bfloat16 or float16 on the CPU are computed by `regard._native`, in float32, a row's
+    bits then depending on neither the number of threads nor the other rows; all else is PyTorch's.
 
     >>> linear(torch.tensor([1.0, 2.0]), torch.tensor([[3.0, 4.0], [5.0, 6.0]]))
     tensor([11., 17.])
@@ -49,7 +49,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         or type(x) not in PLAIN
         or type(weight) not in PLAIN
         or (bias is not None and type(bias) not in PLAIN)
-        or x.dtype is not _float32
+        or x.dtype not in _TYPES
         or x.is_nested
         or x.layout is not torch.strided
         or x.is_neg()

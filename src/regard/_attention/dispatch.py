@@ -43,8 +43,8 @@ def backends() -> list[Backend]:
         Backend(
             "native",
             available=not native.missing,
-            used_for="float32, bfloat16 and float16 on the CPU; not the gradients of bias and sinks, "
-            "and of softcap",
+            used_for="float32, bfloat16 and float16 on the CPU; not the gradients of bias and "
+            "sinks, and of softcap",
             kernel=native.kernel(),
             why_not=native.missing or None,
         ),
