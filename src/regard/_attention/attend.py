@@ -14,7 +14,6 @@ from regard._attention.checks import check, check_dropout, check_see
 from regard._attention.dispatch import choose, run
 from regard._attention.eager import (
     has_function_mode,
-    has_tangent,
     may_go_direct,
     with_function_of_their_own,
 )
@@ -168,11 +167,6 @@ def attend(
     seed = torch.randint(2**62, (), device="cpu") if dropout else None
     problem = Problem(q, k, v, options, layout, dropout, seed)
     queries = () if see is None or see.queries is None else (see.queries,)
-    tensors = (*problem.tensors, *queries)
-    if may_go_direct(tensors):
-        out, seen = run(backend, problem, see)
-    else:
-        if has_tangent(tensors):
-            raise RuntimeError(operator.NO_TANGENTS.format(call=call))
-        out, seen = operator.attend(backend, problem, see)
+    is_direct = may_go_direct((*problem.tensors, *queries))
+    out, seen = (run if is_direct else operator.attend)(backend, problem, see)
     return out if seen is None else (out, seen)

@@ -53,7 +53,8 @@ def check(call: str, tensors: dict[str, Tensor], given: Options) -> Options:
     cells: dict[str, Tensor | None] = {"mask": given.mask, "bias": given.bias}
     for name, x in cells.items():
         if is_causal_bias(x):
-            causal, position = _stand_for(call, name, x, Options(causal, position=position), shape)
+            said = Options(causal, position=position)
+            causal, position = _stand_for(call, name, x, said, *shape[2:])
             cells[name] = None
         elif x is not None:
             cells[name] = _check_cells(call, name, x, q, shape)
@@ -128,20 +129,19 @@ def _check_shapes(call: str, q: Tensor, k: Tensor, v: Tensor | None) -> None:
             "q[None] adds an axis in front."
         )
     batch, heads, _, width = q.shape
-
-    def refuse(name: str, width: str, expected: tuple[object, ...], x: Tensor, why: str) -> None:
-        sizes = ", ".join(str(size) for size in expected)
-        raise WrongValue(
-            f"{call}: {name} must be (B, Hkv, Nk, {width}) = ({sizes}); got {tuple(x.shape)}. {why}"
-        )
-
+    why = ""
     if k.dim() != 4:
-        refuse("k", "D", (batch, "Hkv", "Nk", width), k, "It needs four axes, as q does.")
-    expected = (batch, *k.shape[1:3], width)
-    if k.shape[3] != width:
-        refuse("k", "D", expected, k, "The last axis must equal q's D.")
-    if k.shape[0] != batch:
-        refuse("k", "D", expected, k, "The first axis must equal q's B.")
+        why = "It needs four axes, as q does."
+    elif k.shape[3] != width:
+        why = "The last axis must equal q's D."
+    elif k.shape[0] != batch:
+        why = "The first axis must equal q's B."
+    if why:
+        kv_heads, n_keys = k.shape[1:3] if k.dim() == 4 else ("Hkv", "Nk")
+        raise WrongValue(
+            f"{call}: k must be (B, Hkv, Nk, D) = ({batch}, {kv_heads}, {n_keys}, {width}); "
+            f"got {tuple(k.shape)}. {why}"
+        )
     kv_heads = k.shape[1]
     if heads % kv_heads if kv_heads else heads:
         raise WrongValue(
@@ -149,49 +149,41 @@ def _check_shapes(call: str, q: Tensor, k: Tensor, v: Tensor | None) -> None:
             f"{tuple(q.shape)}, Hkv = {kv_heads} in k {tuple(k.shape)}. "
             "Consecutive query heads share a key head, in groups of equal size."
         )
-    if v is None:
-        return
-    if v.dim() != 4:
-        refuse("v", "Dv", (*k.shape[:3], "Dv"), v, "It needs four axes, as k does.")
-    if v.shape[:3] != k.shape[:3]:
-        refuse("v", "Dv", (*k.shape[:3], v.shape[3]), v, "All axes but the last must equal k's.")
+    if v is not None and (v.dim() != 4 or v.shape[:3] != k.shape[:3]):
+        sizes = ", ".join(str(size) for size in k.shape[:3])
+        raise WrongValue(
+            f"{call}: v must be (B, Hkv, Nk, Dv) = ({sizes}, Dv); got {tuple(v.shape)}. "
+            "All axes but the last must equal k's."
+        )
 
 
 # ── options ───────────────────────────────────────────────────────────────────────────────────
 
 
-def position_of(call: str, name: str, given: object, n_queries: int, n_keys: int) -> int | None:
-    """Where PyTorch's CausalBias puts query 0, as `position` says it: None beside the end.
-
-    As in PyTorch, a square one or one of the upper left fits all lengths, and starts at 0.
-    """
+def _stand_for(
+    call: str, name: str, given: object, options: Options, n_queries: int, n_keys: int
+) -> tuple[bool, int | None]:
+    """`causal` and `position` as PyTorch's CausalBias says them, which the options must not
+    contradict. As in PyTorch, a square one or one of the upper left fits all lengths, and starts at
+    0; another stands beside the end."""
     from torch.nn.attention.bias import CausalBias, CausalVariant
 
     assert isinstance(given, CausalBias)
     found = (given.seq_len_q, given.seq_len_kv)
-    if found[0] == found[1] or given.variant == CausalVariant.UPPER_LEFT:
-        return 0
-    if found != (n_queries, n_keys):
+    is_first = found[0] == found[1] or given.variant == CausalVariant.UPPER_LEFT
+    if not is_first and found != (n_queries, n_keys):
         raise WrongValue(
             f"{call}: {name} must be for (Nq, Nk) = ({n_queries}, {n_keys}); got one for {found}. "
             f"causal_lower_right({n_queries}, {n_keys}) is."
         )
-    return None
-
-
-def _stand_for(
-    call: str, name: str, given: object, options: Options, shape: tuple[int, ...]
-) -> tuple[bool, int | None]:
-    """`causal` and `position` as PyTorch's CausalBias says them, which must not contradict."""
-    found = position_of(call, name, given, *shape[2:])
-    meant, said = (Options(position=p).offset(*shape[2:]) for p in (found, options.position))
+    meant, said = 0 if is_first else n_keys - n_queries, options.offset(n_queries, n_keys)
     if (options.causal or options.position is not None) and said != meant:
         raise WrongValue(
             f"{call}: {name} puts query 0 at {meant}; got "
             f"{'causal=True and ' if options.causal else ''}position={options.position}, which "
             f"puts it at {said}. Leave out one of them."
         )
-    return True, found
+    return True, 0 if is_first else None
 
 
 def _check_window(call: str, window: object) -> Window | None:
@@ -200,17 +192,12 @@ def _check_window(call: str, window: object) -> Window | None:
             f"{call}: window must be (left, right); got {shown(window)}. "
             "Each is a number of keys, or None for all on that side."
         )
+    remedy = "(0, 0) is the query's own position alone; None is unbounded."
+    sides = zip(("window's left", "window's right"), window, strict=True)
     left, right = (
-        side if side is None else whole(call, f"window's {name}", side)
-        for name, side in zip(("left", "right"), window, strict=True)
+        None if side is None else min(whole(call, name, side, 0, None, remedy), _WIDEST)
+        for name, side in sides
     )
-    if (left is not None and left < 0) or (right is not None and right < 0):
-        raise WrongValue(
-            f"{call}: window must be (left, right), each 0 or more; got {shown(tuple(window))}. "
-            "(0, 0) is the query's own position alone; None is unbounded."
-        )
-    left = None if left is None else min(left, _WIDEST)
-    right = None if right is None else min(right, _WIDEST)
     return None if left is None and right is None else (left, right)
 
 

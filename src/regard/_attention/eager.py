@@ -68,15 +68,6 @@ def may_have_tangents() -> bool:
     return forward_ad._current_level >= 0 or is_transformed() or _is_compiling()
 
 
-def has_tangent(tensors: Sequence[Tensor]) -> bool:
-    """Is one of the tensors part of a forward-mode derivative?"""
-    return (
-        forward_ad._current_level >= 0
-        and not _is_compiling()
-        and any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
-    )
-
-
 # ── tensors of their own kind ─────────────────────────────────────────────────────────────────
 
 

@@ -23,11 +23,6 @@ from regard._attention.options import Options
 from regard._attention.problem import Problem
 from regard.observation import FIELDS, Observation, See
 
-NO_TANGENTS = (
-    "{call}: forward-mode derivatives are not implemented. "
-    "Backward-mode ones are: tensor.requires_grad_()."
-)
-
 _INPUTS = (
     "Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? bias, Tensor? lengths, Tensor? sinks, "
     "Tensor? seed, bool causal, SymInt? left, SymInt? right, SymInt? position, float? scale, "
@@ -212,6 +207,14 @@ def _register(
     operator = getattr(torch.ops.regard, name.removeprefix("regard::")).default
 
     def with_gradient(*arguments: Any) -> tuple[Tensor, ...]:
+        if may_have_tangents() and any(
+            isinstance(x, Tensor) and torch._VF._unpack_dual(x, level=0)[1] is not None  # pyright: ignore[reportUnnecessaryComparison]
+            for x in arguments
+        ):
+            raise RuntimeError(
+                "attention(): forward-mode derivatives are not implemented. "
+                "Backward-mode ones are: tensor.requires_grad_()."
+            )
         if torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
             if is_transformed():
                 raise RuntimeError(
@@ -219,11 +222,6 @@ def _register(
                     "tensor.requires_grad_() and torch.autograd.grad are."
                 )
             return function.apply(*arguments)
-        if may_have_tangents() and any(
-            isinstance(x, Tensor) and torch._VF._unpack_dual(x, level=0)[1] is not None  # pyright: ignore[reportUnnecessaryComparison]
-            for x in arguments
-        ):
-            raise RuntimeError(NO_TANGENTS.format(call="attention()"))
         with torch._C._AutoDispatchBelowAutograd():
             return operator(*arguments)
 

@@ -14,6 +14,7 @@ from regard._attention import native
 from regard._attention.attend import attend
 from regard._attention.checks import check_dense
 from regard._attention.eager import (
+    PLAIN,
     has_function_mode,
     is_any_autocast_enabled,
     is_autocast_enabled,
@@ -70,7 +71,15 @@ def scaled_dot_product_attention(
         and (enable_gqa is False or enable_gqa is True)
         and not is_any_autocast_enabled()
         and not _is_compiling()  # which would keep what it learns of the sizes here
-        and _are_alike(query, key, is_causal)
+        # Four axes and the same heads: nothing is to be broadcast or grouped.
+        and type(query) in PLAIN
+        and type(key) in PLAIN
+        and not query.is_nested
+        and not key.is_nested
+        and query.dim() == key.dim() == 4
+        and query.shape[:2] == key.shape[:2]
+        # To be aligned to the start and to the end means the same.
+        and (is_causal is False or (is_causal is True and query.shape[2] == key.shape[2]))
     ):
         layout = "query" if _flash_enabled() else "contiguous"
         done = native.short_attention(query, key, value, is_causal, scale, layout=layout)
@@ -143,20 +152,6 @@ def read_sdpa(
         dropout_p,
         layout,
         axes,
-    )
-
-
-def _are_alike(query: object, key: object, is_causal: bool) -> bool:
-    """Have they four axes and the same heads, so that nothing is to be broadcast or grouped?
-
-    And do both ways to align them, to the start and to the end, mean the same?
-    """
-    if not isinstance(query, Tensor) or not isinstance(key, Tensor):
-        return False
-    if query.is_nested or key.is_nested or query.dim() != 4 or key.dim() != 4:
-        return False
-    return query.shape[:2] == key.shape[:2] and (
-        is_causal is False or (is_causal is True and query.shape[2] == key.shape[2])
     )
 
 

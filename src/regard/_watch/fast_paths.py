@@ -12,16 +12,16 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from regard._attention.eager import PLAIN
-from regard._watch.modules import Function, Hook
+from regard._watch.modules import Function, Hook, Modules
 
 _KINDS = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 _signature = cache(inspect.signature)
 
 
-def fast_paths(model: nn.Module, watch: TorchFunctionMode) -> Iterator[Hook]:
+def fast_paths(modules: Modules, watch: TorchFunctionMode) -> Iterator[Hook]:
     """Hooks that have PyTorch's encoders, layers and attention compute what they would on a fast
     path. `watch` is our own mode, which alone keeps them from it."""
-    for module in model.modules():
+    for module in (each.module for each in modules.by_id.values()):
         kind = next((kind for kind in _KINDS if isinstance(module, kind)), None)
         if kind is not None and type(module).forward is kind.forward:
             hook = _without_padding if kind is nn.TransformerEncoder else _without_hint

@@ -114,14 +114,14 @@ class Functions(TorchFunctionMode):
         if func is attention:
             return self._attention(*args, **given)
         if args and isinstance(args[0], Tensor) and args[0].dim() >= 2:
-            self._unseen.add_softmax(self._modules.stack.running, args[0])
+            self._unseen.add_softmax(args[0])
         return func(*args, **given)
 
     def _sdpa(self, function: Callable[..., Tensor], *given: Any, **named: Any) -> Tensor:
         found = _sdpa_call(given, named)
         if found is None:
             tensors = [x for x in (*given, *named.values()) if isinstance(x, Tensor)]
-            self._unseen.add_sdpa(self._modules.stack.running[-1], tensors[:3])
+            self._unseen.add_sdpa(tensors[:3])
             return function(*given, **named)
         call, layout, axes = found
         out, _ = self._attend(self._modules.stack.running[-1], call)
@@ -177,7 +177,7 @@ class Functions(TorchFunctionMode):
         def ours(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> Tensor:
             found = _sdpa_call((query, key, value, *others), {}, padding, cross=not is_same)
             if found is None:
-                self._unseen.add_sdpa(self._modules.stack.running[-1], (query, key, value))
+                self._unseen.add_sdpa((query, key, value))
                 raise _OnlyTorch
             call = found[0]
             if more_keys and is_same:

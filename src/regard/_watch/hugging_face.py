@@ -59,13 +59,14 @@ class HuggingFace:
 
     _entered: ClassVar[list[HuggingFace]] = []
 
-    def __init__(self, model: nn.Module, modules: Modules, attend: Attend, unseen: Unseen) -> None:
+    def __init__(self, modules: Modules, attend: Attend, unseen: Unseen) -> None:
         self._modules = modules
         self._attend = attend
         self._unseen = unseen
         # Without transformers, which is imported where there is a model of it, there is none.
         kind = getattr(sys.modules.get("transformers.modeling_utils"), "PreTrainedModel", ())
-        models: list[Any] = [module for module in model.modules() if isinstance(module, kind)]
+        every: Iterable[Any] = (each.module for each in modules.by_id.values())
+        models = [module for module in every if isinstance(module, kind)]
         self._has_any = bool(models)
         ours = [m for m in models if m._can_set_attn_implementation()]
         self._configs = {id(m.config) for m in ours}

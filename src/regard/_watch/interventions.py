@@ -55,10 +55,10 @@ class Interventions:
 
     def check_names(self, model: nn.Module) -> None:
         """Refuse a layer that is no module of the model."""
-        every = model.named_modules(remove_duplicate=False)
-        names = {name or type(model).__name__ for name, _ in every}
         given = [("ablate", layer) for layer in self._heads]
         given += [("block", link[0]) for link in self._links]
+        every = model.named_modules(remove_duplicate=False) if given else ()
+        names = {name or type(model).__name__ for name, _ in every}
         for argument, layer in given:
             if not isinstance(cast("object", layer), str | int) or isinstance(layer, bool):
                 raise TypeError(

@@ -92,6 +92,7 @@ class Modules:
     """The modules of a model, and which of them are running in each thread."""
 
     def __init__(self, model: nn.Module) -> None:
+        self.model = model
         self.stack = _Stack()  # those that are being computed in this thread, the innermost last
         self.by_id: dict[int, Running] = {}
         for name, module in model.named_modules():
@@ -105,16 +106,17 @@ class Modules:
         running = (each for each in reversed(self.stack.running) if each.module is module)
         return next(running, self.by_id[id(module)])
 
-
-def may_attend(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """The modules by name that may compute attention, or hold one that may: all but PyTorch's
-    linear layers, norms and activations, and TorchScript, which computes by itself."""
-    for name, module in model.named_modules():
-        is_torchs = type(module).__module__.startswith("torch.nn.")
-        is_leaf = next(module.children(), None) is None
-        is_plain = is_torchs and is_leaf and not isinstance(module, nn.MultiheadAttention)
-        if not (name and is_plain) and not isinstance(module, torch.jit.ScriptModule):
-            yield name, module
+    def may_attend(self) -> Iterator[Running]:
+        """Those that may compute attention, or hold one that may: all but PyTorch's linear layers,
+        norms and activations, and TorchScript, which computes by itself."""
+        for each in self.by_id.values():
+            module = each.module
+            is_torchs = type(module).__module__.startswith("torch.nn.")
+            is_leaf = next(module.children(), None) is None
+            is_plain = is_torchs and is_leaf and not isinstance(module, nn.MultiheadAttention)
+            is_left_out = is_plain and module is not self.model
+            if not is_left_out and not isinstance(module, torch.jit.ScriptModule):
+                yield each
 
 
 def main_tensor(x: Any) -> Tensor | None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard._watch.modules import Function, Hook, main_tensor, may_attend
+from regard._watch.modules import Function, Hook, Modules, main_tensor
 
 _CLOSE = 1e-4  # of the length of a vector: sums that differ in rounding only
 
@@ -42,7 +42,7 @@ class ResidualStream:
     Anything else is not known, and left out.
     """
 
-    def __init__(self, model: nn.Module, attended: Callable[[str], Collection[str]]) -> None:
+    def __init__(self, modules: Modules, attended: Callable[[str], Collection[str]]) -> None:
         """`attended` gives the modules of a block that have computed attention."""
         self.hooks: list[Hook] = []
         self._attended = attended
@@ -50,7 +50,8 @@ class ResidualStream:
         self._between: dict[str, Tensor] = {}
         self._first: Tensor | None = None  # the tokens before the first block
         self._running: dict[str, list[_Part]] = {}  # the parts so far of each block
-        for block, module in may_attend(model):
+        for running in modules.may_attend():
+            block, module = running.name, running.module
             if block.rpartition(".")[2].isdigit():
                 for name, part in module.named_children():
                     is_list = isinstance(part, nn.ModuleList)  # whose parts come one by one

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 import torch
 from torch import Tensor, nn
 
-from regard._watch.modules import Running
+from regard._watch.modules import Modules, Running
 
 _ATTENTION = re.compile("attention|attn")
 _LAYER = re.compile("(layer|block|model|encoder|decoder)$")
@@ -16,20 +16,21 @@ _ROUTER = re.compile("(router|gating|gate|experts?)( |$)", re.IGNORECASE)
 
 
 class Unseen:
-    def __init__(self, model: nn.Module) -> None:
-        self._model = model
+    def __init__(self, modules: Modules) -> None:
+        self._modules = modules
         self._own: dict[str, nn.Module] = {}  # those that attend in a way of their own
         self._only_torch: dict[str, str] = {}  # what was given to PyTorch, which alone can do it
 
     def add(self, running: Running) -> None:
         self._own[running.name] = running.module
 
-    def add_softmax(self, stack: Sequence[Running], x: Tensor) -> None:
-        """A softmax of x inside of these modules, which is attention by its shape or their names.
+    def add_softmax(self, x: Tensor) -> None:
+        """A softmax of x, which is attention by its shape or by the names of the modules around it.
 
         A model of transformers says by its names alone which of its modules attend. A layer around
         them may be called so for what else is in it, and a router chooses experts.
         """
+        stack = self._modules.stack.running
         running = stack[-1]
         is_named = False
         *around, innermost = [type(each.module).__name__.lower() for each in stack]
@@ -42,11 +43,11 @@ class Unseen:
         if x.shape[-1] >= 2 and (looks_so or is_named):
             self.add(running)
 
-    def add_sdpa(self, running: Running, given: Iterable[Tensor]) -> None:
+    def add_sdpa(self, given: Iterable[Tensor]) -> None:
         """Attention of q, k and v that only PyTorch can compute."""
         kinds = [f"{'nested' if x.is_nested else tuple(x.shape)} {x.dtype}" for x in given]
         what = ", ".join(f"{name} {kind}" for name, kind in zip("qkv", kinds, strict=False))
-        self._only_torch[running.name] = what
+        self._only_torch[self._modules.stack.running[-1].name] = what
 
     def sentences(self, seen: Collection[str]) -> list[str]:
         """What is to be said, modules that were seen after all aside."""
@@ -60,8 +61,8 @@ class Unseen:
             which = f"{names[0]} and {len(names) - 1:,} more" if several else names[0]
             if kind.__module__.startswith("transformers."):
                 found.append(
-                    f"{which}: {type(self._model).__name__} of transformers computes attention in "
-                    "its own way here, and cannot be seen."
+                    f"{which}: {type(self._modules.model).__name__} of transformers computes "
+                    "attention in its own way here, and cannot be seen."
                 )
             else:
                 does = "compute attention in their own way, and were" if several else ""
@@ -76,7 +77,8 @@ class Unseen:
             if name not in seen
         ]
         scripted: list[str] = []
-        for name, module in self._model.named_modules():
+        for running in self._modules.by_id.values():
+            name, module = running.name, running.module
             if isinstance(module, torch.jit.ScriptModule) and not name.startswith(tuple(scripted)):
                 scripted.append(f"{name}.")
                 try:
@@ -85,8 +87,7 @@ class Unseen:
                     graph = "softmax"  # for all that is known
                 if "softmax" in graph or "scaled_dot_product_attention" in graph:
                     found.append(
-                        f"{name or type(self._model).__name__}: is TorchScript, which cannot be "
-                        "watched, so attention inside it was not seen. The module that it was made "
-                        "from can be."
+                        f"{name}: is TorchScript, which cannot be watched, so attention inside it "
+                        "was not seen. The module that it was made from can be."
                     )
         return found

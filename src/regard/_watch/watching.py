@@ -24,7 +24,6 @@ from regard._watch.modules import (
     Running,
     install,
     main_tensor,
-    may_attend,
 )
 from regard._watch.monitor import Monitor
 from regard._watch.recording import Recording
@@ -57,21 +56,20 @@ class Watching:
         self._monitor = monitor
         self._run = Run(model=type(model).__name__, text=text, see=see)
         self._modules = Modules(model)
-        self._unseen = Unseen(model)
+        self._unseen = Unseen(self._modules)
         self._recording = Recording(model, see, keep, layers, interventions, monitor)
         self._passes = 0
         self._has_run = False  # any module of it
         self._entered = self._released = False
         self._mode = Functions(self._modules, self._attend, self._unseen)
-        self._hugging_face = HuggingFace(model, self._modules, self._attend, self._unseen)
-        self._hooks = list(fast_paths(model, self._mode))
+        self._hugging_face = HuggingFace(self._modules, self._attend, self._unseen)
+        self._hooks = list(fast_paths(self._modules, self._mode))
         self._residual_stream: ResidualStream | None = None
         if "hidden_states" in keep:
-            self._residual_stream = ResidualStream(model, self._recording.names_in)
+            self._residual_stream = ResidualStream(self._modules, self._recording.names_in)
             self._hooks += self._residual_stream.hooks
-        for _, module in may_attend(model):
-            around = partial(self._around_module, self._modules.by_id[id(module)])
-            self._hooks.append((module, around))
+        for running in self._modules.may_attend():
+            self._hooks.append((running.module, partial(self._around_module, running)))
         self._hooks.append((model, self._around_model))
 
     # ── in and out ────────────────────────────────────────────────────────────────────────────
