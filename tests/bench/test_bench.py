@@ -12,10 +12,10 @@ from helpers.bench_results import made_up
 from rich.cells import cell_len
 
 from regard._bench.check import WrongAnswer
+from regard._bench.measure import race
 from regard._bench.plan import plan_cells
-from regard._bench.race import Pace, race
 from regard._bench.report import render_results
-from regard._bench.results import Cell, Results, from_json, to_json
+from regard._bench.results import Cell, Pace, Results, from_json, to_json
 from regard.cli import main
 
 

@@ -17,9 +17,8 @@ from regard._bench.machine import NotMeasured
 from regard._bench.measure import measure
 from regard._bench.plan import SECTIONS, plan_cells
 from regard._bench.problems import eager, random_problem, rising_problem, sdpa, sdpa_path
-from regard._bench.race import Pace
 from regard._bench.report import render_results
-from regard._bench.results import Cell, from_json, to_json
+from regard._bench.results import Cell, Pace, from_json, to_json
 from regard.cli import main
 
 # ── the command ───────────────────────────────────────────────────────────────────────────────

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from regard._bench.plan import plan_cells
-from regard._bench.race import Pace
-from regard._bench.results import Cell, Results
+from regard._bench.results import Cell, Pace, Results
 
 TINY_PACE = Pace(rounds=1, seconds=0.0, least=0.0)
 TINY = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+import math
 from typing import Any
 
 import numpy as np
@@ -19,33 +19,39 @@ _LOOSE = 5e-5  # of statistics that add up many weights
 
 
 class WrongAnswer(RuntimeError):
-    """What was to be timed does not compute attention."""
+    """What was to be timed does not compute attention; `error` is by how much."""
+
+    def __init__(self, message: str, error: float = math.inf) -> None:
+        super().__init__(message)
+        self.error = error
 
 
-def check_answer(problem: Problem, name: str, answer: Any) -> None:
-    """Raise WrongAnswer unless a contestant of this name has computed what it should.
+def check_answer(problem: Problem, name: str, answer: Any) -> float:
+    """The largest error of a contestant of this name, which has computed what it should.
 
     That is the mean or the maximum of the weights, pixel by pixel, if so called; else the output,
-    or the output and what was seen.
+    or the output and what was seen. Raises WrongAnswer if it has not.
     """
     if name in ("mean", "maximum"):
-        _check_pixels(problem, name, answer)
-    else:
-        _check_attention(problem, name, *(answer if isinstance(answer, tuple) else (answer,)))
+        return _check_pixels(problem, name, answer)
+    return _check_attention(problem, name, *(answer if isinstance(answer, tuple) else (answer,)))
 
 
-def _check_attention(problem: Problem, name: str, out: Tensor, seen: Any = None) -> None:
+def _check_attention(problem: Problem, name: str, out: Tensor, seen: Any = None) -> float:
     """`out` is softmax(Q Kᵀ / √D) · V, and `seen` is of these weights.
 
     `seen` has lse, entropy, top_keys, top_weights, map, and received, which may be None: it is
     compared where every row is, and elsewhere only its sum is.
     """
-    if out.shape != problem.v.shape:
-        expected = tuple(problem.v.shape)
-        raise WrongAnswer(f"the output of {name} must be {expected}; got {tuple(out.shape)}.")
-    compare = partial(_compare, name, problem)
     q, k, v, causal = problem
     _, heads, n, _ = q.shape
+    if out.shape != (expected := (*q.shape[:3], v.shape[3])):
+        raise WrongAnswer(f"the output of {name} must be {expected}; got {tuple(out.shape)}.")
+    errors: list[float] = []
+
+    def compare(*what: Any) -> None:
+        errors.append(_compare(name, problem, *what))
+
     size, stride = (n, 1) if n <= _ALL_ROWS else (n // _BLOCKS, max(heads - 1, 1))
     some = slice(None, None, stride)
     k, v = k[:, some].numpy(), v[:, some].numpy()
@@ -74,9 +80,10 @@ def _check_attention(problem: Problem, name: str, out: Tensor, seen: Any = None)
             compare("received", seen.received[part[:2]], reference.received(weights), _LOOSE)
     if seen is not None and seen.received is not None:
         compare("sum of received", seen.received.double().sum(-1) / n, 1.0, _LOOSE)
+    return max(errors)
 
 
-def _check_pixels(problem: Problem, name: str, pixels: Tensor) -> None:
+def _check_pixels(problem: Problem, name: str, pixels: Tensor) -> float:
     """The first row of pixels; N must be a multiple of both sides of the picture."""
     q, k, v, causal = problem
     n = q.shape[2]
@@ -85,18 +92,21 @@ def _check_pixels(problem: Problem, name: str, pixels: Tensor) -> None:
     true = reference.attention(q, k, v, causal=causal, position=0)
     bins = true.weights.reshape(*true.weights.shape[:3], width, n // width)
     exact = bins.max((2, 4)) if name == "maximum" else bins.mean((2, 4))
-    _compare(name, problem, "pixels", pixels[:, :1, 0], exact, _ATOL)
+    return _compare(name, problem, "pixels", pixels[:, :1, 0], exact, _ATOL)
 
 
 def _compare(
     name: str, problem: Problem, what: str, found: ArrayLike, true: ArrayLike, atol: float
-) -> None:
+) -> float:
     exact = np.asarray(true)
     difference = np.abs(np.asarray(found, dtype=np.float64) - exact)
+    error = float(difference.max())
     if not np.all(difference <= atol + _RTOL * np.abs(exact)):  # a NaN is never within
         _, _, n, d = problem.q.shape
         causal = ", causal" if problem.causal else ""
         raise WrongAnswer(
-            f"wrong {what} of {name} for N = {n:,}, d = {d}{causal}: off by "
-            f"{difference.max():.2g}, where {atol:g} is allowed. It was not timed."
+            f"wrong {what} of {name} for N = {n:,}, d = {d}{causal}: off by {error:.2g}, where "
+            f"{atol:g} is allowed. It was not timed.",
+            error,
         )
+    return error

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from regard._bench.race import Pace
-from regard._bench.results import Cell
+from regard._bench.results import Cell, Pace
 
 SECTIONS = ("forward", "observed", "tiles", "calls", "memory")
 QUICK_PACE = Pace(rounds=3, seconds=0.1)

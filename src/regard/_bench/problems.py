@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -12,8 +13,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import regard
 from regard._bench.machine import NotMeasured, available_memory
-from regard._bench.race import Call
 from regard._bench.results import Cell
+
+Call = Callable[[], object]
 
 SEE = regard.See(entropy=True, top=8, map=(128, 128))  # what is observed
 _PIXELS = (256, 256)  # of a pooled picture

@@ -7,9 +7,25 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-from regard._bench.race import Laps, Pace
+Laps = dict[str, list[float]]  # of each contestant: its best seconds in each round
 
 _FORMAT = 2
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much time a race may take.
+
+    A round takes about `seconds`, or one call of each contestant if that is longer. There are
+    `rounds` of them, or only `fewer` where a round takes longer than `long` seconds. One
+    measurement covers as many calls as take `least` seconds.
+    """
+
+    rounds: int = 5
+    seconds: float = 0.3
+    fewer: int = 3
+    long: float = 2.0
+    least: float = 0.002
 
 
 @dataclass(frozen=True)
@@ -23,7 +39,7 @@ class Cell:
     threads: int
     heads: int = 8
     received: bool = False  # whether `received` is raced, too
-    seconds: Laps = field(default_factory=dict[str, list[float]])
+    seconds: Laps = field(default_factory=Laps)
     path: str = ""  # which of its kernels PyTorch's SDPA took
     memory: int = 0  # bytes of one call above its inputs, where these were measured
 

@@ -28,18 +28,14 @@ if TYPE_CHECKING:
 LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _MOST_AXES = 64  # PyTorch's limit
 _LARGEST = 2**63 - 1
-_BYTES = {
-    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2"), 1),
-    **dict.fromkeys(("U16", "I16", "F16", "BF16"), 2),
-    **dict.fromkeys(("U32", "I32", "F32"), 4),
-    **dict.fromkeys(("U64", "I64", "F64"), 8),
-}
-TORCH_DTYPES = {  # the names of these in torch
+TORCH_DTYPES = {  # the dtypes that a file may have, and their names in torch
     **{"BOOL": "bool", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64"},
     **{"I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"},
     **{"F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"},
     **{"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"},
 }
+_BITS = {name: re.findall(r"\d+", name)[:1] or ["8"] for name in TORCH_DTYPES}
+_BYTES = {name: int(bits) // 8 for name, [bits] in _BITS.items()}
 
 
 @dataclass(frozen=True)

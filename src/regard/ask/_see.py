@@ -71,7 +71,7 @@ def see(
             "model."
         )
     if not isinstance(text, Reading):
-        reading = loaded.reader("see").read(text, "see", first)
+        reading = loaded.reader().read(text, "see", first)
     elif first is None:
         reading = text
     else:

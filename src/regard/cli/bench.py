@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.common import (
-    BadInput,
-    check_outputs,
-    make_console,
-    print_out,
-    status,
-    write_out,
-)
+from regard.cli.common import BadInput, flag, option, status
+from regard.cli.output import Output
 
 if TYPE_CHECKING:
     from regard._bench.results import Results
@@ -37,32 +31,24 @@ Ratios are of calls that took turns in one process; A/A is one call against itse
 
 
 def bench(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A few sizes, in well under a minute.")
-    ] = False,
+    quick: Annotated[bool, flag("--quick", "A few sizes, in well under a minute.")] = False,
     only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SECTION", help="Only forward, observed, tiles, calls or memory."),
+        list[str] | None, option("SECTION", "Only forward, observed, tiles, calls or memory.")
     ] = None,
     threads: Annotated[
-        str | None, typer.Option(metavar="1,2", help="How many threads (1, and 2 if there are).")
+        str | None, option("1,2", "How many threads (1, and 2 if there are).")
     ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(min=1, max=1000, metavar="N", help="Rounds, always as many.")
-    ] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write every number as JSON; - prints it.")
-    ] = None,
+    rounds: Annotated[int | None, option("N", "Rounds, always as many.", min=1, max=1000)] = None,
+    json: Annotated[str | None, option("FILE", "Write every number as JSON; - prints it.")] = None,
     source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="FILE", help="Show this JSON again; measure nothing."),
+        str | None, option("FILE", "Show this JSON again; measure nothing.", "--from")
     ] = None,
 ) -> None:
-    """Is attention right here, how fast is it, and what does looking cost?
+    """Is attention right and fast here, and what does looking cost?
 
-    It is raced against PyTorch's. Takes minutes, on a machine that has nothing else to do.
+    Raced against PyTorch's, which takes minutes, on a machine that has nothing else to do.
     """
-    check_outputs(json=json)
+    out = Output(json=json)
     from regard._bench.report import render_results
     from regard._bench.results import from_json, to_json
 
@@ -77,19 +63,18 @@ def bench(
             raise BadInput(f"cannot read {source}: {error.strerror or error}.") from error
         except ValueError as error:  # no JSON, no UTF-8, or other JSON
             raise BadInput(f"{source}: {error}") from error
-    if json != "-" or not results.complete:
-        console = make_console()
-        print_out(render_results(results, console.width), console)
-    if not results.complete:
-        raise KeyboardInterrupt  # no file is written of half a run
-    if json is not None:
-        write_out(json, to_json(results))
+    lines = render_results(results, out.width)
+    if not results.complete:  # no file is written of half a run
+        Output().print(lines)
+        raise KeyboardInterrupt
+    out.print(lines)
+    out.write("json", lambda: to_json(results))
 
 
 def _measure(quick: bool, only: list[str], threads: str | None, rounds: int | None) -> Results:
     from regard._bench.machine import processors
     from regard._bench.plan import QUICK_PACE, SECTIONS, plan_cells
-    from regard._bench.race import Pace
+    from regard._bench.results import Pace
 
     if threads is None:
         threads = "1,2" if processors() > 1 else "1"

@@ -12,15 +12,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from regard.cli.common import (
-    BadInput,
-    check_outputs,
-    make_console,
-    print_out,
-    read_input,
-    write_out,
-    write_picture,
-)
+from regard.cli.common import BadInput, flag, option, read_input
+from regard.cli.output import Output
 
 EPILOG = """
 \b
@@ -41,35 +34,27 @@ def check(
     ],
     names: Annotated[
         list[str] | None,
-        typer.Option(
-            "--as", metavar="NAME=KIND", help="What a matrix is: by its name, or its line; ignore."
-        ),
+        option("NAME=KIND", "What a matrix is: by its name, or its line; ignore.", "--as"),
     ] = None,
-    fix: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the text with its numbers put right.")
-    ] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the report as JSON; - prints it.")
-    ] = None,
-    svg: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the report as a picture.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every wrong cell.")] = False,
-    seconds: Annotated[
-        float, typer.Option(min=0.001, max=1e6, metavar="N", help="Give up after so long.")
-    ] = 60,
+    fix: Annotated[str | None, option("FILE", "Write the text with its numbers put right.")] = None,
+    json: Annotated[str | None, option("FILE", "Write the report as JSON; - prints it.")] = None,
+    svg: Annotated[str | None, option("FILE", "Write the report as a picture.")] = None,
+    everything: Annotated[bool, flag("--all", "Every wrong cell.")] = False,
+    seconds: Annotated[float, option("N", "Give up after so long.", min=0.001, max=1e6)] = 60,
 ) -> None:
-    """Is this worked example right? Says which numbers are wrong, and where that began."""
+    """Is this worked example right?
+
+    Says which numbers are wrong, and where that began.
+    """
     from regard.view.report import render_report
     from regard.worked import Unreadable, check_text, fix_text
     from regard.worked import check as check_file
 
     taken_as = dict(_pair(name) for name in names or ())
-    check_outputs(fix=fix, json=json, svg=svg)
-    for option, path in (("--fix", fix), ("--json", json), ("--svg", svg)):
+    out = Output(fix=fix, json=json, svg=svg)
+    for name, path in (("--fix", fix), ("--json", json), ("--svg", svg)):
         if path and Path(path).exists() and Path(file).exists() and Path(path).samefile(file):
-            raise BadInput(f"{option} would overwrite the worked example itself: name another.")
-    console = make_console()
+            raise BadInput(f"{name} would overwrite the worked example itself: name another.")
     text = read_input("-") if file == "-" else ""
     try:
         with _within(seconds, file):
@@ -81,20 +66,16 @@ def check(
             if fix is not None:
                 fixed = fix_text(report)
                 left = check_text(fixed, report.source.name, taken_as).exit_code
-            lines = render_report(report, console.width, everything=everything)
+            lines = render_report(report, out.width, everything=everything)
     except Unreadable as error:
         raise BadInput(str(error)) from error
-    if "-" not in (fix, json, svg):
-        print_out(lines, console)
-    if svg is not None:
-        write_picture(svg, lines, console, context)
-    if json is not None:
-        write_out(json, report.to_json() + "\n")
-    if fix is not None:
-        write_out(fix, fixed)
-        if left:
-            what = "wrong numbers that nothing produces" if left == 1 else "an open question"
-            print(f"{fix} still has {what}: check it.", file=sys.stderr)
+    out.print(lines)
+    out.draw(lines, context)
+    out.write("json", lambda: report.to_json() + "\n")
+    out.write("fix", lambda: fixed)
+    if left:
+        what = "wrong numbers that nothing produces" if left == 1 else "an open question"
+        print(f"{fix} still has {what}: check it.", file=sys.stderr)
     raise typer.Exit(report.exit_code)
 
 

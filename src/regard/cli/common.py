@@ -1,34 +1,36 @@
-"""What the commands share: reading, writing, what is refused, and the width of the output."""
+"""What the commands share: their options, what they read, and what is told and refused."""
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 import sys
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-
 _MOST_BYTES = 2**20
-_WIDEST, _NARROWEST, _PIPED = 100, 40, 80
-_WRITTEN = ("--svg", "--json", "--html", "--fix")  # options that name a file to write
+
+
+# ── what is asked for ─────────────────────────────────────────────────────────────────────────
+
+
+def option(metavar: str | None, about: str, *names: str, **more: Any) -> Any:
+    """An option of a command: what its value is called, and what it does."""
+    return typer.Option(*names, metavar=metavar, help=about, **more)
+
+
+def flag(name: str, about: str) -> Any:
+    """An option that is given, or not."""
+    return typer.Option(name, help=about)
+
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="TEXT", hidden=True)]
-Svg = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Write it as a picture; - prints it.")
-]
-Html = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Write a page to look at; - prints it.")
-]
+Svg = Annotated[str | None, option("FILE", "Write it as a picture; - prints it.")]
+Html = Annotated[str | None, option("FILE", "Write a page to look at; - prints it.")]
 
 
 class BadInput(typer.TyperException):
@@ -136,154 +138,3 @@ def refuse_no_text(text: str, name: str = "the text") -> None:
         raise BadInput(f"{name} is not UTF-8.")
     if not text.strip():
         raise BadInput(f"{name} is empty: there is no word in it.")
-
-
-# ── what comes out ────────────────────────────────────────────────────────────────────────────
-
-
-@contextmanager
-def writing(path: str) -> Generator[None]:
-    """Refuse a file or a folder that cannot be written.
-
-    >>> with writing("a.json"):
-    ...     raise OSError(28, "No space left on device")
-    Traceback (most recent call last):
-    regard.cli.common.BadInput: cannot write a.json: No space left on device.
-    """
-    try:
-        yield
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
-        reason = getattr(error, "strerror", None) or error
-        raise BadInput(f"cannot write {path}: {reason}.") from error
-
-
-def check_outputs(**files: str | None) -> None:
-    """Refuse files that could not be written in the end, and two that are one; `-` is standard
-    output, and None is no file.
-
-    >>> check_outputs(json="-", svg="-")
-    Traceback (most recent call last):
-    regard.cli.common.BadInput: --json and --svg cannot both go to standard output.
-    >>> check_outputs(json="no/such/file.json")
-    Traceback (most recent call last):
-    regard.cli.common.BadInput: cannot write no/such/file.json: No such file or directory.
-    """
-    options: dict[Path | str, str] = {}
-    for name, path in files.items():
-        if path is None:
-            continue
-        with writing(path):
-            target = path if path == "-" else Path(path).resolve()
-            other = options.setdefault(target, name)
-            if other != name:
-                both = "go to standard output" if path == "-" else f"be written to {path}"
-                raise BadInput(f"--{other} and --{name} cannot both {both}.")
-            if not isinstance(target, Path):
-                continue
-            if target.is_file() or target.is_dir():
-                target.open("ab").close()
-            if target.is_file() or not target.exists():  # else it is a terminal or a pipe
-                check_room(target.parent)
-
-
-def check_room(folder: Path) -> None:
-    """Raise the OSError that writing a file there would.
-
-    >>> check_room(Path("."))
-    """
-    from tempfile import TemporaryFile
-
-    TemporaryFile(dir=folder).close()
-
-
-def command_line(arguments: Sequence[str]) -> str:
-    """The command as it may be typed again, without the files that it wrote.
-
-    >>> print(command_line(["explain", "I love", "--svg", "picture.svg"]))
-    regard explain "I love"
-    """
-    shown: list[str] = []
-    skip = False
-    for argument in arguments:
-        if not skip and not argument.startswith(_WRITTEN):
-            shown.append(argument)
-        skip = argument in _WRITTEN
-    return " ".join(["regard", *map(quoted, shown)])
-
-
-def quoted(argument: str) -> str:
-    """An argument as it is typed in a shell; in double quotes where these are enough.
-
-    >>> print(quoted("I didn't"), quoted("it"), quoted("$HOME"))
-    "I didn't" it '$HOME'
-    """
-    plain = shlex.quote(argument)
-    if plain == argument or not argument or set(argument) & set('"$`\\!'):
-        return plain
-    return f'"{argument}"'
-
-
-def make_console() -> Console:
-    """A console for standard output: as wide as the terminal, but no wider than is easy to read.
-
-    `COLUMNS` sets the width; a pipe has 80. There are no colours in a pipe, under `NO_COLOR`, or in
-    a terminal that has none.
-
-    >>> make_console().width >= 40
-    True
-    """
-    from rich.console import Console
-
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns) > 0:
-        width = int(columns)
-    elif sys.stdout is not None and sys.stdout.isatty():
-        width = min(os.get_terminal_size(sys.stdout.fileno()).columns or _PIPED, _WIDEST)
-    else:
-        width = _PIPED
-    return Console(
-        width=max(width, _NARROWEST),
-        color_system=None if os.environ.get("NO_COLOR") else "auto",
-        markup=False,
-        emoji=False,
-        highlight=False,
-    )
-
-
-def print_out(lines: Sequence[Text], console: Console) -> None:
-    """Print lines to standard output, in one go: a closed pipe is `main`'s to handle.
-
-    >>> from rich.text import Text
-    >>> print_out([Text("[red]")], make_console())
-    [red]
-    """
-    from regard.view.terminal import print_lines
-
-    with console.capture() as captured:
-        print_lines(lines, console)
-    print(captured.get(), end="")
-
-
-def write_out(path: str, content: str) -> None:
-    """Write a file and say so on standard error; `-` is standard output.
-
-    >>> write_out("-", "content\\n")
-    content
-    """
-    from regard._files import write_text
-
-    if path == "-":
-        print(content, end="")
-        return
-    with writing(path):
-        write_text(path, content)
-    print(f"Wrote {path}", file=sys.stderr)
-
-
-def write_picture(
-    path: str, lines: Sequence[Text], console: Console, context: typer.Context
-) -> None:
-    """Write lines as a picture of the terminal, below the command that was given."""
-    from regard.view import picture
-
-    write_out(path, picture(lines, console.width, command_line(context.obj["arguments"])))

@@ -14,18 +14,15 @@ from regard.cli.common import (
     Html,
     Svg,
     Words,
-    check_outputs,
-    make_console,
+    flag,
     notes,
+    option,
     plain_error,
-    print_out,
-    quoted,
     read_input,
     refuse_no_text,
-    write_out,
-    write_picture,
 )
 from regard.cli.model import look
+from regard.cli.output import Output, quoted
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -58,44 +55,30 @@ def explain(
     context: typer.Context,
     words: Words = None,
     example: Annotated[
-        str | None, typer.Option(metavar="NAME", help="apple (default), cat, poem, scaling, given.")
+        str | None, option("NAME", "apple (default), cat, poem, scaling, given.")
     ] = None,
-    step: Annotated[str | None, typer.Option(metavar="STEP", help="Only this step.")] = None,
+    step: Annotated[str | None, option("STEP", "Only this step.")] = None,
     head: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Only this head, from 1; of a model, from 0."),
+        int | None, option("N", "Only this head, from 1; of a model, from 0.", min=0)
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="M", help="The numbers of one head of a real model.")
-    ] = None,
+    model: Annotated[str | None, option("M", "The numbers of one head of a real model.")] = None,
     layer: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Which layer of the model, from 0 (0).")
+        int | None, option("N", "Which layer of the model, from 0 (0).", min=0)
     ] = None,
-    cell: Annotated[
-        str | None, typer.Option(metavar="ROW,COLUMN", help="How one number came about.")
-    ] = None,
-    no_scale: Annotated[
-        bool, typer.Option("--no-scale", help="Without √d_k, and what that does.")
-    ] = False,
-    causal: Annotated[bool, typer.Option("--causal", help="No token sees a later one.")] = False,
+    cell: Annotated[str | None, option("ROW,COLUMN", "How one number came about.")] = None,
+    no_scale: Annotated[bool, flag("--no-scale", "Without √d_k, and what that does.")] = False,
+    causal: Annotated[bool, flag("--causal", "No token sees a later one.")] = False,
     positions: Annotated[
         Literal["none", "sinusoidal"],
-        typer.Option(show_default=False, help="Added to the embeddings (none)."),
+        option(None, "Added to the embeddings (none).", show_default=False),
     ] = "none",
-    everything: Annotated[bool, typer.Option("--all", help="Every row, column and head.")] = False,
-    heads: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Heads for your own text (2).")
-    ] = None,
+    everything: Annotated[bool, flag("--all", "Every row, column and head.")] = False,
+    heads: Annotated[int | None, option("N", "Heads for your own text (2).", min=1)] = None,
     width: Annotated[
-        int | None,
-        typer.Option(min=1, max=_WIDEST_MODEL, metavar="N", help="d_model for your own text (4)."),
+        int | None, option("N", "d_model for your own text (4).", min=1, max=_WIDEST_MODEL)
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Random numbers for your own text (0).")
-    ] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write every number as JSON; - prints it.")
-    ] = None,
+    seed: Annotated[int | None, option("N", "Random numbers for your own text (0).", min=0)] = None,
+    json: Annotated[str | None, option("FILE", "Write every number as JSON; - prints it.")] = None,
     svg: Svg = None,
     html: Html = None,
 ) -> None:
@@ -103,7 +86,7 @@ def explain(
 
     TEXT is a sentence of your own; - reads it from standard input.
     """
-    check_outputs(json=json, svg=svg, html=html)
+    out = Output(json=json, svg=svg, html=html)
     text = " ".join(words) if words else None
     if text == "-":
         text = read_input("-")
@@ -116,7 +99,6 @@ def explain(
 
     from regard import view
 
-    console = make_console()
     with notes(first="regard see --first"):
         if model is not None:
             if text is None or example is not None:
@@ -144,7 +126,7 @@ def explain(
         steps = list(trace.steps) if name is None else [name]
         if cell is not None:
             found = view.find_cells(cell, trace, name)
-            lines = view.render_cells(trace, found, console.width, index)
+            lines = view.render_cells(trace, found, out.width, index)
         else:
             numbers = sum(trace.steps[name].array.size for name in steps)
             if everything and numbers > _MOST_PRINTED:
@@ -153,21 +135,18 @@ def explain(
                     "--step shows one step, --json FILE writes all."
                 )
             shown: dict[str, Any] = {"head": index, "everything": everything}
-            lines = view.render(trace, console.width, steps=steps, **shown)
+            lines = view.render(trace, out.width, steps=steps, **shown)
             if scaled is not None and "weights" in steps:
-                lines += [Text(), *view.render_scaling(scaled, trace, console.width, **shown)]
-    if json is not None:
-        write_out(json, trace.to_json() + "\n")
-    if svg is not None:
-        write_picture(svg, lines, console, context)
+                lines += [Text(), *view.render_scaling(scaled, trace, out.width, **shown)]
+    out.write("json", lambda: trace.to_json() + "\n")
+    out.draw(lines, context)
     if html is not None:
         from regard.view.html.trace import trace_page
 
-        write_out(html, trace_page(trace))
-    if "-" not in (json, svg, html):
-        if step is cell is head is model is None:
-            lines += _suggestions(trace, text, example, console.width)
-        print_out(lines, console)
+        out.write("html", lambda: trace_page(trace))
+    if step is cell is head is model is None:
+        lines += _suggestions(trace, text, example, out.width)
+    out.print(lines)
 
 
 def _trace(

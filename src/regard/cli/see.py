@@ -16,19 +16,14 @@ from regard.cli.common import (
     Html,
     Svg,
     Words,
-    check_outputs,
-    check_room,
-    make_console,
     notes,
+    option,
     plain_error,
-    print_out,
     read_input,
     refuse_no_text,
-    write_out,
-    write_picture,
-    writing,
 )
 from regard.cli.model import look
+from regard.cli.output import Output, check_room, writing
 from regard.cli.see_json import document
 
 if TYPE_CHECKING:
@@ -74,42 +69,25 @@ The tables of --sql and their columns:
 def see(
     context: typer.Context,
     words: Words = None,
-    file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Read the text from a file.")
-    ] = None,
+    file: Annotated[str | None, option("FILE", "Read the text from a file.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="M",
-            help=f"minilm (chosen up to {_MOST_WORDS} words), smollm2, a folder, a Hub id.",
-        ),
+        option("M", f"minilm (chosen up to {_MOST_WORDS} words), smollm2, a folder, a Hub id."),
     ] = None,
     first: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Read only the first N tokens of the text."),
+        int | None, option("N", "Read only the first N tokens of the text.", min=1)
     ] = None,
-    layer: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Only this layer, from 0.")
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Only this head, from 0.")
-    ] = None,
-    token: Annotated[
-        str | None, typer.Option(metavar="TOKEN", help="Where every head looks from it.")
-    ] = None,
+    layer: Annotated[int | None, option("N", "Only this layer, from 0.", min=0)] = None,
+    head: Annotated[int | None, option("N", "Only this head, from 0.", min=0)] = None,
+    token: Annotated[str | None, option("TOKEN", "Where every head looks from it.")] = None,
     ablate: Annotated[
-        list[str] | None,
-        typer.Option(metavar="L.H", help="What changes without this head; may be repeated."),
+        list[str] | None, option("L.H", "What changes without this head; may be repeated.")
     ] = None,
     cut: Annotated[list[str] | None, typer.Option(hidden=True)] = None,  # what 0.1.0 called it
-    sql: Annotated[
-        str | None, typer.Option(metavar="QUERY", help="Ask one SELECT, and print the table.")
-    ] = None,
-    save: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Keep the run, for regard.load.")
-    ] = None,
+    sql: Annotated[str | None, option("QUERY", "Ask one SELECT, and print the table.")] = None,
+    save: Annotated[str | None, option("FOLDER", "Keep the run, for regard.load.")] = None,
     json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write what was found as JSON; - prints it.")
+        str | None, option("FILE", "Write what was found as JSON; - prints it.")
     ] = None,
     svg: Svg = None,
     html: Html = None,
@@ -118,7 +96,7 @@ def see(
 
     TEXT is what the model reads; - reads it from standard input.
     """
-    check_outputs(json=json, svg=svg, html=html)
+    out = Output(json=json, svg=svg, html=html)
     text = _read(words, file)
     ablated = [_pair(each) for each in (*(ablate or ()), *(cut or ()))]
     if save is not None:
@@ -165,12 +143,11 @@ def see(
             without, _ = look(loaded, reading, keep=_CHANGED, ablate=heads, logits=None)
             effect = run.effect(without)
 
-    console = make_console()
     title: list[Text] = []
     if table is not None:
         from regard.view.table import render_table
 
-        summary, lines = [], render_table(table, console.width)
+        summary, lines = [], render_table(table, out.width)
     else:
         from regard.view.effect import render_effect
         from regard.view.head import render_head
@@ -181,34 +158,29 @@ def see(
         # A picture of the same text is the same every time: it does not tell the seconds.
         unknown, sign = reading.unknown, reading.sign
         about = partial(
-            render_summary, run, console.width, name=name, why=why, unknown=unknown, sign=sign
+            render_summary, run, out.width, name=name, why=why, unknown=unknown, sign=sign
         )
         title, summary, lines = about(), about(seconds=seconds), []
         if position is not None:
-            lines += render_token(run, position, console.width, layer=layer, head=head)
+            lines += render_token(run, position, out.width, layer=layer, head=head)
         elif layer is not None and head is not None:
-            lines += render_head(run, layer, head, console.width)
+            lines += render_head(run, layer, head, out.width)
         elif effect is None or (layer, head) != (None, None):
-            lines += render_run(run, console.width, layer=layer, head=head)
+            lines += render_run(run, out.width, layer=layer, head=head)
         if effect is not None:  # alone, it is all that is shown
-            lines += render_effect(effect, ablated, token_names(run), console.width)
+            lines += render_effect(effect, ablated, token_names(run), out.width)
     if save is not None:
         with writing(save), notes():
             run.save(save)
         print(f"Wrote {save}", file=sys.stderr)
-    if json is not None:
-        content = document(
-            run, name, seconds, table=table, token=position, effect=effect, ablated=ablated
-        )
-        write_out(json, content)
-    if svg is not None:
-        write_picture(svg, [*title, *lines], console, context)
+    found = partial(document, token=position, effect=effect, ablated=ablated)
+    out.write("json", lambda: found(run, name, seconds, table=table))
+    out.draw([*title, *lines], context)
     if html is not None:
         from regard.view.html.run import run_page
 
-        write_out(html, run_page(run, name=name))
-    if "-" not in (json, svg, html):
-        print_out([*summary, *lines], console)
+        out.write("html", lambda: run_page(run, name=name))
+    out.print([*summary, *lines])
 
 
 # ── what was given ────────────────────────────────────────────────────────────────────────────

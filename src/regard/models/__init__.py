@@ -9,8 +9,7 @@ transformers are imported when they are needed, not before.
 from regard._checkpoint.errors import CheckpointError
 from regard.models._load import load, open_model
 from regard.models.loaded import Loaded
-from regard.models.opened import Opened
-from regard.models.reader import Reader, Reading
+from regard.models.reader import Opened, Reader, Reading
 
 __all__ = [
     "CheckpointError",

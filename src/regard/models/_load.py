@@ -9,11 +9,10 @@ from pathlib import Path
 from regard._checkpoint.errors import CheckpointError, listed, plain
 from regard._extras import need
 from regard.models.build import build
-from regard.models.config import read_config
+from regard.models.config import read_config, read_tokenizer
 from regard.models.fetch import BUILT_IN, fetch, from_hub, to_fetch_again
 from regard.models.loaded import Loaded
-from regard.models.opened import Opened
-from regard.models.tokenizer import read_tokenizer
+from regard.models.reader import Opened
 
 
 def load(

@@ -24,8 +24,8 @@ from regard._checkpoint.folder import (
 )
 from regard.models.fetch import need_packages, to_fetch_again
 from regard.models.loaded import Loaded
-from regard.models.opened import Opened
 from regard.models.progress import quiet, working
+from regard.models.reader import Opened
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast

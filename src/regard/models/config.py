@@ -1,13 +1,17 @@
-"""What a model's config.json may say, and what it may not: it describes, it never runs anything."""
+"""What a folder says of a model, in its config.json and tokenizer.json: data, which never runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from regard._checkpoint.errors import CheckpointError, listed, plain
-from regard._checkpoint.files import own_file, read_object
+from regard._checkpoint.errors import CheckpointError, is_from_rust, listed, plain
+from regard._checkpoint.files import own_file, parse_object, read_bytes, read_object
 from regard._checkpoint.folder import each_key, refuse_large
+from regard.models.tokenizer_limits import check_added, check_tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _LIMIT = 10_000_000  # bytes; the largest honest ones, with names of 20,000 classes, have 2 million
 # How large a whole number may be, by what stands in its key, also inside of lists: transformers
@@ -18,6 +22,9 @@ _MOST = {
     "label": 1_000_000,
 }
 _LARGEST = 2**31 - 1
+# Large vocabularies take 60 million bytes, and an object for each of a million tokens.
+_TOKENIZER_LIMIT, _OBJECTS = 200_000_000, 10_000_000
+_SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 _CODE = {"auto_map", "trust_remote_code", "custom_pipelines"}
 # What would make transformers read other files, fetch something, or compute with other weights.
 _ELSEWHERE = (
@@ -39,7 +46,7 @@ def read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
         remedy = "Is it a model folder? model.save_pretrained(folder) writes one."
         raise CheckpointError(folder, "hold config.json", "none", remedy)
     config = read_object(file, _LIMIT)
-    refuse_code(config, path)
+    _refuse_code(config, path)
     if not isinstance(config.get("model_type"), str):
         raise CheckpointError(
             path,
@@ -67,7 +74,52 @@ def read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
     return config, ignored
 
 
-def refuse_code(config: dict[str, Any], path: Path) -> None:
+def read_tokenizer(folder: Path) -> tuple[Tokenizer | None, dict[str, str]]:
+    """What `tokenizer.json` describes, to the letter; None if there is no such file. And the
+    special tokens by their role, for which alone `tokenizer_config.json` is read.
+    """
+    from tokenizers import Tokenizer
+
+    path = folder / "tokenizer.json"
+    file = own_file(folder, "tokenizer.json")
+    config = own_file(folder, "tokenizer_config.json")
+    about = {} if config is None else read_object(config, _TOKENIZER_LIMIT)
+    _refuse_code(about, folder / "tokenizer_config.json")
+    if file is None:
+        return None, {}
+    raw = read_bytes(file, _TOKENIZER_LIMIT)
+    if raw.count(b"[") + raw.count(b"{") > _OBJECTS:
+        remedy = "Is it the file that it says it is?"
+        raise CheckpointError(file, f"have at most {_OBJECTS:,} objects", "more", remedy)
+    content = parse_object(raw, path)
+    check_tokenizer(content, path)
+    try:
+        check_added(content, path)
+        exact = Tokenizer.from_buffer(raw)
+    except CheckpointError:
+        raise
+    except BaseException as error:
+        if not is_from_rust(error):
+            raise
+        raise CheckpointError(
+            path,
+            "be a tokenizer that the tokenizers library reads",
+            f"one that it refuses ({plain(error)})",
+            "Save it once more with tokenizer.save_pretrained(folder).",
+        ) from error
+    exact.no_padding()
+    exact.no_truncation()
+    special: dict[str, str] = {}
+    for name in (f"{kind}_token" for kind in _SPECIAL):
+        # Configs write its text, or an object with its text as content.
+        text = about.get(name)
+        text = text.get("content") if isinstance(text, dict) else text
+        if isinstance(text, str) and text and exact.token_to_id(text) is not None:
+            special[name] = text
+    return exact, special
+
+
+def _refuse_code(config: dict[str, Any], path: Path) -> None:
     """Raise CheckpointError if a config, at any depth, asks for code to be run."""
     for _, key, value in each_key(config):
         if key in _CODE and value:

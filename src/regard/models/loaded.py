@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.models.reader import Reader, Reading, no_tokenizer, positions_of
+from regard.models.reader import Reader, Reading, positions_of
 from regard.text import Token
 
 if TYPE_CHECKING:
@@ -72,15 +72,18 @@ class Loaded:
         texts = list(text) if isinstance(text, (list, tuple)) else [text]
         if not texts:
             raise ValueError("inputs(): text must be a text or several; got an empty list.")
-        return self.batch([self.reader("inputs").read(one, "inputs", first) for one in texts])
+        return self.batch([self._reader.read(one, "inputs", first) for one in texts])
 
     def batch(self, readings: Sequence[Reading], operation: str = "inputs") -> dict[str, Tensor]:
         """The tensors of texts that were read already, as `inputs` has them."""
         import torch
 
-        self.reader(operation).check(readings, operation)
+        self._reader.check(readings, operation)
         longest = max(len(reading.ids) for reading in readings)
-        padding = self._padding()
+        # What fills up does not matter, as it is masked.
+        owners, names = (self.tokenizer, self.model.config), ("pad_token_id", "eos_token_id")
+        fillers = (getattr(owner, name, None) for owner in owners for name in names)
+        padding = next((each for each in fillers if isinstance(each, int) and each >= 0), 0)
 
         def padded(rows: list[list[int]], filler: int) -> Tensor:
             return torch.tensor([row + [filler] * (longest - len(row)) for row in rows])
@@ -99,19 +102,16 @@ class Loaded:
         A special token that the tokenizer adds has its own name as text and an empty span, where it
         stands. A token that is a part of a character has the span of the whole character.
         """
-        reading = self.reader("tokens").read(text, "tokens")
+        reading = self._reader.read(text, "tokens")
         pieces = zip(reading.pieces, reading.tokens, strict=True)
         return [replace(token, text=piece) for piece, token in pieces]
 
-    def reader(self, operation: str = "reader") -> Reader:
-        """What reads texts for the model. Raises ValueError if it has no tokenizer."""
-        if self.tokenizer is None:
-            raise no_tokenizer(self.name, operation)
+    def reader(self) -> Reader:
+        """What reads texts for the model: `loaded.reader().read(text)`."""
         return self._reader
 
     @cached_property
     def _reader(self) -> Reader:
-        assert self.tokenizer is not None
         positions = positions_of(self.model.config)
         for name, module in self.model.named_modules():
             # RoBERTa and its kin start to count after the number of the padding token.
@@ -122,7 +122,7 @@ class Loaded:
         embeddings: Any = self.model.get_input_embeddings()
         return Reader(
             self.name,
-            self.tokenizer.backend_tokenizer,
+            None if self.tokenizer is None else self.tokenizer.backend_tokenizer,
             unknown=getattr(self.tokenizer, "unk_token", None),
             positions=positions,
             rows=embeddings.weight.shape[0],
@@ -135,12 +135,3 @@ class Loaded:
         from regard.ask import see
 
         return see(self, text, **options)
-
-    def _padding(self) -> int:
-        """A token that fills up; which one does not matter, as it is masked."""
-        for owner in (self.tokenizer, self.model.config):
-            for name in ("pad_token_id", "eos_token_id"):
-                found = getattr(owner, name, None)
-                if isinstance(found, int) and found >= 0:
-                    return found
-        return 0

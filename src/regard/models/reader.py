@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard._arguments import whole
@@ -47,7 +48,7 @@ class Reading:
 
 class Reader:
     """Reads texts with the tokenizer of a model that takes at most `positions` tokens, whose ids
-    are below `rows`; None is no limit.
+    are below `rows`; None is no limit. Without a tokenizer no text can be read.
 
     >>> from tokenizers import Tokenizer
     >>> from tokenizers.models import WordLevel
@@ -64,18 +65,20 @@ class Reader:
     def __init__(
         self,
         name: str,
-        tokenizer: Tokenizer,
+        tokenizer: Tokenizer | None,
         *,
         unknown: str | None = None,
         positions: int | None = None,
         rows: int | None = None,
     ) -> None:
         self.name = name
-        self._bounded = Bounded(tokenizer)
-        self._sign = getattr(tokenizer.model, "unk_token", None) or unknown or ""
-        self._unknown_id = tokenizer.token_to_id(self._sign)
-        self._positions = positions
-        self._rows = rows
+        self._positions, self._rows = positions, rows
+        if tokenizer is None:
+            self._bounded = None
+        else:
+            self._bounded = Bounded(tokenizer)
+            self._sign = getattr(tokenizer.model, "unk_token", None) or unknown or ""
+            self._unknown_id = tokenizer.token_to_id(self._sign)
 
     def read(self, text: object, operation: str = "read", first: int | None = None) -> Reading:
         """A text, or as much of it as its `first` tokens are, special tokens included.
@@ -141,6 +144,11 @@ class Reader:
             raise ValueError(f"{operation}(): text must {wrong}")
 
     def _encode(self, text: object, operation: str) -> Encoding:
+        if self._bounded is None:
+            raise ValueError(
+                f"{operation}(): {self.name} must have a tokenizer; got a folder without "
+                "tokenizer.json. Put one there with tokenizer.save_pretrained(folder)."
+            )
         if not isinstance(text, str):
             raise TypeError(
                 f"{operation}(): text must be a str; got {type(text).__name__}. Decode bytes "
@@ -171,12 +179,32 @@ class Reader:
         raise ValueError(f"{operation}(): text must {wrong}") from cause
 
 
-def no_tokenizer(name: str, operation: str) -> ValueError:
-    """The error for a model that is to read a text, and cannot."""
-    return ValueError(
-        f"{operation}(): {name} must have a tokenizer; got a folder without tokenizer.json. Put "
-        "one there with tokenizer.save_pretrained(folder)."
-    )
+@dataclass(frozen=True)
+class Opened:
+    """A folder with a model, whose config and tokenizer have been checked.
+
+    `special` has the special tokens by their role. The tokenizer is None if the folder has no
+    `tokenizer.json`. `notes` are sentences on what in the folder is not used.
+    """
+
+    name: str
+    folder: Path
+    config: dict[str, Any]
+    tokenizer: Tokenizer | None
+    special: dict[str, str]
+    notes: tuple[str, ...]
+
+    def read(self, text: str, first: int | None = None) -> Reading:
+        """What the model will read of a text, or of its `first` tokens.
+
+        Raises ValueError if it cannot. A text may still be too long by a few tokens, where not all
+        positions of a model are for them.
+        """
+        unknown, positions = self.special.get("unk_token"), positions_of(self.config)
+        reader = Reader(self.name, self.tokenizer, unknown=unknown, positions=positions)
+        reading = reader.read(text, first=first)
+        reader.check([reading])
+        return reading
 
 
 def positions_of(config: Any) -> int | None:
