@@ -27,6 +27,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 import regard
+from regard import _native
 from regard._attention import native, operator
 
 SIZES = SMALL * 9 + (16, 17, 33, 95, 97, 255, 257)
@@ -66,16 +67,23 @@ def of_eager(problem: Problem, dtype: torch.dtype, flowing: Tensor) -> tuple[Ten
 def backward_passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which backend made gradients, call by call."""
     passes: list[str] = []
+    by_torch = operator.backward
 
-    def recorded(name: str, function: Any) -> Any:
-        def call(*arguments: Any) -> Any:
-            passes.append(name)
-            return function(*arguments)
+    class Core:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(_native, name)
 
-        return call
+        def attention_backward(self, *arguments: Any) -> bool:
+            done = _native.attention_backward(*arguments)
+            passes.extend(["native"] * done)
+            return done
 
-    monkeypatch.setattr(native, "backward", recorded("native", native.backward))
-    monkeypatch.setattr(operator, "backward", recorded("torch", operator.backward))
+    def recorded(*arguments: Any) -> Any:
+        passes.append("torch")
+        return by_torch(*arguments)
+
+    monkeypatch.setattr(native, "core", Core())
+    monkeypatch.setattr(operator, "backward", recorded)
     return passes
 
 

@@ -13,7 +13,8 @@ from torch.autograd import forward_ad
 
 import regard
 from regard import Observation, See, _native
-from regard._attention import Options, native, problem
+from regard._attention import Options, problem
+from regard._attention.short import short_attention
 
 BACKENDS = ("native", "torch")  # both: that one is missing shall not go unseen
 on_each_backend = pytest.mark.parametrize("backend", BACKENDS)
@@ -104,17 +105,64 @@ def test_no_path_gives_other_bits(backend: str) -> None:
 
 def test_the_short_way_is_taken_only_where_nothing_is_missed() -> None:
     q, k, v = inputs()
-    assert native.short_attention(q, k, v, True, None) is not None
+    assert short_attention(q, k, v, True, None) is not None
     with torch.no_grad():
-        assert native.short_attention(q.clone().requires_grad_(), k, v, False, 0.5) is not None
-    assert native.short_attention(q.clone().requires_grad_(), k, v, False, None) is None
-    assert native.short_attention(q.double(), k.double(), v.double(), False, None) is None
-    assert native.short_attention(q, k, v[:, :, :6], False, None) is None
-    assert native.short_attention(q, k, v, False, float("nan")) is None
+        assert short_attention(q.clone().requires_grad_(), k, v, False, 0.5) is not None
+    assert short_attention(q.clone().requires_grad_(), k, v, False, None) is not None
+    assert short_attention(q.clone().requires_grad_(), k, v[..., :0], False, None) is None
+    assert short_attention(q.clone().requires_grad_(), k, v.double(), False, None) is None
+    assert short_attention(q.double(), k.double(), v.double(), False, None) is None
+    assert short_attention(q, k, v[:, :, :6], False, None) is None
+    assert short_attention(q, k, v, False, float("nan")) is None
     counted = See(queries=torch.ones(q.shape[0], q.shape[2], dtype=torch.bool))
-    assert native.short_attention(q, k, v, False, None, counted) is None
+    assert short_attention(q, k, v, False, None, counted) is None
     with torch.device("cpu"):
-        assert native.short_attention(q, k, v, False, None) is None
+        assert short_attention(q, k, v, False, None) is None
+
+
+@pytest.mark.parametrize("wanted", ["q", "k", "v", "qk", "qkv"])
+@pytest.mark.parametrize("flowing", ["contiguous", "expanded", "last axis outside"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_gradients_of_the_short_way_are_those_of_the_long_one(
+    wanted: str, flowing: str, dtype: torch.dtype
+) -> None:
+    def gradients(**options: Any) -> tuple[Tensor, ...]:
+        tensors = dict(zip("qkv", (x.to(dtype) for x in inputs()), strict=True))
+        for name in wanted:
+            tensors[name].requires_grad_()
+        found = regard.attention(**tensors, causal=True, backend="native", **options)
+        out, _ = found if isinstance(found, tuple) else (found, None)
+        grad = torch.linspace(-1, 1, out.numel()).reshape(out.shape).to(dtype)
+        if flowing == "expanded":
+            grad = torch.ones((), dtype=dtype).expand(out.shape)
+        elif flowing == "last axis outside":
+            grad = grad.transpose(2, 3).contiguous().transpose(2, 3)
+        return torch.autograd.grad(out, [tensors[name] for name in wanted], grad)
+
+    q, k, _ = inputs()
+    long = gradients(lengths=[k.shape[2]] * q.shape[0])
+    for short in (gradients(), gradients(see=See(entropy=True))):
+        assert all(torch.equal(a, b) for a, b in zip(short, long, strict=True))
+
+
+def test_gradients_of_the_short_way_are_refused_and_batched_as_those_of_the_long_one() -> None:
+    q, k, v = (x.requires_grad_() for x in inputs())
+    out = regard.attention(q, k, v)
+    with pytest.raises(RuntimeError, match="gradient of its gradient"):
+        torch.autograd.grad(
+            torch.autograd.grad(out.sum(), q, create_graph=True)[0].sum(), q, allow_unused=True
+        )
+    out = regard.attention(q, k, v)
+    grads = torch.stack([torch.ones_like(out), torch.full_like(out, 2.0)])
+    once = torch.autograd.grad(out, v, grads[0], retain_graph=True)[0]
+    (batched,) = torch.autograd.grad(out, v, grads, is_grads_batched=True, retain_graph=True)
+    assert torch.equal(batched[0], once)
+    lost = inputs()[1].requires_grad_()
+    out = regard.attention(q, lost, v)
+    with torch.no_grad():
+        lost.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="resized to 0"):
+        out.sum().backward()
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -126,7 +174,7 @@ def test_the_short_way_sees_what_the_long_one_sees(causal: bool) -> None:
         See(top=3, map=(3, 2)),
         See(True, 5, (2, 3), received=True, distance=True),
     ):
-        done = native.short_attention(q, k, v, causal, None, see)
+        done = short_attention(q, k, v, causal, None, see)
         assert done is not None
         out, short = done
         n_keys = k.shape[2]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function
 
-from regard._attention import native, operator
+from regard._attention import operator
 from regard._attention.checks import check, check_dropout, check_see
 from regard._attention.dispatch import choose, run
 from regard._attention.eager import (
@@ -19,6 +19,7 @@ from regard._attention.eager import (
 )
 from regard._attention.options import Options, Window
 from regard._attention.problem import Problem
+from regard._attention.short import short_attention
 from regard.observation import Observation, See
 
 
@@ -134,7 +135,7 @@ def attention(
         and dropout == 0.0
         and (backend is None or backend == "native")
     ):
-        done = native.short_attention(q, k, v, causal, scale, see)
+        done = short_attention(q, k, v, causal, scale, see)
         if done is not None:
             return done[0] if see is None else done  # pyright: ignore[reportReturnType]
     options = Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)  # pyright: ignore[reportArgumentType] -- lengths are checked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -103,6 +103,29 @@ def _attention_backward(
     return *native.backward(problem, grad, out, lse, wanted[:3]), bias, sinks
 
 
+def flow_back(
+    grad: Tensor,
+    saved: Sequence[Tensor | None],
+    options: Sequence[Any],
+    wanted: list[bool],
+    backend: str,
+) -> Gradients:
+    """The gradients, from that of the output; `saved` are output, lse, and the operator's tensors,
+    `options` the rest of its inputs."""
+    tensors = [grad, *(x for x in saved if x is not None)]
+    for x in tensors:
+        if lost_its_memory(x):
+            raise WrongValue(
+                "attention(): what its gradient is made of must have its numbers in memory; got a "
+                "tensor whose storage was resized to 0. Keep q, k and v until then."
+            )
+    # With create_graph=True the operator is asked, as it may be for its own gradient; and for the
+    # many gradients in one that is_grads_batched=True brings.
+    plain = not torch.is_grad_enabled() and not is_batched(grad) and is_plain(tensors)
+    run = _attention_backward if plain else torch.ops.regard.attention_backward
+    return run(grad, *saved, *options, wanted, backend)
+
+
 def _attention_backward_fake(
     grad: Tensor, out: Tensor | None, lse: Tensor | None, *arguments: Any
 ) -> Gradients:
@@ -127,20 +150,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         gradients: list[Tensor | None] = [None] * ctx.n_arguments
         if grads[0] is not None:
-            tensors = (grads[0], *ctx.saved_tensors)
-            for x in tensors:
-                if x is not None and lost_its_memory(x):
-                    raise WrongValue(
-                        "attention(): what its gradient is made of must have its numbers in "
-                        "memory; got a tensor whose storage was resized to 0. Keep q, k and v "
-                        "until then."
-                    )
-            # With create_graph=True the operator is asked, as it may be for its own gradient; and
-            # for the many gradients in one that is_grads_batched=True brings.
-            plain = not torch.is_grad_enabled() and not is_batched(tensors[0])
-            plain = plain and is_plain([x for x in tensors if x is not None])
-            run = _attention_backward if plain else torch.ops.regard.attention_backward
-            found = run(*tensors, *ctx.options, ctx.wanted, ctx.backend)
+            found = flow_back(grads[0], ctx.saved_tensors, ctx.options, ctx.wanted, ctx.backend)
             for place, gradient, want in zip(_WITH_GRADIENT, found, ctx.wanted, strict=True):
                 gradients[place] = gradient if want else None
         return tuple(gradients)

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.overrides import handle_torch_function
 
 from regard._arguments import WrongType, WrongValue, flag
-from regard._attention import native
 from regard._attention.attend import attend
 from regard._attention.checks import check_dense
 from regard._attention.eager import (
@@ -22,6 +21,7 @@ from regard._attention.eager import (
     with_function_of_their_own,
 )
 from regard._attention.options import Options, broadcasts
+from regard._attention.short import short_attention
 
 # Looked up once: the smallest call is measured in microseconds.
 _flash_enabled = torch._C._get_flash_sdp_enabled
@@ -82,7 +82,7 @@ def scaled_dot_product_attention(
         and (is_causal is False or (is_causal is True and query.shape[2] == key.shape[2]))
     ):
         layout = "query" if _flash_enabled() else "contiguous"
-        done = native.short_attention(query, key, value, is_causal, scale, layout=layout)
+        done = short_attention(query, key, value, is_causal, scale, layout=layout)
         if done is not None:
             return done[0]
     others = with_function_of_their_own(query, key, value, attn_mask)
