@@ -216,12 +216,19 @@ def write_tensors(
 ) -> None:
     """Write tensors and what is said `about` them to a file, which has the usual permissions.
 
-    `library` is safetensors.torch.
+    `library` is safetensors.torch, which takes none with gaps or with memory in common.
     """
+    own: dict[str, Tensor] = {}
+    taken: set[int] = set()
+    for name, tensor in tensors.items():
+        whole = tensor.detach().contiguous()
+        place = whole.untyped_storage().data_ptr()
+        own[name] = whole.clone() if place in taken else whole
+        taken.add(place)
     file.touch()
     mode = stat.S_IMODE(file.stat().st_mode)
     with as_os_error(file):
-        library.save_file(tensors, file, about)
+        library.save_file(own, file, about)
     file.chmod(mode)  # the library makes its file for the owner alone
 
 

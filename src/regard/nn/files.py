@@ -170,10 +170,7 @@ def _check_target(target: Path) -> None:
 
 
 def _check_model(model: Model) -> tuple[StackConfig, dict[str, Tensor]]:
-    """The config of a model, and its tensors, each once, without gaps or memory in common.
-
-    Refuses what its config does not say.
-    """
+    """The config of a model, and its tensors, each once. Refuses what the config does not say."""
     name, config = type(model).__name__, getattr(model, "config", None)
     kind = Model._kinds.get(type(config)) if isinstance(config, StackConfig) else None
     if kind is None or not isinstance(config, StackConfig) or not isinstance(model, kind):
@@ -196,12 +193,6 @@ def _check_model(model: Model) -> tuple[StackConfig, dict[str, Tensor]]:
         expected = "have exactly the weights that its config describes"
         remedy = "Save state_dict() by other means if the model was changed."
         raise CheckpointError(name, expected, wrong, remedy, call="save()")
-    seen: set[int] = set()
-    for key, tensor in tensors.items():
-        whole = tensor.detach().contiguous()
-        place = whole.untyped_storage().data_ptr()
-        tensors[key] = whole.clone() if place in seen else whole
-        seen.add(place)
     return config, tensors
 
 
