@@ -24,7 +24,7 @@ ACTIVATIONS = {
     "swish": "silu",
 }
 
-# What no architecture may have, as it changes what is computed: option, what it may be.
+# What no architecture may have unless it says so, as it changes what is computed: what it may be.
 NEVER: dict[str, tuple[Any, ...]] = {
     "auto_map": (),
     "quantization_config": (),
@@ -33,6 +33,7 @@ NEVER: dict[str, tuple[Any, ...]] = {
     "pruned_heads": ({},),
     "tie_encoder_decoder": (False,),
     "add_cross_attention": (False,),
+    "is_encoder_decoder": (False,),
 }
 
 # What changes no number that any of these architectures computes: where a file is from, its dtype,

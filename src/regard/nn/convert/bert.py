@@ -61,7 +61,6 @@ BERT = Architecture(
     must={
         "position_embedding_type": ("absolute",),
         "is_decoder": (False,),
-        "is_encoder_decoder": (False,),
         "is_causal": (False,),
     },
     # Heads that these have not, some of them of the first BERT alone.

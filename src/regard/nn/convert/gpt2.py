@@ -47,11 +47,7 @@ GPT2 = Architecture(
         "causal": option("is_causal", True),
     },
     fixed={"residual": PreNorm(), "hidden_dropout": 0.0},
-    must={
-        "scale_attn_weights": (True,),
-        "scale_attn_by_inverse_layer_idx": (False,),
-        "is_encoder_decoder": (False,),
-    },
+    must={"scale_attn_weights": (True,), "scale_attn_by_inverse_layer_idx": (False,)},
     alike=(
         ("resid_pdrop", "embd_pdrop"),
         ("n_embd", "hidden_size"),

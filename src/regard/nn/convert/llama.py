@@ -82,11 +82,7 @@ LLAMA = Architecture(
         "causal": option("is_causal", True),
     },
     fixed={"residual": PreNorm(), "norm": "rms"},
-    must={
-        "pretraining_tp": (1,),
-        "rope_interleaved": (False,),
-        "is_encoder_decoder": (False,),
-    },
+    must={"pretraining_tp": (1,), "rope_interleaved": (False,)},
     harmless="max_position_embeddings max_sequence_length is_llama_config is_decoder",
     # Angles that older files hold.
     unused=("model.layers.{layer}.self_attn.rotary_emb.inv_freq",),
