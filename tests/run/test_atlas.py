@@ -106,6 +106,16 @@ def test_what_is_kept_gives_the_same_picture(
         torch.testing.assert_close(found, expected, atol=1e-7, rtol=1e-4)
 
 
+@pytest.mark.parametrize("reduce", ["mean", "max"])
+def test_one_block_of_any_level_holds_all_that_is_kept(reduce: Literal["mean", "max"]) -> None:
+    q = torch.randn(1, 2, 4099, 3, generator=torch.Generator().manual_seed(0))
+    _, seen = regard.attention(q, q, q, see=regard.See())
+    layer = Layer("a", seen, q=q, k=q)
+    found = blocks(build_levels(layer, (reduce,)), None, 40, (0, 1), (0, 1), reduce)
+    expected = blocks(layer, None, 40, (0, 1), (0, 1), reduce)
+    torch.testing.assert_close(found, expected, atol=1e-7, rtol=1e-4)
+
+
 def test_a_short_text_keeps_no_pictures() -> None:
     layer = _layer()
     assert build_levels(layer) is layer
@@ -120,7 +130,7 @@ def test_what_is_kept_is_saved(tmp_path: Path) -> None:
     found = regard.load(tmp_path / "run").layer(0).levels
     assert found is not None
     assert layer.levels is not None
-    assert (found.level, found.shape) == (layer.levels.level, layer.levels.shape)
+    assert found.level == layer.levels.level
     for name in ("mean", "max"):
         assert torch.equal(found.pictures[name], layer.levels.pictures[name])
 

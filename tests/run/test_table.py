@@ -8,6 +8,7 @@ import unicodedata
 
 import duckdb
 import pyarrow as pa
+import pytest
 from rich.cells import cell_len
 
 from regard import Run
@@ -45,6 +46,21 @@ def test_hostile_texts_are_printed_and_obeyed_by_nobody() -> None:
 
 def test_what_python_cannot_hold_is_printed_as_arrow_does() -> None:
     assert "day: date32" in repr(Run().sql("select date '290000-01-01' as day"))
+
+
+def test_hostile_texts_beside_what_python_cannot_hold_are_obeyed_by_nobody() -> None:
+    printed = repr(Run().sql("select date '290000-01-01' as day, chr(27) || '[31mred' as text"))
+    assert "␛[31mred" in printed
+    assert "\x1b" not in printed
+
+
+def test_a_mistake_in_printing_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*_: object) -> None:
+        raise ValueError("a mistake")
+
+    monkeypatch.setattr("regard.view.table.render_table", mistaken)
+    with pytest.raises(ValueError, match="a mistake"):
+        repr(made(3))
 
 
 def test_a_table_is_arrow() -> None:

@@ -11,7 +11,7 @@ from helpers.watch_models import build
 from torch import Tensor, nn
 
 import regard
-from regard.run.stages import stages
+from regard.run.info import stages
 
 B, N, H, D = 2, 7, 3, 5
 WIDTH = H * D

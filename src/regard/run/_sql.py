@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -147,51 +147,35 @@ def tables_for(
 def _table(arrow: Any, name: str, run: Run, least: float) -> pa.Table:
     if name == "edges":
         return stored_edges(run, least)
-    rows = {"heads": run.heads, "layers": lambda: _layers(run), "tokens": lambda: _tokens(run)}
-    texts = {column for column, kind in _COLUMNS[name].items() if kind == "string"}
-    fit = [
-        {column: readable(value) if column in texts else value for column, value in row.items()}
-        for row in rows[name]()
+    rows = {"heads": _heads, "layers": _layers, "tokens": _tokens}[name](run)
+    kinds = _COLUMNS[name]
+    columns = [*zip(*rows, strict=True)] or [()] * len(kinds)
+    arrays = [
+        arrow.array([readable(x) if isinstance(x, str) else x for x in column], kind)
+        for column, kind in zip(columns, map(arrow.type_for_alias, kinds.values()), strict=True)
     ]
-    types = {column: arrow.type_for_alias(kind) for column, kind in _COLUMNS[name].items()}
-    return arrow.Table.from_pylist(fit, arrow.schema(types))
+    return arrow.table(arrays, list(kinds))
 
 
-def _layers(run: Run) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+# The rows of each table, in the order of its columns.
+
+
+def _heads(run: Run) -> Iterator[tuple[Any, ...]]:
+    return (tuple(row.values()) for row in run.heads())
+
+
+def _layers(run: Run) -> Iterator[tuple[Any, ...]]:
     for index, (name, layer) in enumerate(run.layers.items()):
         batch, heads, queries, keys = layer.shape
-        left, right = layer.options.window or (None, None)
-        rows.append(
-            {
-                "layer": index,
-                "name": name,
-                "sequences": batch,
-                "heads": heads,
-                "kv_heads": layer.kv_heads,
-                "queries": queries,
-                "keys": keys,
-                "is_causal": layer.options.causal,
-                "is_cross": layer.cross,
-                "window_left": left,
-                "window_right": right,
-            }
-        )
-    return rows
+        kind = layer.options.causal, layer.cross, *(layer.options.window or (None, None))
+        yield index, name, batch, heads, layer.kv_heads, queries, keys, *kind
 
 
-def _tokens(run: Run) -> list[dict[str, Any]]:
+def _tokens(run: Run) -> Iterator[tuple[Any, ...]]:
     ids = run.token_ids.tolist() if run.token_ids is not None and run.token_ids.dim() == 2 else []
-    rows: list[dict[str, Any]] = []
-    for sequence, (texts, numbers) in enumerate(zip_longest(run.tokens or [], ids, fillvalue=[])):
+    for sequence, (tokens, numbers) in enumerate(zip_longest(run.tokens or [], ids, fillvalue=[])):
         # Where padding has no token, which number is whose cannot be told from here.
-        fit = not texts or len(texts) == len(numbers)
-        for position in range(len(texts) or len(numbers)):
-            row: dict[str, Any] = {"sequence": sequence, "position": position}
-            if texts:
-                token = texts[position]
-                row |= {"token": token.text, "start": token.start, "stop": token.end}
-            if fit:
-                row["id"] = numbers[position]
-            rows.append(row)
-    return rows
+        fit = not tokens or len(tokens) == len(numbers)
+        for position in range(len(tokens) or len(numbers)):
+            token = vars(tokens[position]).values() if tokens else (None, None, None)
+            yield sequence, position, *token, numbers[position] if fit else None

@@ -28,11 +28,10 @@ _MAP = 64  # cells of a small map, in height and in width
 class Levels:
     """Blocks of 2^level × 2^level weights, (B, H, R, C), by what was made of them: mean, max.
 
-    `shape` is (queries, keys): the last row and column of blocks may have fewer.
+    The last row and column of blocks may have fewer.
     """
 
     level: int
-    shape: tuple[int, int]
     pictures: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
 
 
@@ -70,7 +69,8 @@ def blocks(
     kept = layer.levels
     if kept is not None and level >= kept.level and reduce in kept.pictures:
         b, h = (slice(None) if one is None else one for one in (sequence, head))
-        return _coarser(kept, kept.pictures[reduce][b, h], level, rows, columns, reduce)
+        picture, finer = kept.pictures[reduce][b, h], kept.level
+        return _coarser(picture, layer.shape[2:], finer, level, rows, columns, reduce)
     size = 1 << level
     _, _, n_queries, n_keys = layer.shape
     across = _spans(*columns, size, n_keys)
@@ -105,37 +105,34 @@ def _spans(first: int, last: int, size: int, length: int) -> list[tuple[int, int
 
 
 def _coarser(
-    kept: Levels,
     picture: Tensor,
+    lengths: tuple[int, int],
+    finer: int,
     level: int,
     rows: tuple[int, int],
     columns: tuple[int, int],
     reduce: Reduce,
 ) -> Tensor:
-    """The blocks from those of a finer level, or the same."""
-    group = 1 << (level - kept.level)
+    """The blocks from the picture of a finer level, or the same, of so many queries and keys."""
+    group = min(1 << (level - finer), max(lengths))
     top, left = rows[0] * group, columns[0] * group
     picture = in_memory(picture[..., top : rows[1] * group, left : columns[1] * group])
     if group == 1:
         return picture
-
-    def grouped(x: Tensor, axis: int) -> Tensor:
-        """Neighbours on an axis of their own behind it; the last group is filled with 0."""
-        lack = -x.shape[axis] % group
-        x = F.pad(x, (0, lack) if axis == -1 else (0, 0, 0, lack)) if lack else x
-        return x.unflatten(axis, (-1, group))
-
+    flat = picture.reshape(-1, *picture.shape[-2:])
     if reduce == "max":
-        return grouped(grouped(picture, -2).amax(-2), -1).amax(-1)
-    # How many weights there are in each block, along either axis.
-    tall, wide = (
-        (length - ((torch.arange(count) + first) << kept.level))
-        .clamp(max=1 << kept.level)
-        .to(picture)
-        for length, first, count in zip(kept.shape, (top, left), picture.shape[-2:], strict=True)
-    )
-    total = grouped(grouped(picture * tall[:, None] * wide, -2).sum(-2), -1).sum(-1)
-    return total / (grouped(tall, -1).sum(-1)[:, None] * grouped(wide, -1).sum(-1))
+        found = F.max_pool2d(flat, group, ceil_mode=True)
+    else:
+        # How many weights there are in each block, along either axis.
+        tall, wide = (
+            (length - ((torch.arange(count) + first) << finer)).clamp(max=1 << finer).to(picture)
+            for length, first, count in zip(lengths, (top, left), flat.shape[1:], strict=True)
+        )
+        counts = tall[:, None] * wide
+        totals = torch.cat([flat * counts, counts[None]])
+        totals = F.avg_pool2d(totals, group, ceil_mode=True, divisor_override=1)
+        found = totals[:-1] / totals[-1]
+    return found.reshape(*picture.shape[:-2], *found.shape[1:])
 
 
 def build_levels(layer: Layer, reduces: Sequence[Reduce] = ("mean",)) -> Layer:
@@ -156,7 +153,7 @@ def build_levels(layer: Layer, reduces: Sequence[Reduce] = ("mean",)) -> Layer:
         )
         for reduce in reduces
     }
-    return replace(layer, levels=Levels(UPPER, layer.shape[2:], pictures))
+    return replace(layer, levels=Levels(UPPER, pictures))
 
 
 def shares(

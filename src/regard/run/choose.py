@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from regard._arguments import shown, whole
 from regard.run.layer import Layer
 
 Which = int | str
+Some = Which | Sequence[Which] | None  # None: all
 
 
 def index_of(call: str, name: str, value: object, size: int, remedy: str) -> int:

@@ -21,7 +21,7 @@ from regard.text import readable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from regard.run.choose import Which
+    from regard.run.choose import Some
     from regard.run.run import Run
 
 TRUNCATED, MIN_WEIGHT, NOT_FINITE = b"regard.truncated", b"regard.min_weight", b"regard.not_finite"
@@ -31,7 +31,7 @@ def edges(
     run: Run,
     min_weight: float = 0.1,
     top: int | None = None,
-    layers: Which | Sequence[Which] | None = None,
+    layers: Some = None,
     heads: int | Sequence[int] | None = None,
 ) -> pa.Table:
     """Every weight of at least `min_weight` between a real query and a real key, as a table:
@@ -72,15 +72,14 @@ def truncated_rows(run: Run, min_weight: float = 0.1, top: int | None = None) ->
     """
     least, most = check("truncated_rows()", min_weight, top)
     arrow = need("truncated_rows()", "pyarrow", "runs")
-    names, rows = ("sequence", "layer", "head", "query"), [np.empty((0, 4), dtype=np.int64)]
+    rows = [np.empty((0, 4), dtype=np.int64)]
     for index, layer in enumerate(run.layers.values()):
         if not layer.has_weights:  # else every row of it can be computed
             found = filter_edges(layer, least, most, list(range(layer.shape[1])))
             rows.append(np.insert(found.truncated, 1, index, axis=1))
-    table = np.concatenate(rows).astype(np.int32)
-    table = table[np.lexsort(table.T[::-1])]
-    columns = {name: np.ascontiguousarray(table[:, n]) for n, name in enumerate(names)}
-    return Table(arrow.table(columns))
+    columns = np.concatenate(rows).astype(np.int32).T
+    columns = columns[:, np.lexsort(columns[::-1])]
+    return Table(arrow.table(list(columns), ["sequence", "layer", "head", "query"]))
 
 
 def check(call: str, min_weight: object, top: object) -> tuple[float, int | None]:
@@ -95,7 +94,7 @@ def edge_table(
     run: Run,
     min_weight: float = 0.1,
     top: int | None = None,
-    layers: Which | Sequence[Which] | None = None,
+    layers: Some = None,
     heads: int | Sequence[int] | None = None,
     *,
     call: str = "edges()",
@@ -153,22 +152,20 @@ def schema(arrow: Any, precise: bool) -> Any:
 
 def warn(table: pa.Table, stacklevel: int) -> None:
     """Say which rows of a table of edges are not whole, if there are any."""
-    told = table.schema.metadata or {}
+    told, said = table.schema.metadata or {}, list[str]()
     if TRUNCATED in told:
         rows = sum(each["rows"] for each in json.loads(told[TRUNCATED]))
         least = json.loads(told[MIN_WEIGHT])
-        warnings.warn(
+        said.append(
             f"edges(): {rows:,} rows are truncated: they may have more keys with a weight of "
             f"{least} or more than were listed, and q and k were not kept. "
             f"run.truncated_rows({least}) names them; "
-            'regard.watch(…, keep=("q", "k")), a larger See(top=…) or a larger min_weight helps.',
-            UserWarning,
-            stacklevel=stacklevel + 1,
+            'regard.watch(…, keep=("q", "k")), a larger See(top=…) or a larger min_weight helps.'
         )
     if NOT_FINITE in told:
-        warnings.warn(
+        said.append(
             f"edges(): {json.loads(told[NOT_FINITE]):,} rows have no edges, as their weights are "
-            "not finite. A NaN or an infinity in q, k or the bias makes them so.",
-            UserWarning,
-            stacklevel=stacklevel + 1,
+            "not finite. A NaN or an infinity in q, k or the bias makes them so."
         )
+    for words in said:
+        warnings.warn(words, UserWarning, stacklevel=stacklevel + 1)

@@ -122,10 +122,10 @@ def effect(run: Run, other: Run, *, logits: bool | None = None) -> Effect:
         for name, x in run.hidden_states.items()
         if name in other.hidden_states
     }
-    outputs = None
+    outputs = {}
     if run.output is not None and other.output is not None:
-        outputs = run.output, other.output
-    if not pairs and outputs is None:
+        outputs = {"output": (run.output, other.output)}
+    if not pairs and not outputs:
         raise ValueError(
             f"{_CALL}: both runs must have hidden states or an output to compare; they have none "
             'in common. regard.watch(…, keep=("hidden_states", "output")) keeps them.'
@@ -135,7 +135,7 @@ def effect(run: Run, other: Run, *, logits: bool | None = None) -> Effect:
             f"{_CALL}: logits=True needs the output of both runs; it was not kept. "
             'regard.watch(…, keep=("output",)) keeps it.'
         )
-    for name, (a, b) in [*pairs.items(), *([("output", outputs)] if outputs else [])]:
+    for name, (a, b) in [*pairs.items(), *outputs.items()]:
         if a.shape != b.shape or a.dim() < 2:
             raise ValueError(
                 f"{_CALL}: {name} must be of the same shape (B, …) in both runs; "
@@ -143,13 +143,12 @@ def effect(run: Run, other: Run, *, logits: bool | None = None) -> Effect:
             )
     own = [layer for layer in run.layers.values() if not layer.cross]
     output = None
-    if outputs is not None:
-        widths = [x.shape[-1] for x in run.hidden_states.values()]
+    for a, b in outputs.values():
         if logits is None:
             causal = any(layer.options.causal for layer in own)
-            is_longer = bool(widths) and outputs[0].shape[-1] > max(widths)
-            logits = causal and is_longer and outputs[0].dim() >= 3
-        output = compare(*outputs, logits)
+            widths = [x.shape[-1] for x in run.hidden_states.values()]
+            logits = causal and a.dim() >= 3 and bool(widths) and a.shape[-1] > max(widths)
+        output = compare(a, b, logits)
     layers = {name: compare(a, b, False) for name, (a, b) in pairs.items()}
     real = own[0].queries if own else None
     return Effect(layers, output, None if real is None else real.cpu(), run.tokens)
@@ -175,22 +174,16 @@ def compare(a: Tensor, b: Tensor, logits: bool) -> Change:
     """Two tensors along their last axis, a few rows at a time."""
     shape, width = a.shape[:-1], a.shape[-1]
     rows = (x.reshape(shape.numel(), width).split(max(_CELLS // max(width, 1), 1)) for x in (a, b))
-    parts: list[list[Tensor]] = [[], [], [], []]
+    parts: list[list[Tensor]] = []
     for some, others in zip(*rows, strict=True):
         still_wanted()
         x, y = some.detach().cpu().double(), others.detach().cpu().double()
         size, changed = x.norm(dim=-1), (x - y).norm(dim=-1)
-        parts[0].append(torch.where(changed == 0, 0.0, changed / size))
-        parts[1].append((x * y).sum(-1) / (size * y.norm(dim=-1)))
+        relative = torch.where(changed == 0, 0.0, changed / size)
+        parts.append([relative, (x * y).sum(-1) / (size * y.norm(dim=-1))])
         if logits and width:
             p, q = x.log_softmax(-1), y.log_softmax(-1)
             # A word that has no chance in a adds nothing, even if it has none in b.
-            parts[2].append(torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(-1))
-            parts[3].append(x.argmax(-1) != y.argmax(-1))
-    relative, cosine, *of_logits = (
-        torch.cat(part).reshape(shape) if part else None for part in parts
-    )
-    empty = torch.zeros(shape, dtype=torch.float64)
-    return Change(
-        empty if relative is None else relative, empty if cosine is None else cosine, *of_logits
-    )
+            divergence = torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(-1)
+            parts[-1] += [divergence, x.argmax(-1) != y.argmax(-1)]
+    return Change(*(torch.cat(part).reshape(shape) for part in zip(*parts, strict=True)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from operator import attrgetter
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 import torch
@@ -99,33 +100,14 @@ class Layer:
         """Where query 0 stands among the keys."""
         return self.options.offset(*self.shape[2:])
 
-    @property
-    def lse(self) -> Tensor:
-        return self.seen.lse
-
-    @property
-    def entropy(self) -> Tensor | None:
-        return self.seen.entropy
-
-    @property
-    def top_keys(self) -> Tensor | None:
-        return self.seen.top_keys
-
-    @property
-    def top_weights(self) -> Tensor | None:
-        return self.seen.top_weights
-
-    @property
-    def map(self) -> Tensor | None:
-        return self.seen.map
-
-    @property
-    def received(self) -> Tensor | None:
-        return self.seen.received
-
-    @property
-    def distance(self) -> Tensor | None:
-        return self.seen.distance
+    # What was seen, by the names that it has in `seen`.
+    lse = cast("Tensor", property(attrgetter("seen.lse")))
+    entropy = cast("Tensor | None", property(attrgetter("seen.entropy")))
+    top_keys = cast("Tensor | None", property(attrgetter("seen.top_keys")))
+    top_weights = cast("Tensor | None", property(attrgetter("seen.top_weights")))
+    map = cast("Tensor | None", property(attrgetter("seen.map")))
+    received = cast("Tensor | None", property(attrgetter("seen.received")))
+    distance = cast("Tensor | None", property(attrgetter("seen.distance")))
 
     @property
     def heads(self) -> list[Head]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, overload
+from typing import Any, Self, cast, overload
 
 import torch
 from torch import Tensor
@@ -52,8 +52,7 @@ class OnDisk(Tensor):
     _own: Tensor | None
 
     def __new__(cls, opened: Opened, start: int, place: Tensor) -> Self:
-        once = _once(place)
-        strides = torch.empty(once.shape, device="meta").expand(place.shape).stride()
+        strides = torch.empty(once(place).shape, device="meta").expand(place.shape).stride()
         make: Any = Tensor._make_wrapper_subclass
         made = make(cls, place.shape, strides=strides, dtype=place.dtype, device="cpu")
         made._opened, made._start, made._place, made._own = opened, start, place, None
@@ -73,7 +72,7 @@ class OnDisk(Tensor):
         if self._own is not None:
             return self._own
         with refusing("load()", "Load the run again, or restore the folder."):
-            return self._read(_once(self._place)).expand(self._place.shape)
+            return self._read(once(self._place)).expand(self._place.shape)
 
     def _read(self, place: Tensor) -> Tensor:
         if not place.numel():
@@ -144,18 +143,14 @@ def with_part(x: Tensor, span: object) -> Tensor:
     """
     if not isinstance(x, OnDisk):
         return x
-    start, stop = 0, x.shape[2]
-    if isinstance(span, tuple) and len(span) == 2:
-        span = slice(*span)
-    if isinstance(span, range):
-        span = slice(span.start, span.stop)
-    if isinstance(span, slice) and all(
-        isinstance(end, int | None) for end in (span.start, span.stop, span.step)
-    ):
-        start, stop, _ = span.indices(x.shape[2]) if span.step != 0 else (start, stop, 1)
     if x._own is not None:
         return x._own
-    place = x._place
+    ends = (span.start, span.stop) if isinstance(span, slice | range) else span
+    try:
+        start, stop, _ = slice(*cast("Any", ends)).indices(x.shape[2])
+    except (TypeError, ValueError):  # which is refused where it is looked at
+        start, stop = 0, x.shape[2]
+    stop, place = max(start, stop), x._place
     where = (place.storage_offset(), tuple(place.shape), place.stride(), place.dtype)
     key = (x._opened.number, x._opened.state, x._start, *where, start, stop)
     with _lock:
@@ -181,10 +176,10 @@ _recent: OrderedDict[tuple[Any, ...], tuple[Tensor, int]] = OrderedDict()
 _lock = threading.RLock()
 
 
-def _once(place: Tensor) -> Tensor:
-    """The same without what is only expanded."""
-    once = [slice(0, 1) if not step else slice(None) for step in place.stride()]
-    return place[tuple(once)] if place.numel() else place
+def once(x: Tensor) -> Tensor:
+    """The same without what is only expanded, as a mask over heads may be."""
+    index = tuple(slice(0, 1) if not step else slice(None) for step in x.stride())
+    return x[index] if x.numel() else x
 
 
 def _is_part(func: object, args: tuple[Any, ...]) -> bool:

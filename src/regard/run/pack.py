@@ -16,8 +16,9 @@ from regard.observation import Observation, See
 from regard.run.atlas import Levels
 from regard.run.errors import AGAIN, RunError
 from regard.run.layer import Layer, Options
+from regard.run.on_disk import once
 from regard.run.run import Run
-from regard.run.validation import TENSORS, WHOLE, misfit
+from regard.run.validation import TENSORS, WHOLE, is_whole, misfit
 from regard.text import Token
 
 FORMAT = 1
@@ -105,9 +106,7 @@ def _listed(tokens: list[list[Token]]) -> list[list[list[str | int]]]:
 def _entry(name: str, x: Tensor, memory: set[int]) -> tuple[Tensor, dict[str, Any]]:
     """The tensor as it is written, in memory of its own, and what the document says of it."""
     entry: dict[str, Any] = {"dtype": str(x.dtype).removeprefix("torch."), "shape": [*x.shape]}
-    # What was only expanded, as a mask over heads may be, is written once.
-    once = tuple(slice(0, 1) if not step else slice(None) for step in x.stride())
-    narrow = x.detach()[once] if x.numel() else x.detach()
+    narrow = once(x.detach())
     if not _may_be(name, [*x.shape], narrow.numel()):
         narrow = x.detach()
     narrow = narrow.cpu().contiguous()
@@ -227,8 +226,7 @@ def _layer(entry: Any, place: str, tensors: dict[str, Tensor]) -> Layer:
     if entry.get("level") is not None:
         names = [name for name in ("mean", "max") if f"{place}.levels.{name}" in tensors]
         pictures = {name: tensors.pop(f"{place}.levels.{name}") for name in names}
-        shape = parts["seen"]["lse"].shape[2], entry["n_keys"]
-        levels = Levels(entry["level"], shape, pictures)
+        levels = Levels(entry["level"], pictures)
     return Layer(
         name=_is(entry["name"], str),
         seen=Observation(**parts["seen"], n_keys=entry["n_keys"], position=entry["position"]),
@@ -263,13 +261,13 @@ def _tokens(entries: Any) -> list[list[Token]]:
 
 
 def _whole(value: Any, least: int, what: str) -> int:
-    if not least <= _is(value, int) <= _LAST:
+    if not is_whole(value, least, _LAST):
         raise ValueError(f"{shown(value)} is no {what}")
     return value
 
 
 def _is(value: Any, kind: type[T]) -> T:
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+    if not isinstance(value, kind):
         raise TypeError(f"{shown(value)} is no {kind.__name__}")
     return value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,7 +12,7 @@ from regard.run.choose import index_of, layer_indices
 from regard.run.layer import Layer
 
 if TYPE_CHECKING:
-    from regard.run.choose import Which
+    from regard.run.choose import Some
     from regard.run.run import Run
 
 _CALL = "rollout()"
@@ -25,7 +24,7 @@ def rollout(
     token: int,
     sequence: int = 0,
     residual: float = 0.5,
-    layers: Which | Sequence[Which] | None = None,
+    layers: Some = None,
 ) -> Tensor:
     """How much each token of the input counts for one token of the last layer, (N,) float64.
 
@@ -79,7 +78,7 @@ def has_rollout(run: Run) -> bool:
     return has_tokens and not any(layer.is_written_over for layer in chosen)
 
 
-def _chosen(run: Run, layers: Which | Sequence[Which] | None) -> list[Layer]:
+def _chosen(run: Run, layers: Some) -> list[Layer]:
     """The self-attention layers, of one length, with q and k."""
     by_number = list(run.layers.items())
     found = [by_number[index] for index in layer_indices(_CALL, run.layers, layers)]

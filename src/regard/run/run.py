@@ -71,8 +71,7 @@ class Run:
 
     def __repr__(self) -> str:
         shapes = [layer.shape for layer in self.layers.values()]
-        batch = max((shape[0] for shape in shapes), default=0)
-        length = max((shape[3] for shape in shapes), default=0)
+        batch, length = (max((shape[n] for shape in shapes), default=0) for n in (0, 3))
         if self.tokens is not None:
             batch, length = len(self.tokens), max(map(len, self.tokens), default=0)
         elif self.token_ids is not None and self.token_ids.dim() == 2:
@@ -234,7 +233,7 @@ class Run:
                 f"html(): limit must be a whole number of bytes, 1 or more; got {limit!r}. "
                 f"None is {LIMIT:,}."
             )
-        write_text(path, run_page(self, LIMIT if limit is None else limit))
+        write_text(path, run_page(self, limit or LIMIT))
 
     def figure(
         self,

@@ -87,15 +87,17 @@ class Table(Base):
     def __repr__(self) -> str:
         import pyarrow as pa
 
+        from regard.view.labels import visible
         from regard.view.table import render_table
 
         rows, part = len(self), self._table
         if rows > _MOST:
             part = pa.concat_tables([part.slice(0, _MOST // 2), part.slice(rows - _MOST // 2)])
         try:
-            lines = [line.plain.rstrip() for line in render_table(part, _WIDTH)]
+            part.to_pylist()
         except (ValueError, OverflowError, NotImplementedError):  # Python has no such day
-            return repr(self._table)
+            return "\n".join(map(visible, repr(self._table).splitlines()))
+        lines = [line.plain.rstrip() for line in render_table(part, _WIDTH)]
         if rows > _MOST:
             lines[1 + _MOST // 2 : 1 + _MOST // 2] = ["…"]
             lines[-1] = f"{rows:,} rows"

@@ -10,33 +10,31 @@ import torch
 from torch import Tensor
 
 from regard._arguments import shown
+from regard._attention.options import broadcasts
+from regard.observation import FIELDS
 from regard.run.layer import Layer
 
 _SEEN = (torch.float32, torch.float64)
 _FLOATS = (*_SEEN, torch.float16, torch.bfloat16)
 WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _BOOL = (torch.bool,)
-# Where a layer keeps its tensors, the types that they may have, and their axes: B, H, Q and K as in
-# lse and n_keys, another letter as where it stands first. None is what broadcasts to BHQK.
-TENSORS: dict[str, tuple[tuple[torch.dtype, ...], str | None]] = {
-    "seen.lse": (_SEEN, "BHQ"),
-    "seen.entropy": (_SEEN, "BHQ"),
-    "seen.distance": (_SEEN, "BHQ"),
-    "seen.top_keys": ((torch.int64,), "BHQt"),
-    "seen.top_weights": (_SEEN, "BHQt"),
-    "seen.map": (_SEEN, "BHrc"),
-    "seen.received": (_SEEN, "BHK"),
-    "seen.sinks": (_FLOATS, "H"),
-    "options.sinks": (_FLOATS, "H"),
-    "options.lengths": (WHOLE, "B"),
+_SCORES = ("B", "H", "Nq", "Nk")
+# Where a layer keeps its tensors, the types that they may have, and their axes: those of the scores
+# as in lse and n_keys, another as where it stands first. None is what broadcasts to the scores.
+TENSORS: dict[str, tuple[tuple[torch.dtype, ...], tuple[str, ...] | None]] = {
+    **{f"seen.{name}": (_SEEN, axes) for name, (axes, _) in FIELDS.items()},
+    "seen.top_keys": ((torch.int64,), FIELDS["top_keys"][0]),
+    "seen.sinks": (_FLOATS, ("H",)),
+    "options.sinks": (_FLOATS, ("H",)),
+    "options.lengths": (WHOLE, ("B",)),
     "options.mask": (_BOOL, None),
     "options.bias": (_FLOATS, None),
-    "queries": (_BOOL, "BQ"),
-    "keys": (_BOOL, "BK"),
-    "q": (_FLOATS, "BHQd"),
-    "k": (_FLOATS, "BgKd"),
-    "v": (_FLOATS, "BsKe"),
-    "output": (_FLOATS, "BHQe"),
+    "queries": (_BOOL, ("B", "Nq")),
+    "keys": (_BOOL, ("B", "Nk")),
+    "q": (_FLOATS, ("B", "H", "Nq", "D")),
+    "k": (_FLOATS, ("B", "Hkv", "Nk", "D")),
+    "v": (_FLOATS, ("B", "heads of v", "Nk", "Dv")),
+    "output": (_FLOATS, ("B", "H", "Nq", "Dv")),
 }
 _KEYS = 2**22  # of all sequences, where no tensor holds as many
 _FURTHEST = 2**40  # positions, as in attention
@@ -66,17 +64,17 @@ def _wrong_number(layer: Layer) -> str | None:
     scale, softcap = options.scale, options.softcap
     is_capped = softcap is None or (_is_number(softcap, 1e30) and softcap >= 1e-30)
     checks = [
-        ("n_keys", seen.n_keys, _is_whole(seen.n_keys, 0, _FURTHEST)),
-        ("kv_heads", layer.kv_heads, _is_whole(layer.kv_heads, 0, _MOST_HEADS)),
-        ("level", level, levels is None or _is_whole(level, 0, 40)),
+        ("n_keys", seen.n_keys, is_whole(seen.n_keys, 0, _FURTHEST)),
+        ("kv_heads", layer.kv_heads, is_whole(layer.kv_heads, 0, _MOST_HEADS)),
+        ("level", level, levels is None or is_whole(level, 0, 40)),
         ("cross", layer.cross, isinstance(layer.cross, bool)),  # pyright: ignore[reportUnnecessaryIsInstance]
         ("causal", options.causal, isinstance(options.causal, bool)),  # pyright: ignore[reportUnnecessaryIsInstance]
         *(
-            ("position", each, each is None or _is_whole(each, -_FURTHEST, _FURTHEST))
+            ("position", each, each is None or is_whole(each, -_FURTHEST, _FURTHEST))
             for each in (seen.position, options.position)
         ),
         ("window", window, window is None or len(sides) == 2),
-        *(("window", window, side is None or _is_whole(side, 0, _WIDEST)) for side in sides),
+        *(("window", window, side is None or is_whole(side, 0, _WIDEST)) for side in sides),
         ("scale", scale, scale is None or _is_number(scale, sys.float_info.max)),
         ("softcap", softcap, is_capped),
     ]
@@ -91,22 +89,23 @@ def _wrong_tensor(layer: Layer) -> str | None:
     name, lse = shown(layer.name), layer.seen.lse
     if not isinstance(lse, Tensor) or lse.dim() != 3 or lse.dtype not in _SEEN:  # pyright: ignore[reportUnnecessaryIsInstance]
         return f"has no log-sum-exp (B, H, Nq) of {name} in float32 or float64"
-    sizes = dict(zip("BHQK", layer.shape, strict=True))
+    sizes: dict[str, int] = dict(zip(_SCORES, layer.shape, strict=True))
     found = {path: (attrgetter(path)(layer), *kind) for path, kind in TENSORS.items()}
-    found |= {f"shares {shown(share)}": (x, _SEEN, "BHQ") for share, x in layer.shares.items()}
+    by_query = _SCORES[:3]
+    found |= {f"shares {shown(share)}": (x, _SEEN, by_query) for share, x in layer.shares.items()}
     if layer.levels is not None:
         blocks = (-(-n >> layer.levels.level) for n in layer.shape[2:])
-        sizes |= dict(zip("RC", blocks, strict=True))
+        sizes |= dict(zip(("block of Nq", "block of Nk"), blocks, strict=True))
         for reduce, x in layer.levels.pictures.items():
-            found[f"the picture {shown(reduce)}"] = x, _SEEN, "BHRC"
+            axes = ("B", "H", "block of Nq", "block of Nk")
+            found[f"the picture {shown(reduce)}"] = x, _SEEN, axes
     for path, (x, kinds, axes) in found.items():
         if x is None:
             continue
         what = path.removeprefix("seen.").removeprefix("options.")
         own, fits = tuple(x.shape), x.dtype in kinds
         if axes is None:
-            pairs = zip(own[::-1], layer.shape[::-1], strict=False)
-            if not fits or len(own) > 4 or not all(n in (1, size) for n, size in pairs):
+            if not fits or not broadcasts(own, layer.shape):
                 return (
                     f"says that the {what} of {name} is {_described(x.dtype, own)}, which "
                     f"does not broadcast to {_described(kinds[0], layer.shape)}"
@@ -150,7 +149,7 @@ def _described(kind: torch.dtype, shape: tuple[int, ...]) -> str:
     return f"{str(kind).removeprefix('torch.')} {shape}"
 
 
-def _is_whole(value: object, least: int, most: int) -> bool:
+def is_whole(value: object, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 

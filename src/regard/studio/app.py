@@ -33,20 +33,6 @@ from regard.studio.work import Gone, Line
 Asked = Annotated[Question, Depends(Question.of)]
 
 _MOST_TEXT = 1_000_000  # characters
-_SHELL = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,">
-<title>Regard studio</title>
-</head>
-<body>
-<noscript>The studio draws itself, and needs JavaScript for that.</noscript>
-<script type="module" src="/web/studio.js"></script>
-</body>
-</html>
-"""
 # What is asked, and the method of `Studio` that answers it. One that is `async` needs no thread of
 # the server, so that no work can hold it up.
 _ROUTES = {
@@ -66,14 +52,9 @@ _ROUTES = {
     "GET /api/jobs/{name}": "job",
     "POST /api/jobs/{name}/cancel": "cancel",
 }
-# What a run is asked, each a method of `Answers`, whose parameters are those of the address.
-_OF_A_RUN = {
-    "": "info",
-    **{
-        f"/{name}": name
-        for name in ("row", "column", "links", "map", "tile", "rollout", "hidden_states")
-    },
-}
+# What a run is asked beside its `info`, each a method of `Answers`, whose parameters are those of
+# the address.
+_OF_A_RUN = ("row", "column", "links", "map", "tile", "rollout", "hidden_states")
 _STATUSES: dict[type[Exception], int] = {
     Forbidden: 403,
     TooLong: 413,
@@ -96,20 +77,14 @@ def make_app(
     All that is being worked on ends once `closing` is set.
     """
     studio = Studio(settings, closing or threading.Event())
-    app = FastAPI(
-        title="Regard studio",
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        lifespan=_life,
-    )
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=_life)
     app.state.jobs = studio.jobs
     for kind, status in _STATUSES.items():
         app.add_exception_handler(kind, _refusal(status))
     for route, name in _ROUTES.items():
         method, _, path = route.partition(" ")
         app.add_api_route(path, getattr(studio, name), methods=[method], response_model=None)
-    for path, name in _OF_A_RUN.items():
+    for path, name in [("", "info"), *((f"/{name}", name) for name in _OF_A_RUN)]:
         app.add_api_route(f"/api/runs/{{run}}{path}", studio.of_a_run(name), response_model=None)
     app.add_api_websocket_route("/api/jobs/{name}/progress", studio.progress)
     return Guard(app, token=token, port=port)
@@ -172,18 +147,15 @@ class Studio:
         self._computing = Line(at_once=2, waiting=100, closing=closing)
         self._checking = Line(at_once=1, waiting=8, closing=closing)
         self._asking = Line(at_once=2, waiting=8, closing=closing)
-        rooms = [files("regard.studio").joinpath("web"), files("regard.view").joinpath("web")]
-        self._modules = {
-            each.name: each
-            for room in rooms
-            for each in room.iterdir()
-            if each.name.endswith(".js")
-        }
+        pages, views = (files(f"regard.{room}") / "web" for room in ("studio", "view"))
+        self._shell = pages / "studio.html"
+        modules = [each for room in (pages, views) for each in room.iterdir()]
+        self._modules = {each.name: each for each in modules if each.name.endswith(".js")}
 
     # ── pages ─────────────────────────────────────────────────────────────────────────────────
 
     async def shell(self) -> Response:
-        return Response(_SHELL, media_type="text/html; charset=utf-8")
+        return Response(self._shell.read_bytes(), media_type="text/html; charset=utf-8")
 
     async def module(self, name: str) -> Response:
         if name not in self._modules:

@@ -13,6 +13,7 @@ from typing import Any
 
 _MOST_WAITING = 3
 _MOST_KEPT = 50
+_NO_MEMORY = "There is not enough memory for that."
 
 
 class Cancelled(Exception):
@@ -31,14 +32,13 @@ def plain_words(error: BaseException) -> str:
     """
     said = re.sub(r"^[\w.]+\(\): ", "", str(error))
     out_of_memory = isinstance(error, MemoryError) or "DefaultCPUAllocator" in said
-    return "There is not enough memory for that." if out_of_memory else said
+    return _NO_MEMORY if out_of_memory else said
 
 
 def failure(error: Exception) -> str:
     """What went wrong; what nobody expected is printed as well, with where it happened."""
     said = plain_words(error)
-    expected = isinstance(error, ValueError | ImportError | MemoryError)
-    if expected or "DefaultCPUAllocator" in str(error):
+    if isinstance(error, ValueError | ImportError) or said == _NO_MEMORY:
         return said
     traceback.print_exception(error)
     return f"That went wrong, and should not have: {type(error).__name__}: {said}"
@@ -118,10 +118,6 @@ class Jobs:
     def wait(self) -> None:
         """Until all is over."""
         self._queue.join()
-
-    def cancel_all(self) -> None:
-        for job in list(self._jobs.values()):
-            job.cancel()
 
     def _run(self) -> None:
         while True:

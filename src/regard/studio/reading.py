@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard._wanted import asking
+from regard.models.fetch import is_here
 from regard.studio.jobs import Cancelled, Job, failure
 from regard.studio.places import Places, Settings
 from regard.studio.process import Ended, Process, Teller, Worker, shared_file
@@ -41,8 +42,6 @@ class Models:
 
     def list(self) -> list[dict[str, Any]]:
         """Each with what it is, and whether it is on this machine already."""
-        from regard.models.fetch import is_here
-
         built_in = [
             {"name": name, "about": about, "here": is_here(name)}
             for name, about in BUILT_IN.items()

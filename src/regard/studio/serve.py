@@ -74,14 +74,9 @@ def leave() -> NoReturn:
 
 
 def _listen(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind(("127.0.0.1", port))
+        return socket.create_server(("127.0.0.1", port))
     except OSError as error:
-        listening.close()
-        why = (
-            "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used: {error.strerror}"
-        )
+        why = f"cannot be used: {os.strerror(error.errno or 0)}"
+        why = "is in use" if error.errno == errno.EADDRINUSE else why
         raise CannotListen(f"Port {port} {why}. --port 0 takes one that is free.") from error
-    return listening

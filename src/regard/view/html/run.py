@@ -13,9 +13,8 @@ from torch import Tensor
 
 from regard.run import Layer, Run
 from regard.run.atlas import blocks, small_map
-from regard.run.info import run_info
+from regard.run.info import run_info, stages
 from regard.run.rollout import has_rollout
-from regard.run.stages import stages
 from regard.view.html.page import Part, beginning, page
 
 LIMIT = 24_000_000  # bytes of a page, unless another is asked for
