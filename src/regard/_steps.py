@@ -15,19 +15,23 @@ from regard.reference import Array
 
 @dataclass(frozen=True)
 class StepKind:
-    """What is the same for a step in every trace: its names, formula, meaning and rule.
+    """What is the same for a step in every trace: its title, formula, meaning and rule.
 
     Rows are tokens, or keys. Columns are the numbers of a vector, unless they are keys, "outcome"s
     of a model, or an "id"; those are named by the letter of the symbol: q1, q2, …
     """
 
     title: str
-    symbol: str
     formula: str
     meaning: str
     rule: Rule
     columns: Literal["dimension", "key token", "outcome", "id"] = "dimension"
     of_keys: bool = False
+
+    @property
+    def symbol(self) -> str:
+        """What the formula begins with."""
+        return self.formula.partition(" ")[0].removesuffix(",")
 
     def step(self, name: str, axes: tuple[Axis, ...], array: Array) -> Step:
         """A step of this kind."""
@@ -38,21 +42,18 @@ class StepKind:
 STEPS: Mapping[str, StepKind] = {
     "input": StepKind(
         "Input",
-        "X",
         "X = embeddings + positions",
         "Each token is a row of numbers: what the word means, plus where it stands.",
         Summed(("embeddings", "positions"), "embedding + position"),
     ),
     "query": StepKind(
         "Query",
-        "Q",
         "Q = X W_Q",
         "What each token is looking for in the others.",
         Product("input", "W_Q"),
     ),
     "key": StepKind(
         "Key",
-        "K",
         "K = X W_K",
         "What each token offers to be found by.",
         Product("input", "W_K"),
@@ -60,7 +61,6 @@ STEPS: Mapping[str, StepKind] = {
     ),
     "value": StepKind(
         "Value",
-        "V",
         "V = X W_V",
         "What each token hands over when it is found.",
         Product("input", "W_V"),
@@ -68,7 +68,6 @@ STEPS: Mapping[str, StepKind] = {
     ),
     "scores": StepKind(
         "Scores",
-        "S",
         "S = Q Kᵀ",
         "How well the query of a row's token fits the key of a column's token.",
         Scored("query", "key"),
@@ -76,7 +75,6 @@ STEPS: Mapping[str, StepKind] = {
     ),
     "scaled": StepKind(
         "Scaled scores",
-        "S′",
         "S′ = S / √d_k",
         "Long vectors make large scores; √d_k keeps the softmax from saturating.",
         Scaled("scores", 1.0),
@@ -84,7 +82,6 @@ STEPS: Mapping[str, StepKind] = {
     ),
     "weights": StepKind(
         "Weights",
-        "A",
         "A = softmax(S′), row by row",
         "How much attention a row's token gives each column's token; a row sums to 1.",
         Softmaxed("scaled"),
@@ -92,21 +89,18 @@ STEPS: Mapping[str, StepKind] = {
     ),
     "head_output": StepKind(
         "Head output",
-        "Z",
         "Z = A V",
         "Each token's new vector: the values of all tokens, mixed by its weights.",
         Mixed("weights", "value"),
     ),
     "concatenated": StepKind(
         "Concatenated",
-        "C",
         "C = [Z₁ … Z_h]",
         "The outputs of all heads side by side, one row a token.",
         Joined("head_output"),
     ),
     "output": StepKind(
         "Output",
-        "O",
         "O = C W_O",
         "The heads mixed into one vector a token: the word in its context.",
         Product("concatenated", "W_O"),

@@ -86,10 +86,10 @@ def recording(model: nn.Module) -> Generator[list[Recorded]]:
 # ── steps that several modules have ───────────────────────────────────────────────────────────
 
 INPUT = StepKind(
-    "Input", "X", "X", "Each token's vector as it comes in.", Incoming("each token's vector")
+    "Input", "X", "Each token's vector as it comes in.", Incoming("each token's vector")
 )
 OUTPUT = StepKind(
-    "Output", "O", "O", "Each token's vector as it goes out.", Incoming("each token's vector")
+    "Output", "O", "Each token's vector as it goes out.", Incoming("each token's vector")
 )
 
 
@@ -100,18 +100,17 @@ def linear(left: str, matrix: str) -> Linear:
 
 def transformed(formula: str, matrix: str) -> StepKind:
     meaning = "Each token's vector, made ready for the head."
-    return StepKind("Transformed", "T", formula, meaning, linear("^", matrix))
+    return StepKind("Transformed", formula, meaning, linear("^", matrix))
 
 
 def activated(of: str, function: str) -> StepKind:
     meaning = "Features that are there; others are near 0."
     formula = f"A = {function}({{0}})"
-    return StepKind("Activated", "A", formula, meaning, Activated(of, function))
+    return StepKind("Activated", formula, meaning, Activated(of, function))
 
 
 LOGITS = StepKind(
     "Logits",
-    "L",
     "L = X W_head",
     "How much speaks for each token, or each class.",
     linear("^", "head"),
@@ -126,12 +125,12 @@ def positions_point(positions: nn.Module) -> StepKind:
     if isinstance(position, Sinusoidal):
         rule = Wave(position.base, position.layout == "halves")
         formula = "P = sin, cos of p / base^(2i/width)"
-    return StepKind("Positions", "P", formula, "Where each token stands.", rule)
+    return StepKind("Positions", formula, "Where each token stands.", rule)
 
 
 def placed(formula: str, *of: str) -> StepKind:
     meaning = "What each token means, plus where it stands."
-    return StepKind("Embeddings", "X", formula, meaning, Summed(of))
+    return StepKind("Embeddings", formula, meaning, Summed(of))
 
 
 def attention_points(low_rank: bool) -> HookPoints:
@@ -145,7 +144,6 @@ def attention_points(low_rank: bool) -> HookPoints:
         "context": StepKind(
             "Context",
             "Y",
-            "Y",
             "The other sequence, which is looked at.",
             Incoming("the context"),
             of_keys=True,
@@ -154,7 +152,6 @@ def attention_points(low_rank: bool) -> HookPoints:
         "key": replace(STEPS["key"], formula="K = {0} W_K", rule=linear(left, "w_k")),
         "down": StepKind(
             "Narrow value",
-            "D",
             "D = {0} V_down",
             "The value through a narrow place.",
             linear(left, "w_v.down"),
@@ -163,7 +160,6 @@ def attention_points(low_rank: bool) -> HookPoints:
         "value": value,
         "bias": StepKind(
             "Score bias",
-            "B",
             "B",
             "What is added to a score for how far query and key stand apart.",
             Given("what is added to the score"),
@@ -181,7 +177,6 @@ def attention_points(low_rank: bool) -> HookPoints:
         points[f"turned_{name}"] = replace(
             STEPS[name],
             title=f"Turned {name}",
-            symbol=f"{letter}′",
             formula=f"{letter}′ = x·cos − y·sin, pair by pair",
             meaning=f"The {name}, turned by an angle that grows with the token's position.",
             rule=Turned(name, "cosine", "sine", halves=True),

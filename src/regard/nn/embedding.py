@@ -12,12 +12,7 @@ from regard._steps import StepKind
 from regard.nn._checks import check_whole
 from regard.nn._hooks import HookPoints, placed, positions_point, record
 from regard.nn._places import positions_of
-from regard.nn.config import (
-    EncoderModelConfig,
-    LanguageModelConfig,
-    StackConfig,
-    TransformerConfig,
-)
+from regard.nn.config import EncoderModelConfig, LanguageModelConfig, StackConfig, TransformerConfig
 from regard.nn.norm import norm_of
 from regard.nn.position import NoPosition
 
@@ -109,21 +104,18 @@ class Embedding(nn.Module):
             "ids": StepKind(
                 "Token ids",
                 "I",
-                "I",
                 "The number of each token in the vocabulary.",
                 Given("the number of the token"),
                 "id",
             ),
             "tokens": StepKind(
                 "Token embeddings",
-                "E",
                 formula,
                 "What each token means by itself: its row of a learned table.",
                 LookedUp("tokens.weight", "ids", rows=rows),
             ),
             "segments": StepKind(
                 "Segments",
-                "G",
                 "G = table[kind]",
                 "Which part of the text each token is in.",
                 LookedUp("segments.weight", row=0),

@@ -85,14 +85,12 @@ class FeedForward(nn.Module):
             "input": INPUT,
             "hidden": StepKind(
                 "Hidden",
-                "F",
                 "F = X W_in",
                 "Each token's vector, widened: features of it.",
                 linear("input", "w_in"),
             ),
             "gate": StepKind(
                 "Gate",
-                "G",
                 "G = X W_gate",
                 "How far each feature is let through.",
                 linear("input", "w_gate"),
@@ -100,7 +98,6 @@ class FeedForward(nn.Module):
             "activated": features,
             "output": StepKind(
                 "Refined",
-                "O",
                 "O = A W_out",
                 "The features, brought back to the width of a vector.",
                 linear("activated", "w_out"),

@@ -262,7 +262,7 @@ class SequenceClassifier(Model, config=SequenceClassifierConfig):
             rule, formula = Copied("^", 0), "C = {name}, first token"
         meaning = "One vector that stands for the whole sequence."
         return {
-            "pooled": StepKind("Pooled", "C", formula, meaning, rule),
+            "pooled": StepKind("Pooled", formula, meaning, rule),
             "pooler": transformed("T = C W", "pooler"),
             "activated": activated("^", "tanh"),
             "logits": LOGITS,

@@ -114,7 +114,7 @@ LAYER_POINTS: HookPoints = {
     "input": INPUT,
     **{
         f"{name}.residual": StepKind(
-            "Residual", "R", "R = {name} + " + name, _MEANING, Summed(("?", f"{name}.output"))
+            "Residual", "R = {name} + " + name, _MEANING, Summed(("?", f"{name}.output"))
         )
         for name in ("attention", "cross", "feed_forward")
     },
