@@ -212,7 +212,7 @@ def test_interruption_ends_it_quietly(
     def interrupt(path: str) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regard.cli.explain.read_input", interrupt)
+    monkeypatch.setattr("regard.cli.common.read_input", interrupt)
     assert main(["explain", "-"]) == 130
     assert capsys.readouterr() == ("", "")
 

@@ -20,7 +20,7 @@ from torch import nn
 
 import regard
 from regard.ask._see import each_block
-from regard.cli import main, see
+from regard.cli import common, main, see
 from regard.cli.model import progress
 from regard.models import build
 
@@ -262,7 +262,7 @@ def test_a_file_or_standard_input_is_read_like_a_text(
         for given in ((TEXT,), ("--file", str(file)))
     )
     assert from_file["tokens"] == direct["tokens"]
-    monkeypatch.setattr(see, "read_input", lambda path: TEXT)
+    monkeypatch.setattr(common, "read_input", lambda path: TEXT)
     assert output_of(capsys, "-", "--model", encoder).startswith(TEXT)
 
 

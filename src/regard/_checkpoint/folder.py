@@ -7,6 +7,7 @@ is a program, and loading one runs it.
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
 _INDEX_LIMIT = 100_000_000
+_BARE = re.compile(r"[^./\\:][^/\\:]*\.safetensors")  # the name of a file in the same folder
 _PICKLES = {".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".npz"}
 
 
@@ -89,7 +91,7 @@ def _sharded(folder: Path, places: object) -> Checkpoint:
         expected = "have a weight_map from each tensor to the name of its file"
         raise CheckpointError(index, expected, "something else", COPY_FILE)
     shards: set[str] = set(places.values())
-    bad = [shard for shard in shards if not _is_bare(shard)]
+    bad = [shard for shard in shards if not (_BARE.fullmatch(shard) and shard.isprintable())]
     if bad:
         raise CheckpointError(
             index,
@@ -118,15 +120,6 @@ def _sharded(folder: Path, places: object) -> Checkpoint:
     return Checkpoint(folder, files)
 
 
-def _is_bare(name: str) -> bool:
-    return (
-        name.endswith(".safetensors")
-        and name.isprintable()
-        and not name.startswith(".")
-        and not set(name) & set("/\\:")
-    )
-
-
 # ── the numbers ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -149,7 +142,9 @@ def read_tensors(
                 tensor = opened.tensor(entry)
                 if tensor.is_floating_point():
                     tensor = tensor.to(dtype or tensor.dtype)
-                    if not allow_not_finite and not _is_finite(tensor):
+                    # The extremes tell whether all are finite, and cost no second tensor.
+                    ends = tensor.aminmax() if tensor.numel() and not allow_not_finite else ()
+                    if not all(end.isfinite() for end in ends):
                         bad.append((plain(name), path.name))
                 found[name] = tensor
     if bad:
@@ -163,14 +158,6 @@ def read_tensors(
             tensor=bad[0][0] if len(bad) == 1 else None,
         )
     return found
-
-
-def _is_finite(tensor: Tensor) -> bool:
-    """Neither NaN nor infinite anywhere; the extremes tell, and cost no second tensor."""
-    if tensor.numel() == 0:
-        return True
-    smallest, largest = tensor.aminmax()
-    return bool(smallest.isfinite() and largest.isfinite())
 
 
 # ── what may be built ─────────────────────────────────────────────────────────────────────────

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.common import BadInput, flag, option, status
+from regard.cli.common import BadInput, flag, option, read_input, status
 from regard.cli.output import Output
 
 if TYPE_CHECKING:
@@ -58,10 +57,8 @@ def bench(
         raise BadInput("--from shows what was measured: it goes with no option that measures.")
     else:
         try:
-            results = from_json(Path(source).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise BadInput(f"cannot read {source}: {error.strerror or error}.") from error
-        except ValueError as error:  # no JSON, no UTF-8, or other JSON
+            results = from_json(read_input(source))
+        except ValueError as error:  # no JSON, or other JSON
             raise BadInput(f"{source}: {error}") from error
     lines = render_results(results, out.width)
     if not results.complete:  # no file is written of half a run

@@ -51,9 +51,9 @@ def plain_error(error: BaseException, **options: str) -> str:
     """
     message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     message = " ".join(re.sub(r"^\w+\(\)(: | )", "", message).split())
-    for name, option in options.items():
-        message = re.sub(rf"^{name}(?= must )", option, message)
-        message = re.sub(rf"\b{name}=(?=\w)", f"{option} ", message)
+    for name, called in options.items():
+        message = re.sub(rf"^{name}(?= must )", called, message)
+        message = re.sub(rf"\b{name}=(?=\w)", f"{called} ", message)
     return message
 
 
@@ -129,12 +129,21 @@ def read_input(path: str) -> str:
         raise BadInput(f"cannot read {name}: {reason}.") from error
 
 
-def refuse_no_text(text: str, name: str = "the text") -> None:
-    """Raise BadInput if the text is empty, or came from bytes that are no UTF-8.
+def read_text(words: list[str] | None, file: str | None = None) -> str:
+    """The text that the words are, or that a file holds; `-` is standard input.
 
-    >>> refuse_no_text("love")
+    >>> read_text(["I", "love"])
+    'I love'
+    >>> read_text([" "])
+    Traceback (most recent call last):
+    regard.cli.common.BadInput: the text is empty: there is no word in it.
     """
+    text = " ".join(words or ())
+    if file is not None or text == "-":
+        text = read_input(file or "-").removeprefix("\ufeff")
+    name = "the text" if file is None else file
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise BadInput(f"{name} is not UTF-8.")
     if not text.strip():
         raise BadInput(f"{name} is empty: there is no word in it.")
+    return text

@@ -18,8 +18,7 @@ from regard.cli.common import (
     notes,
     option,
     plain_error,
-    read_input,
-    refuse_no_text,
+    read_text,
 )
 from regard.cli.model import look
 from regard.cli.output import Output, quoted
@@ -87,11 +86,7 @@ def explain(
     TEXT is a sentence of your own; - reads it from standard input.
     """
     out = Output(json=json, svg=svg, html=html)
-    text = " ".join(words) if words else None
-    if text == "-":
-        text = read_input("-")
-    if text is not None:
-        refuse_no_text(text)
+    text = read_text(words) if words else None
     settings: dict[str, Any] = {"positions": positions, "causal": causal}
     sizes = {"heads": heads, "width": width, "seed": seed}
     sizes = {name: value for name, value in sizes.items() if value is not None}

@@ -19,8 +19,7 @@ from regard.cli.common import (
     notes,
     option,
     plain_error,
-    read_input,
-    refuse_no_text,
+    read_text,
 )
 from regard.cli.model import look
 from regard.cli.output import Output, check_room, writing
@@ -97,7 +96,10 @@ def see(
     TEXT is what the model reads; - reads it from standard input.
     """
     out = Output(json=json, svg=svg, html=html)
-    text = _read(words, file)
+    if bool(words) == (file is not None):
+        what = "a text and --file exclude each other" if words else "a text or --file is needed"
+        raise BadInput(f'{what}: regard see "The cat sat on the mat" reads that sentence.')
+    text = read_text(words, file)
     ablated = [_pair(each) for each in (*(ablate or ()), *(cut or ()))]
     if save is not None:
         from regard.run.disk import check_target
@@ -184,18 +186,6 @@ def see(
 
 
 # ── what was given ────────────────────────────────────────────────────────────────────────────
-
-
-def _read(words: list[str] | None, file: str | None) -> str:
-    """The text. Raises BadInput if there is none, or it is no text."""
-    if (words is None or not words) == (file is None):
-        what = "a text and --file exclude each other" if words else "a text or --file is needed"
-        raise BadInput(f'{what}: regard see "The cat sat on the mat" reads that sentence.')
-    text = " ".join(words or ())
-    if file is not None or text == "-":
-        text = read_input(file or "-").removeprefix("\ufeff")
-    refuse_no_text(text, "the text" if file is None else file)
-    return text
 
 
 def _choose(text: str) -> tuple[str, str]:

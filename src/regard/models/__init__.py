@@ -9,12 +9,12 @@ transformers are imported when they are needed, not before.
 from regard._checkpoint.errors import CheckpointError
 from regard.models._load import load, open_model
 from regard.models.loaded import Loaded
-from regard.models.reader import Opened, Reader, Reading
+from regard.models.reader import OpenedModel, Reader, Reading
 
 __all__ = [
     "CheckpointError",
     "Loaded",
-    "Opened",
+    "OpenedModel",
     "Reader",
     "Reading",
     "load",

@@ -6,13 +6,13 @@ import os
 import warnings
 from pathlib import Path
 
-from regard._checkpoint.errors import CheckpointError, listed, plain
+from regard._checkpoint.errors import CheckpointError, plain
 from regard._extras import need
 from regard.models.build import build
 from regard.models.config import read_config, read_tokenizer
 from regard.models.fetch import BUILT_IN, fetch, from_hub, to_fetch_again
 from regard.models.loaded import Loaded
-from regard.models.reader import Opened
+from regard.models.reader import OpenedModel
 
 
 def load(
@@ -47,7 +47,9 @@ def load(
     return build(opened, allow_not_finite=allow_not_finite, progress=progress)
 
 
-def open_model(name_or_path: str | os.PathLike[str], *, progress: bool | None = None) -> Opened:
+def open_model(
+    name_or_path: str | os.PathLike[str], *, progress: bool | None = None
+) -> OpenedModel:
     """The model that `load` would load, without its weights: its tokenizer reads texts already.
 
     >>> open_model("./no/such/folder")
@@ -57,15 +59,12 @@ def open_model(name_or_path: str | os.PathLike[str], *, progress: bool | None = 
     """
     folder, name = _find(name_or_path, progress)
     with to_fetch_again(name, folder):
-        config, ignored = read_config(folder)
-        notes: list[str] = []
-        if ignored:
-            what = f"config.json chooses an implementation ({listed(ignored)}), which is ignored"
-            notes.append(what)
-            warnings.warn(f"load(): {plain(folder)}: {what}.", UserWarning, stacklevel=3)
+        config, notes = read_config(folder)
+        for note in notes:
+            warnings.warn(f"load(): {plain(folder)}: {note}.", UserWarning, stacklevel=3)
         need("load()", "tokenizers", "models")
         tokenizer, special = read_tokenizer(folder)
-    return Opened(name, folder, config, tokenizer, special, tuple(notes))
+    return OpenedModel(name, folder, config, tokenizer, special, tuple(notes))
 
 
 def _find(name_or_path: str | os.PathLike[str], progress: bool | None) -> tuple[Path, str]:

@@ -25,10 +25,10 @@ from regard._checkpoint.folder import (
 from regard.models.fetch import need_packages, to_fetch_again
 from regard.models.loaded import Loaded
 from regard.models.progress import quiet, working
-from regard.models.reader import Opened
+from regard.models.reader import OpenedModel
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 # Buffers that older versions saved and that every model computes by itself.
 _COMPUTED = re.compile(r"(^|\.)(position_ids|rotary_emb\.inv_freq|attn\.bias|attn\.masked_bias)$")
@@ -47,7 +47,7 @@ _LARGEST_TABLE = 2**22
 
 
 def build(
-    opened: Opened, *, allow_not_finite: bool = False, progress: bool | None = None
+    opened: OpenedModel, *, allow_not_finite: bool = False, progress: bool | None = None
 ) -> Loaded:
     """The model with its weights, in evaluation mode, in float32, on the CPU; and its tokenizer.
 
@@ -61,26 +61,21 @@ def build(
         checkpoint = read_checkpoint(folder)
         need_packages()
         with working(f"Loading {plain(name)}", progress):
-            tokenizer = _tokenizer(opened)
+            from transformers import PreTrainedTokenizerFast
+
+            tokenizer = None
+            if opened.tokenizer is not None:
+                own, special = opened.tokenizer, opened.special
+                tokenizer = PreTrainedTokenizerFast(tokenizer_object=own, **special)
+                # The wrapper may change its copy (it marks tokens as special, and sets templates).
+                # What is looked at here must be what the file says.
+                tokenizer._tokenizer = own
             model, notes = _model(folder, opened.config, checkpoint, allow_not_finite)
     # Whether each token sees only those before it, as the attention modules say.
     decoder = not getattr(model.config, "is_encoder_decoder", False) and any(
         getattr(module, "is_causal", False) is True for module in model.modules()
     )
     return Loaded(name, model, tokenizer, folder, decoder, notes=(*opened.notes, *notes))
-
-
-def _tokenizer(opened: Opened) -> PreTrainedTokenizerFast | None:
-    """The tokenizer as transformers has it."""
-    from transformers import PreTrainedTokenizerFast
-
-    if opened.tokenizer is None:
-        return None
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=opened.tokenizer, **opened.special)
-    # The wrapper may change its copy (it marks tokens as special, and sets templates). What is
-    # looked at here must be what the file says.
-    tokenizer._tokenizer = opened.tokenizer
-    return tokenizer
 
 
 def _model(

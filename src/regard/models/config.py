@@ -35,7 +35,7 @@ _CHOICES = tuple(f"{mark}{of}_implementation" for mark in ("", "_") for of in ("
 
 
 def read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """The config of a model folder, and what it held besides that is not obeyed.
+    """The config of a model folder, and notes on what it says that is not obeyed.
 
     The choice of an implementation (`_attn_implementation` and the like) is taken out: it would
     select code, and that is for the one who runs it.
@@ -64,14 +64,20 @@ def read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
     # Sizes that would keep this machine busy for ever, or fill it, before any weight is read. The
     # keys of label2id are names of classes, and say nothing of sizes.
     sizes = {key: value for key, value in config.items() if key != "label2id"}
-    refuse_large(sizes, path, _most)
+    refuse_large(
+        sizes,
+        path,
+        lambda key: min((most for part, most in _MOST.items() if part in key), default=_LARGEST),
+    )
     ignored: list[str] = []
     for owner, key, value in each_key(config):
         if isinstance(owner, dict) and key.startswith(_CHOICES):
             del owner[key]
             if value is not None:
                 ignored.append(f"{key} = {plain(value)}")
-    return config, ignored
+    if not ignored:
+        return config, []
+    return config, [f"config.json chooses an implementation ({listed(ignored)}), which is ignored"]
 
 
 def read_tokenizer(folder: Path) -> tuple[Tokenizer | None, dict[str, str]]:
@@ -129,7 +135,3 @@ def _refuse_code(config: dict[str, Any], path: Path) -> None:
                 f"{key}, which asks for code of its own to be run",
                 "A model folder is data here: use a model without it.",
             )
-
-
-def _most(key: str) -> int:
-    return min((most for part, most in _MOST.items() if part in key), default=_LARGEST)

@@ -66,11 +66,8 @@ BUILT_IN = {
 
 def cache_folder() -> Path:
     """Where fetched models are kept: REGARD_CACHE, or the folder for caches of this user."""
-    if own := os.environ.get("REGARD_CACHE"):
-        return Path(own).expanduser()
-    if shared := os.environ.get("XDG_CACHE_HOME"):
-        return Path(shared).expanduser() / "regard"
-    return Path.home() / ".cache" / "regard"
+    shared = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(os.environ.get("REGARD_CACHE") or Path(shared) / "regard").expanduser()
 
 
 def is_here(name: str) -> bool:

@@ -180,7 +180,7 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedModel:
     """A folder with a model, whose config and tokenizer have been checked.
 
     `special` has the special tokens by their role. The tokenizer is None if the folder has no
