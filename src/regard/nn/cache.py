@@ -165,12 +165,8 @@ class Memory:
 
     def select(self, rows: Tensor) -> Memory:
         """These rows of the batch, in this order."""
-        return Memory(
-            self.hidden_states[rows],
-            self.source[rows],
-            None if self.mask is None else self.mask[rows],
-            None if self.lengths is None else self.lengths[rows],
-        )
+        padding = (None if x is None else x[rows] for x in (self.mask, self.lengths))
+        return Memory(self.hidden_states[rows], self.source[rows], *padding)
 
 
 class Cache:

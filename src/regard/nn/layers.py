@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from functools import partial
 
 import torch
@@ -12,7 +13,7 @@ from regard.nn._hooks import HookPoints, record
 from regard.nn._places import Place
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.cache import KeyValues
-from regard.nn.config import StackConfig
+from regard.nn.config import HeadsConfig, StackConfig
 from regard.nn.feed_forward import FeedForward
 from regard.nn.norm import norm_of
 from regard.nn.position import NoPosition
@@ -148,17 +149,9 @@ def wrong_memory(decoder: nn.Module, memory: Tensor | None) -> ValueError:
 
 def _attention_of(config: StackConfig) -> MultiHeadAttention:
     """The attention of one layer; its stack sees to positions."""
-    return MultiHeadAttention(
-        config.width,
-        config.heads,
-        kv_heads=config.kv_heads,
-        head_width=config.head_width,
-        value_width=config.value_width,
-        split=config.split,
-        value_rank=config.value_rank,
-        bias=bool(config.attention_bias),
-        dropout=config.dropout if config.attention_dropout is None else config.attention_dropout,
-    )
+    dropout = config.dropout if config.attention_dropout is None else config.attention_dropout
+    of_heads = {field.name: getattr(config, field.name) for field in fields(HeadsConfig)}
+    return MultiHeadAttention(**of_heads, bias=bool(config.attention_bias), dropout=dropout)
 
 
 @torch.no_grad()

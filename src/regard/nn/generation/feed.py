@@ -31,11 +31,10 @@ class Feed:
         window: int | None = None,
     ) -> None:
         self.count = len(prompts)
-        self._call, self._model, self._prompts, self._source = call, model, prompts, source
-        self._device = model.head.weight.device
+        self._call, self._model, self._device = call, model, model.head.weight.device
+        self._prompts = _padded(prompts, self._device, on_left=True)
+        self._source = None if source is None else _padded(source, self._device, on_left=False)
         self._cache = model.new_cache(len(prompts), window)
-        self._source_ids: Tensor | None = None
-        self._source_lengths: Tensor | None = None
 
     @contextmanager
     def quiet(self) -> Generator[None]:
@@ -45,10 +44,7 @@ class Feed:
 
     def begin(self) -> tuple[Tensor, Tensor]:
         """The logits (B, vocabulary) of the first new tokens, and their logsumexp (B,)."""
-        if self._source is not None:
-            found = _padded(self._source, self._device, on_left=False)
-            self._source_ids, self._source_lengths = found
-        ids, lengths = _padded(self._prompts, self._device, on_left=True)
+        ids, lengths = self._prompts
         if lengths is None:
             return self._logits(ids, None)
         longest = ids.shape[1]
@@ -61,22 +57,19 @@ class Feed:
 
     def select(self, rows: list[int], *, memory: bool = True) -> None:
         """Go on with these rows, in this order. Without `memory` each looks at what it did."""
-        chosen = torch.tensor(rows, device=self._device)
-        self._cache.select(chosen, memory)
-        if memory and self._source_ids is not None:
-            self._source_ids = self._source_ids[chosen]
-        if memory and self._source_lengths is not None:
-            self._source_lengths = self._source_lengths[chosen]
+        self._cache.select(torch.tensor(rows, device=self._device), memory)
 
     def _logits(self, ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
         if isinstance(self._model, LanguageModel):
             found = self._model(ids, mask=real, cache=self._cache, last=True)
         else:
-            assert self._source_ids is not None
+            memory = self._cache.memory
+            source = self._source if memory is None else (memory.source, memory.lengths)
+            assert source is not None
             found = self._model(
-                self._source_ids,
+                source[0],
                 ids,
-                source_lengths=self._source_lengths,
+                source_lengths=source[1],
                 target_mask=real,
                 cache=self._cache,
                 last=True,
