@@ -76,26 +76,24 @@ def dot(value: float, left: Array, right: Array, bias: float | None = None) -> E
     terms: list[tuple[float, ...]] = [
         (float(a), float(b)) for a, b in zip(left, right, strict=True)
     ]
-    products = elide([f"{factor(a)}·{factor(b)}" for a, b in terms], " + ")
+    products = elide([f"{factor(a)}·{factor(b)}" for a, b in terms])
     if bias is not None:
         terms.append((float(bias),))
         products += f" + {factor(float(bias))} (bias)"
     return Explanation(f"{figure(value)} {equals(value, terms)} {products}", value, terms)
 
 
-def added(value: float, numbers: Sequence[float], words: str) -> Explanation:
-    """A sum, and what is added in words.
+def plus(numbers: Sequence[float]) -> str:
+    """Numbers that are added.
 
-    >>> added(0.75, [1.0, -0.25], "embedding + position")
-    '0.75 = 1.0 + (−0.25) (embedding + position)'
+    >>> plus([1.0, -0.25])
+    '1.0 + (−0.25)'
     """
-    sign = equals(value, [(number,) for number in numbers])
-    first, *others = numbers
-    shown = " + ".join([figure(first), *map(factor, others)])
-    return Explanation(f"{figure(value)} {sign} {shown} ({words})", value, numbers)
+    return elide([figure(numbers[0]), *map(factor, numbers[1:])])
 
 
-def elide(terms: list[str], separator: str) -> str:
+def elide(terms: list[str]) -> str:
+    """Terms that are added, some of them left out where they are many."""
     if len(terms) > 16:
         terms = [*terms[:8], f"… ({len(terms) - 10} more) …", *terms[-2:]]
-    return separator.join(terms) or "0.0"
+    return " + ".join(terms) or "0.0"

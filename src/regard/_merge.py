@@ -109,18 +109,18 @@ def _starts(starts: Sequence[int] | None, lengths: list[int], over: str) -> list
 
 def _check_part(n: int, part: object) -> Part:
     """Part n, whose observation fits its output."""
-    if not isinstance(part, tuple | list) or len(part) != 2:
-        raise TypeError(
-            "merge(): each of parts must be a pair (output, Observation); got "
-            f"{type(part).__name__} for part {n}. A single part is merge([part])."
-        )
-    out, seen = part
-    if not isinstance(out, Tensor) or not isinstance(seen, Observation):
-        raise TypeError(
-            "merge(): each of parts must be a pair (output, Observation); got "
-            f"({type(out).__name__}, {type(seen).__name__}) for part {n}. "
-            "regard.attention(…, see=…) returns such a pair."
-        )
+    match part:
+        case (Tensor() as out, Observation() as seen):
+            pass
+        case _:
+            found = type(part).__name__
+            if isinstance(part, tuple | list) and len(part) == 2:
+                found = f"({', '.join(type(each).__name__ for each in part)})"
+            raise TypeError(
+                "merge(): each of parts must be a pair (output, Observation); got "
+                f"{found} for part {n}. regard.attention(…, see=…) returns such a pair, and a "
+                "single part is merge([part])."
+            )
     if out.is_nested or out.layout != torch.strided or out.dim() != 4:
         found = f"{out.dim()} axes, {out.layout}{', nested' if out.is_nested else ''}"
         raise ValueError(
@@ -128,11 +128,16 @@ def _check_part(n: int, part: object) -> Part:
             "It is what regard.attention(…, see=…) returns."
         )
     sizes: dict[str, int] = dict(zip(("B", "H", "Nq"), out.shape, strict=False))
-    for name, (axes, _) in FIELDS.items():
+    needed = {"lse"}
+    if seen.top_keys is not None or seen.top_weights is not None:  # See(top=…) asks for both
+        needed |= {"top_keys", "top_weights"}
+    fields = {name: axes for name, (axes, _) in FIELDS.items()} | {"sinks": ("H",)}
+    for name, axes in fields.items():
         x: object = getattr(seen, name)
-        if x is None and name != "lse":
+        if x is None and name not in needed:
             continue
-        expected = f"({', '.join(str(sizes.get(axis, '·')) for axis in axes)})"
+        expected = ", ".join(str(sizes.get(axis, "·")) for axis in axes)
+        expected = f"({expected},)" if len(axes) == 1 else f"({expected})"
         if not isinstance(x, Tensor):
             raise TypeError(
                 f"merge(): {name} must be a torch.Tensor {expected}; got {type(x).__name__} for "
@@ -142,7 +147,7 @@ def _check_part(n: int, part: object) -> Part:
             sizes.get(axis, size) != size for axis, size in zip(axes, x.shape, strict=True)
         ):
             raise ValueError(
-                f"merge(): {name} must be {expected}, as its output {tuple(out.shape)} is; got "
+                f"merge(): {name} must be {expected}, beside an output {tuple(out.shape)}; got "
                 f"{tuple(x.shape)} for part {n}. Output and Observation must be of one call."
             )
         if x.device != out.device:
@@ -150,19 +155,7 @@ def _check_part(n: int, part: object) -> Part:
                 f"merge(): {name} must be on its output's device {out.device}; got {x.device} for "
                 f"part {n}. {name}.to(…) moves it."
             )
-    keys, weights = (
-        None if x is None else tuple(x.shape) for x in (seen.top_keys, seen.top_weights)
-    )
-    if keys != weights:
-        raise ValueError(
-            f"merge(): top_keys and top_weights must have the same shape; got {keys} and "
-            f"{weights} for part {n}. See(top=…) asks for both."
-        )
-    if seen.sinks is not None and tuple(seen.sinks.shape) != (out.shape[1],):
-        raise ValueError(
-            f"merge(): sinks must be (H,) = ({out.shape[1]},); got {tuple(seen.sinks.shape)} for "
-            f"part {n}. They are what was given to regard.attention(…, sinks=…)."
-        )
+        sizes |= dict(zip(axes, x.shape, strict=True))
     return out, seen
 
 
@@ -232,9 +225,8 @@ def _merge_queries(parts: list[Part], starts: list[int]) -> Part:
     merged: dict[str, Tensor] = {}
     for name in FIELDS:
         tensors = _all(parts, name)
-        if (
-            tensors and name == "received"
-        ):  # keys that a part does not know received nothing from it
+        if tensors and name == "received":
+            # Keys that a part does not know received nothing from it.
             longest = max(x.shape[2] for x in tensors)
             padded = [functional.pad(x, (0, longest - x.shape[2])) for x in tensors]
             merged[name] = sum(padded[1:], padded[0])

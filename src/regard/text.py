@@ -82,6 +82,15 @@ def readable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def counted(number: int, of: str) -> str:
+    """How many there are.
+
+    >>> counted(1, "token"), counted(1200, "token")
+    ('1 token', '1,200 tokens')
+    """
+    return f"{number:,} {of}" if number == 1 else f"{number:,} {of}s"
+
+
 def _end_of_token(text: str, start: int) -> int:
     end = _end_of_cluster(text, start)
     if not _in_word(text[start]) or _stands_alone(text[start]):
@@ -140,12 +149,3 @@ def _is_drawn_on(character: str) -> bool:
     """Joiners, skin tones, and the tags that make a black flag that of Scotland or Wales."""
     is_tag = "\U000e0020" <= character <= "\U000e007f"
     return character in JOINERS or is_skin_tone(character) or is_tag
-
-
-def readable(text: str) -> str:
-    """A text that UTF-8 can hold: half of a surrogate pair becomes �.
-
-    >>> readable("a\\ud800b")
-    'a�b'
-    """
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

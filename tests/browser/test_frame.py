@@ -10,7 +10,7 @@ import pytest
 from helpers.made_runs import made_run
 
 import regard
-from regard.view.html.frame import frame
+from regard.view.html.page import frame
 
 
 class Notebook:

@@ -10,7 +10,7 @@ from helpers.made_runs import SENTENCES, long_text, made_run
 
 import regard
 from regard.run import Run
-from regard.view.html.frame import frame
+from regard.view.html.page import frame
 from regard.view.html.run import run_page
 from regard.view.html.trace import trace_page
 

@@ -19,12 +19,11 @@ from regard.run.links import links_of_heads, mean_looks, strongest_links
 from regard.text import Token
 from regard.view import names
 from regard.view.effect import render_effect
-from regard.view.head import render_head
 from regard.view.lines import fit_name
+from regard.view.looks import render_head, render_token
 from regard.view.names import token_labels, token_names
 from regard.view.run import render_run, render_summary
 from regard.view.table import render_table
-from regard.view.token import render_token
 
 HEADS, WIDTH = 3, 5
 

@@ -139,7 +139,7 @@ class Softmaxed(Rule):
             own, allowed = own - largest, [s - largest for s in allowed]
             remark = " (largest score taken off first)"
         exponentials = [math.exp(s) for s in allowed]
-        powers = elide([f"e^{figure(s)}" for s in allowed], " + ")
+        powers = elide([f"e^{figure(s)}" for s in allowed])
         quotient = f"{figure(math.exp(own))} / {figure(sum(exponentials))}{remark}"
         return cell.told(f"≈ e^{figure(own)} / ({powers}) ≈ {quotient}", exponentials)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from regard._arithmetic import Explanation, added, dot, elide, equals, factor, figure
+from regard._arithmetic import Explanation, dot, equals, factor, figure, plus
 from regard._rules.rule import (
     Cell,
     MatrixName,
@@ -99,7 +99,9 @@ class Summed(Rule):
     def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
         arrays = [in_head(numbers_of(trace, name), cell.h) for name in self.of]
         numbers = [float(array[cell.i, cell.j]) for array in arrays]
-        return added(cell.value, numbers, self.words or " + ".join(self.of))
+        sign = equals(cell.value, [(number,) for number in numbers])
+        words = self.words or " + ".join(self.of)
+        return cell.told(f"{sign} {plus(numbers)} ({words})", numbers)
 
 
 class Product(Rule):
@@ -237,8 +239,7 @@ class Mean(Rule):
 
     def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
         numbers: list[float] = trace.steps[self.of].array[:, cell.j].tolist()
-        shown = elide([figure(numbers[0]), *map(factor, numbers[1:])], " + ")
         count = len(numbers)
         sign = equals(cell.value * count, [(number,) for number in numbers])
-        line = f"{sign} ({shown}) / {count} (the mean of {self.of} over all tokens)"
+        line = f"{sign} ({plus(numbers)}) / {count} (the mean of {self.of} over all tokens)"
         return cell.told(line, [(number, 1.0 / count) for number in numbers])

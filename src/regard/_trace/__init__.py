@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard._trace.api import trace
-from regard._trace.projections import Positions, Projections
+from regard._trace.inputs import Positions, Projections
 from regard._trace.trace import Trace
 
 ModelTrace = Trace  # another name of it

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard._trace.inputs import random_numbers, read_vectors
-from regard._trace.projections import Positions, Projections
+from regard._trace.inputs import Positions, Projections, random_numbers, read_vectors
 from regard._trace.trace import Trace
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from regard._arithmetic import figure
 from regard._rules.attention import Scaled
 from regard._rules.general import Copied, Given
 from regard._steps import STEPS, Axis, Step, StepKind, dimensions
-from regard._trace.projections import Positions, Projections
+from regard._trace.inputs import Positions, Projections, as_matrix
 from regard.reference import Array
 
 PLAIN_INPUT = replace(
@@ -36,9 +36,7 @@ LATER = ", −∞ where the key comes later"
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused with a message
 def build_steps(
-    *,
-    tokens: tuple[str, ...],
-    key_tokens: tuple[str, ...],
+    sequences: Mapping[str, tuple[str, ...]],
     embeddings: ArrayLike | None,
     projections: Projections | None,
     given: Mapping[str, ArrayLike | None],
@@ -49,7 +47,7 @@ def build_steps(
     """The steps and the matrices that `Trace.build` makes a trace of."""
     if (embeddings is None) != (projections is None):
         raise ValueError("trace(): embeddings and projections need each other.")
-    maker = _Maker(tokens, key_tokens)
+    maker = _Maker(sequences)
     if embeddings is not None and projections is not None:
         x = maker.add_input(as_matrix(embeddings, "embeddings"), positions)
         _, width, d_k = projections.w_q.shape
@@ -90,8 +88,9 @@ def build_steps(
 class _Maker:
     """Collects the steps of a trace and labels their axes."""
 
-    def __init__(self, tokens: tuple[str, ...], key_tokens: tuple[str, ...]) -> None:
-        self.tokens, self.keys = Axis("token", tokens), Axis("key token", key_tokens)
+    def __init__(self, sequences: Mapping[str, tuple[str, ...]]) -> None:
+        self.tokens = Axis("token", sequences["input"])
+        self.keys = Axis("key token", sequences.get("context", sequences["input"]))
         self.steps: dict[str, Step] = {}
         self.matrices: dict[str, Array] = {}
 
@@ -217,15 +216,3 @@ def joined_columns(head_output: Step) -> Axis:
 
 def _given(name: str) -> StepKind:
     return replace(STEPS[name], formula=f"{STEPS[name].symbol}, given", rule=Given())
-
-
-def as_matrix(array: ArrayLike, name: str) -> Array:
-    matrix = np.array(array, dtype=np.float64)
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"trace(): {name} must be a matrix with rows; got shape {matrix.shape}.")
-    for i, j in np.argwhere(~np.isfinite(matrix))[:1]:
-        raise ValueError(
-            f"trace(): {name} must be finite; row {i + 1}, column {j + 1} is "
-            f"{figure(float(matrix[i, j]))}."
-        )
-    return matrix

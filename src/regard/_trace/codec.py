@@ -93,9 +93,10 @@ def _from_content(content: dict[str, Any]) -> Trace:
 
 def _step(name: str, entry: Any, is_ten: bool) -> Step:
     axes = tuple(
-        Axis(_axis_name(axis["name"]), _strings(axis["labels"]))
-        for axis in _expect(list, entry["axes"])
+        Axis(axis["name"], _strings(axis["labels"])) for axis in _expect(list, entry["axes"])
     )
+    if not {axis.name for axis in axes} <= set(get_args(AxisName)):
+        raise ValueError(f"{name!r} has an unknown axis")
     array = _array(entry["array"])
     if array.shape != tuple(len(axis.labels) for axis in axes):
         raise ValueError(f"the array of {name!r} does not fit its labels")
@@ -134,12 +135,6 @@ def _array(nested: Any) -> Array:
     if not np.isfinite(array).all():
         raise ValueError("a number is too large, or not written as JSON has it")
     return array.astype(np.float64)
-
-
-def _axis_name(name: Any) -> AxisName:
-    if name not in get_args(AxisName):
-        raise ValueError(f"unknown axis {name!r}")
-    return name
 
 
 def _strings(labels: Any) -> tuple[str, ...]:

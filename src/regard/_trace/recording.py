@@ -153,9 +153,11 @@ class Recording:
             rule = self.resolve(rule, path)
             if isinstance(rule, Summed) and len(rule.of) == 1:
                 rule = Copied(rule.of[0])
-        tokens = Axis("token", self.tokens(path) if rows is None else rows)
-        crossed = name == "context" or begin + "context" in self.steps
-        keys = Axis("key token", self.others if crossed else tokens.labels)
+        tokens = Axis("token", self._tokens(path) if rows is None else rows)
+        others = tokens.labels
+        if name == "context" or begin + "context" in self.steps:
+            others = self.sequences["source" if "source" in self.sequences else "context"]
+        keys = Axis("key token", others)
         columns = keys
         if isinstance(rule, Joined):
             columns = joined_columns(self.steps[rule.of])
@@ -166,28 +168,21 @@ class Recording:
             columns = Axis("dimension", labels)
         axes = (keys if kind.of_keys else tokens, columns)
         if array.ndim == 3:
-            axes = (self._heads(len(array), self.modules[path].heads), *axes)
+            size = self.modules[path].heads // len(array)  # query heads that a key head serves
+            names = (
+                f"head {h + 1}" if size == 1 else f"heads {h * size + 1}–{(h + 1) * size}"
+                for h in range(len(array))
+            )
+            axes = (Axis("head", tuple(names)), *axes)
         kind = replace(kind, formula=self._formula(kind, rule, begin), rule=rule)
         self.steps[begin + name] = kind.step(begin + name, axes, array)
 
-    def tokens(self, path: str) -> tuple[str, ...]:
+    def _tokens(self, path: str) -> tuple[str, ...]:
         """The tokens whose vectors the module of this name works on."""
         if "source" in self.sequences:
             first = path.partition(".")[0]
             return self.sequences["source" if first in ("embedding", "encoder") else "target"]
         return self.sequences["input"]
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """The tokens of the sequence that cross-attention looks at."""
-        return self.sequences["source" if "source" in self.sequences else "context"]
-
-    def _heads(self, count: int, of: int) -> Axis:
-        """The names of heads; of key heads, for the query heads that each serves."""
-        size = of // count
-        if size == 1:
-            return Axis("head", tuple(f"head {h + 1}" for h in range(count)))
-        return Axis("head", tuple(f"heads {g * size + 1}–{(g + 1) * size}" for g in range(count)))
 
     def _source(self, array: Array, rule: Incoming) -> Rule:
         """Where numbers that come into a module are from: the last step that has the same."""

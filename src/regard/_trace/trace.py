@@ -13,8 +13,9 @@ from regard._files import write_text
 from regard._rules.attention import Scaled
 from regard._rules.rule import Cell
 from regard._steps import Step, find_label
-from regard._trace.projections import Positions, Projections
+from regard._trace.inputs import Positions, Projections
 from regard.reference import Array
+from regard.text import counted
 
 _MOST_NAMES = 12  # that an error lists
 
@@ -193,7 +194,7 @@ class Trace:
         """What a notebook shows; of a model, which may be large, the line of `repr`."""
         if self.model:
             return None
-        from regard.view.html.frame import frame
+        from regard.view.html.page import frame
         from regard.view.html.trace import trace_page
 
         return frame(trace_page(self))
@@ -238,12 +239,11 @@ class Trace:
 
     def _headline(self) -> str:
         counts = [
-            f"{len(tokens):,} {'' if len(self.sequences) == 1 else f'{name} '}"
-            f"token{'' if len(tokens) == 1 else 's'}"
+            counted(len(tokens), "token" if len(self.sequences) == 1 else f"{name} token")
             for name, tokens in self.sequences.items()
         ]
-        subject = self.model or "attention"
-        return f"{subject}: {', '.join([*counts, f'{len(self.steps):,} steps'])}"
+        counts.append(f"{len(self.steps):,} steps")
+        return f"{self.model or 'attention'}: {', '.join(counts)}"
 
     # ── making one ───────────────────────────────────────────────────────────────────────────
 
@@ -274,17 +274,11 @@ class Trace:
         """
         from regard._trace.build import build_steps
 
-        steps, matrices = build_steps(
-            tokens=tuple(tokens),
-            key_tokens=tuple(tokens if key_tokens is None else key_tokens),
-            embeddings=embeddings,
-            projections=projections,
-            given={"query": query, "key": key, "value": value, "weights": weights},
-            positions=positions,
-            causal=causal,
-            scale=scale,
-        )
         sequences = {"input": tuple(tokens)}
         if key_tokens is not None:
             sequences["context"] = tuple(key_tokens)
+        given = {"query": query, "key": key, "value": value, "weights": weights}
+        steps, matrices = build_steps(
+            sequences, embeddings, projections, given, positions, causal, scale
+        )
         return cls(title, sequences, steps, matrices, note)

@@ -152,10 +152,9 @@ def see(
         summary, lines = [], render_table(table, out.width)
     else:
         from regard.view.effect import render_effect
-        from regard.view.head import render_head
+        from regard.view.looks import render_head, render_token
         from regard.view.names import token_names
         from regard.view.run import render_run, render_summary
-        from regard.view.token import render_token
 
         # A picture of the same text is the same every time: it does not tell the seconds.
         unknown, sign = reading.unknown, reading.sign

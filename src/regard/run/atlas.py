@@ -125,7 +125,7 @@ def _coarser(
     else:
         # How many weights there are in each block, along either axis.
         tall, wide = (
-            (length - ((torch.arange(count) + first) << finer)).clamp(max=1 << finer).to(picture)
+            block_sizes(length, finer, first, count).to(picture)
             for length, first, count in zip(lengths, (top, left), flat.shape[1:], strict=True)
         )
         counts = tall[:, None] * wide
@@ -133,6 +133,11 @@ def _coarser(
         totals = F.avg_pool2d(totals, group, ceil_mode=True, divisor_override=1)
         found = totals[:-1] / totals[-1]
     return found.reshape(*picture.shape[:-2], *found.shape[1:])
+
+
+def block_sizes(length: int, level: int, first: int, count: int) -> Tensor:
+    """How many places there are in blocks of an axis, which has fewer in its last one."""
+    return (length - ((torch.arange(count) + first) << level)).clamp(max=1 << level)
 
 
 def build_levels(layer: Layer, reduces: Sequence[Reduce] = ("mean",)) -> Layer:

@@ -16,7 +16,7 @@ from regard.run.edges import edges, truncated_rows
 from regard.run.effect import effect
 from regard.run.layer import Layer
 from regard.run.rollout import rollout
-from regard.text import Token
+from regard.text import Token, counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,12 +78,12 @@ class Run:
             batch, length = self.token_ids.shape
         several = f"{batch} × " if batch > 1 else ""
         parts = [
-            _count(len(self.layers), "layer"),
-            _count(sum(shape[1] for shape in shapes), "head"),
-            several + _count(length, "token"),
+            counted(len(self.layers), "layer"),
+            counted(sum(shape[1] for shape in shapes), "head"),
+            several + counted(length, "token"),
         ]
         if self.unseen:
-            parts.append(_count(len(self.unseen), "kind") + " of module not seen")
+            parts.append(counted(len(self.unseen), "kind") + " of module not seen")
         return f"Run({self.model!r}: {', '.join(parts)})"
 
     # ── layers and heads ──────────────────────────────────────────────────────────────────────
@@ -290,7 +290,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from regard.view.html.frame import run_frame
+        from regard.view.html.run import run_frame
 
         return run_frame(self)
 
@@ -312,7 +312,3 @@ class Run:
         from regard.ask import trace_of
 
         return trace_of(self, layer, head, model=model)
-
-
-def _count(number: int, of: str) -> str:
-    return f"{number:,} {of}" if number == 1 else f"{number:,} {of}s"

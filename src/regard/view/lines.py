@@ -62,15 +62,6 @@ def title_line(title: str, remark: str, width: int) -> Text:
     return line
 
 
-def counted(number: int, of: str) -> str:
-    """How many there are.
-
-    >>> counted(1, "token"), counted(1200, "token")
-    ('1 token', '1,200 tokens')
-    """
-    return f"{number:,} {of}" if number == 1 else f"{number:,} {of}s"
-
-
 def fit_name(name: str, width: int) -> str:
     """A token's name in at most `width` cells: the word is cut, its number stays if it can.
 
@@ -82,21 +73,6 @@ def fit_name(name: str, width: int) -> str:
         return fit(name, width)
     room = width - len(mark + number)
     return fit(word, room) + mark + number if room >= _LEAST else fit(word, width)
-
-
-def looks_told(looks: Iterable[tuple[str, float]], room: int, most: int = 3) -> str:
-    """Tokens with their weights: the first of them, as many as there is room for.
-
-    >>> looks_told([("it", 0.75), ("animal", 0.25)], 80), looks_told([("it", 0.75)], 6)
-    ('it 0.75 · animal 0.25', 'nothing')
-    """
-    told = ""
-    for label, weight in list(looks)[:most]:
-        piece = f"{' · ' if told else ''}{fit_name(label, LABEL)} {weight:.2f}"
-        if most_cells(told + piece) > room:
-            break
-        told += piece
-    return told or "nothing"
 
 
 def some(length: int, parts: int) -> str:

@@ -8,8 +8,9 @@ from itertools import groupby
 from rich.cells import cell_len
 from rich.text import Text
 
+from regard.text import counted
 from regard.view.labels import fit, pad, visible
-from regard.view.lines import aligned, counted, paragraph
+from regard.view.lines import aligned, paragraph
 from regard.worked._check import Report
 from regard.worked.cell import Cell
 from regard.worked.chain import sources

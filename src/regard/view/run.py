@@ -10,17 +10,9 @@ from rich.text import Text
 
 from regard.run.atlas import shares
 from regard.run.links import LEAST_WEIGHT, Link, links_that_stand_out
+from regard.text import counted
 from regard.view.labels import fit, pad
-from regard.view.lines import (
-    INDENT,
-    LABEL,
-    aligned,
-    counted,
-    fit_name,
-    paragraph,
-    some,
-    title_line,
-)
+from regard.view.lines import INDENT, LABEL, aligned, fit_name, paragraph, some, title_line
 from regard.view.names import label_at, token_labels, token_names
 
 if TYPE_CHECKING:

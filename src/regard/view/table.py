@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from regard.text import counted
 from regard.view.labels import fit, most_cells, pad, visible
-from regard.view.lines import counted, paragraph
+from regard.view.lines import paragraph
 
 if TYPE_CHECKING:
     import pyarrow as pa

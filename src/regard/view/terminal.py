@@ -11,8 +11,9 @@ from rich.text import Text
 
 from regard._steps import STEPS, Step
 from regard._trace import Trace
+from regard.text import counted
 from regard.view.labels import fit, most_cells
-from regard.view.lines import INDENT, counted, indented, paragraph
+from regard.view.lines import INDENT, indented, paragraph
 from regard.view.steps import all_heads, chosen_cell, step_block
 
 _LONGEST = 1000  # cells of an explanation: its tokens may be of any length

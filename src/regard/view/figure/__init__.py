@@ -1,9 +1,68 @@
 """Figures for print: any view of a run or a trace as SVG, PDF or PNG, drawn by matplotlib.
 
-`make.py` says which view is asked for, and the module of its name draws it on a `Sheet`. matplotlib
-is imported when a figure is made, and not before.
+Here stands which view is asked for; the module of its name draws it on a `Sheet`. matplotlib is
+imported when a figure is made, and not before.
 """
 
-from regard.view.figure.make import run_figure, trace_figure
+from __future__ import annotations
 
-__all__ = ["run_figure", "trace_figure"]
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from regard import _extras
+from regard._arguments import shown
+from regard.view.figure.sheet import Paper, Sheet, settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from regard._trace import Trace
+    from regard.run import Run
+
+
+def run_figure(
+    run: Run, path: str | Path, view: str, width: float, dpi: float, dark: bool, **what: Any
+) -> None:
+    """What `Run.figure` writes; `what` are the other fields of `Asked`."""
+    from regard.view.figure import entropy, head, links, model, places, text
+
+    paper = Paper(path, width, dpi, dark)
+    views = {
+        "model": model.draw,
+        "head": head.draw,
+        "text": text.draw,
+        "links": links.draw,
+        "entropy": entropy.draw,
+    }
+    if view not in views:
+        raise ValueError(
+            f"figure(): view must be one of {', '.join(map(repr, views))}; got {shown(view)}."
+        )
+    if not run.layers:
+        raise ValueError(
+            "figure(): the run must have seen a layer; it has none. "
+            "run.unseen and run.notes say why."
+        )
+    _write(lambda: views[view](paper, places.Asked(run, view, **what)))
+
+
+def trace_figure(
+    trace: Trace, path: str | Path, view: str, width: float, dpi: float, dark: bool
+) -> None:
+    """What `Trace.figure` writes."""
+    from regard.view.choice import find_step
+    from regard.view.figure.steps import draw_steps
+
+    paper = Paper(path, width, dpi, dark)
+    try:
+        steps = list(trace.steps) if view == "all" else [find_step(view, trace)]
+    except (AttributeError, KeyError) as error:
+        said = error.args[0] if isinstance(error, KeyError) else f"got {shown(view)}."
+        raise ValueError(f"figure(): view must be a step or 'all'; {said}") from None
+    _write(lambda: draw_steps(paper, trace, steps))
+
+
+def _write(draw: Callable[[], Sheet]) -> None:
+    _extras.need("figure()", "matplotlib", "figures")
+    with settings():
+        draw().save()

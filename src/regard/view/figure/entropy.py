@@ -7,11 +7,10 @@ import math
 import numpy as np
 import torch
 
-from regard.reference import Array
 from regard.view.colours import Range
 from regard.view.figure.head import BESIDE, draw_grid
 from regard.view.figure.matrix import Names
-from regard.view.figure.places import CALL, Asked, Place
+from regard.view.figure.places import CALL, Asked
 from regard.view.figure.sheet import MARGIN, TALLEST, Paper, Sheet
 
 _LARGEST = 0.42  # inches of a cell across
@@ -31,7 +30,13 @@ def draw(paper: Paper, asked: Asked) -> Sheet:
     n_rows, n_columns = len(places), max(place.layer.shape[1] for place in places)
     array = np.full((n_rows, n_columns), np.nan)
     for row, place in zip(array, places, strict=True):
-        row[: place.layer.shape[1]] = _means(place)
+        layer, b = place.layer, place.sequence
+        if layer.entropy is not None:  # the mean over the real queries that have a key
+            counts = layer.lse[b] > -math.inf
+            if layer.queries is not None:
+                counts = counts & layer.queries[b]
+            entropy = torch.where(counts, layer.entropy[b].double(), math.nan)
+            row[: layer.shape[1]] = entropy.nanmean(-1).cpu().numpy()
     sheet = Sheet(
         paper,
         f"Entropy of each head{f' in {asked.run.model}' if asked.run.model else ''}",
@@ -56,15 +61,3 @@ def draw(paper: Paper, asked: Asked) -> Sheet:
         "nats",
     )
     return sheet
-
-
-def _means(place: Place) -> Array:
-    """(H,): over the real queries that have a key."""
-    layer, b = place.layer, place.sequence
-    if layer.entropy is None:
-        return np.full(layer.shape[1], np.nan)
-    counted = layer.lse[b] > -math.inf
-    if layer.queries is not None:
-        counted = counted & layer.queries[b]
-    entropy = torch.where(counted, layer.entropy[b].double(), math.nan)
-    return entropy.nanmean(-1).cpu().numpy()

@@ -51,9 +51,9 @@ def _bar(sheet: Sheet, x: float, y: float, length: float, scale: Range, upright:
     """The colours of the scale, and round numbers along them; upright, the largest is on top."""
     colours = sheet.colours.heat(np.linspace(0, 1, 256))
     pixels = colours[::-1, None] if upright else colours[None]
-    width, height = (_THICK, length) if upright else (length, _THICK)
-    sheet.picture(x, y, width, height, pixels)
-    sheet.box(x, y, width, height, edge=sheet.colours.faint)
+    box = (x, y, _THICK, length) if upright else (x, y, length, _THICK)
+    sheet.picture(box, pixels)
+    sheet.box(box, edge=sheet.colours.faint)
     for tick in ticks(scale, most=max(2, min(6, int(length / 0.2))) if upright else 6):
         share = float(scale.share(np.array(tick)))
         text = f"≤ {short(tick)}" if scale.log and tick <= scale.least * 1.001 else short(tick)
@@ -92,7 +92,7 @@ def key(sheet: Sheet, entries: Iterable[tuple[str, str]], name: str) -> None:
         room = patch + 0.05 + size_of(text, _SIZE)[0]
         if x + room > sheet.width - MARGIN and x > MARGIN:
             x, y = MARGIN, y + step
-        sheet.box(x, y - patch / 2, patch, patch, fill=colour)
+        sheet.box((x, y - patch / 2, patch, patch), fill=colour)
         sheet.text(x + patch + 0.05, y, text, _SIZE)
         x += room + 0.13
     sheet.at = y + step / 2

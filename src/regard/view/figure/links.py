@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from regard.run.edge_filter import filter_edges
 from regard.run.edges import check
+from regard.text import counted
 from regard.view.figure.legend import key, short
 from regard.view.figure.letters import size_of
 from regard.view.figure.matrix import round_places
 from regard.view.figure.places import CALL, Asked, Place
 from regard.view.figure.sheet import LINE, MARGIN, TALLEST, Across, Paper, Sheet
 from regard.view.labels import fit
-from regard.view.lines import counted
 
 if TYPE_CHECKING:
     from regard.run.edge_filter import FilteredEdges
@@ -80,10 +80,21 @@ def _draw(sheet: Sheet, place: Place, found: FilteredEdges, shown: NDArray[np.in
         (left, "right", -1, "looks", place.offset),
         (right, "left", 1, "is looked at", 0),
     ]
-    for x, across, _, title, _ in sides:
+    weights = np.clip(found.weight[shown].astype(float), 0.0, 1.0)
+    start = top + (found.query[shown] - spans[0].start + 0.5) * step
+    end = top + (found.key[shown] - spans[1].start + 0.5) * step
+    times = _TIMES if len(shown) <= _CURVED else _TIMES[[0, -1]]
+    bend = times**2 * (3 - 2 * times)  # leaves and arrives level
+    y = start[:, None] + (end - start)[:, None] * bend
+    points = np.stack([np.broadcast_to(left + times * middle, y.shape), y], axis=-1)
+    colours = [  # each with its opacity
+        (sheet.colours.head(int(head)), 0.2 + 0.8 * weight)
+        for head, weight in zip(found.head[shown], weights, strict=True)
+    ]
+    thick = min(2.0, step * 72 * 0.4)  # points: lines between neighbours should not touch
+    sheet.lines(list(points.round(4)), colours, (thick * (0.15 + 0.85 * weights)).tolist())
+    for (x, across, away, title, offset), span, each in zip(sides, spans, texts, strict=True):
         sheet.text(x, sheet.at + 0.06, title, _SIZE, across=across, colour=faint)
-    _lines(sheet, found, shown, (left, right), top, step, (spans[0].start, spans[1].start))
-    for (x, across, away, _, offset), span, each in zip(sides, spans, texts, strict=True):
         for n, text in enumerate(each):
             sheet.text(x + away * 0.05, top + (n + 0.5) * step, text, size, across=across)
         if named:
@@ -97,28 +108,3 @@ def _draw(sheet: Sheet, place: Place, found: FilteredEdges, shown: NDArray[np.in
         between = (left + right) / 2, top + most * step / 2
         sheet.text(*between, "no link is as strong", _SIZE, across="center", colour=faint)
     sheet.at = top + most * step + _SIZE / 72 * (LINE - 1)
-
-
-def _lines(
-    sheet: Sheet,
-    found: FilteredEdges,
-    shown: NDArray[np.int64],
-    sides: tuple[float, float],
-    top: float,
-    step: float,
-    first: tuple[int, int],
-) -> None:
-    weights = np.clip(found.weight[shown].astype(float), 0.0, 1.0)
-    start = top + (found.query[shown] - first[0] + 0.5) * step
-    end = top + (found.key[shown] - first[1] + 0.5) * step
-    times = _TIMES if len(shown) <= _CURVED else _TIMES[[0, -1]]
-    bend = times**2 * (3 - 2 * times)  # leaves and arrives level
-    x = sides[0] + times * (sides[1] - sides[0])
-    y = start[:, None] + (end - start)[:, None] * bend
-    points = np.stack([np.broadcast_to(x, y.shape), y], axis=-1)
-    colours = [  # each with its opacity
-        (sheet.colours.head(int(head)), 0.2 + 0.8 * weight)
-        for head, weight in zip(found.head[shown], weights, strict=True)
-    ]
-    most = min(2.0, step * 72 * 0.4)  # points: lines between neighbours should not touch
-    sheet.lines(list(points.round(4)), colours, (most * (0.15 + 0.85 * weights)).tolist())

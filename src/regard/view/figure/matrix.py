@@ -78,8 +78,8 @@ def draw_cells(
     """
     width, height = cell
     whole = x, y, pixels.shape[1] * width, pixels.shape[0] * height
-    sheet.picture(*whole, pixels)
-    sheet.box(*whole, edge=sheet.colours.faint)
+    sheet.picture(whole, pixels)
+    sheet.box(whole, edge=sheet.colours.faint)
     size = number_size(numbers, cell)
     for i, row in enumerate(numbers if size else ()):
         for j, text in enumerate(row):

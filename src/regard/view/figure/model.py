@@ -8,11 +8,12 @@ import numpy as np
 
 from regard.reference import Array
 from regard.run.atlas import small_map
+from regard.text import counted
 from regard.view.colours import KINDS, Range
 from regard.view.figure.legend import bar_across, key
 from regard.view.figure.places import CALL, Asked, Place, compact
 from regard.view.figure.sheet import MARGIN, TALLEST, Paper, Sheet
-from regard.view.lines import counted, kind_told
+from regard.view.lines import kind_told
 
 _LARGEST = 0.95  # inches of a map
 _GAP = 0.16  # between groups of layers
@@ -24,7 +25,11 @@ _SIZE = 6.0
 def draw(paper: Paper, asked: Asked) -> Sheet:
     """Every layer × head as a small map; only one layer, if it is given."""
     run, places = asked.run, asked.places()
-    maps = [_map(place) for place in places]
+    maps: list[Array | None] = []  # (H, rows, columns) of one sequence, rows summing to 1
+    for place in places:
+        picture = small_map(place.layer, sequence=place.sequence)
+        array = None if picture is None else picture.double().cpu().numpy()
+        maps.append(None if array is None else compact(array, *place.layer.shape[2:]))
     known = [each.ravel() for each in maps if each is not None]
     if not known:
         raise ValueError(
@@ -47,14 +52,6 @@ def draw(paper: Paper, asked: Asked) -> Sheet:
     if batch > 1:
         sheet.paragraph(f"The kinds are means over all {batch} sequences.")
     return sheet
-
-
-def _map(place: Place) -> Array | None:
-    """(H, rows, columns) of one sequence, rows summing to 1."""
-    picture = small_map(place.layer, sequence=place.sequence)
-    if picture is None:
-        return None
-    return compact(picture.double().cpu().numpy(), *place.layer.shape[2:])
 
 
 def _layout(n_layers: int, n_heads: int, width: float, height: float) -> tuple[int, float, float]:
@@ -97,9 +94,9 @@ def _draw(sheet: Sheet, places: list[Place], maps: list[Array | None], scale: Ra
         for head, told in enumerate(place.layer.heads):
             square = x + (head + 0.05) * cell, top + cell * 0.05, cell * 0.9, cell * 0.9
             if pictures is not None:
-                sheet.picture(*square, sheet.colours.heat(scale.share(pictures[head])))
+                sheet.picture(square, sheet.colours.heat(scale.share(pictures[head])))
             line = 0.4 if told.kind == "mixed" else min(1.0, cell * 2.4)
-            sheet.box(*square, edge=sheet.colours.kind(told.kind), line=line)
+            sheet.box(square, edge=sheet.colours.kind(told.kind), line=line)
             if under and told.kind != "mixed" and told.score is not None:
                 text = kind_told(told).replace(" token", "")
                 at = x + (head + 0.5) * cell, top + cell * 0.95 + 0.075

@@ -22,6 +22,7 @@ _TITLE, _REMARK = 8.0, 6.5  # points
 _PIXELS = 900  # of a picture, at least, so that its cells keep sharp edges
 
 Across = Literal["left", "center", "right"]
+Box = tuple[float, float, float, float]  # x, y, width, height
 _METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
@@ -95,8 +96,6 @@ class Sheet:
             self.paragraph(remark)
         self.at += 0.06 if title or remark else 0.0
 
-    # ── text ──────────────────────────────────────────────────────────────────────────────────
-
     def text(
         self,
         x: float,
@@ -146,24 +145,12 @@ class Sheet:
             colour = self.colours.ink if bold else self.colours.faint
             self.text(MARGIN, down, kept, size, down="baseline", colour=colour, bold=bold)
 
-    # ── shapes ────────────────────────────────────────────────────────────────────────────────
-
-    def box(
-        self,
-        x: float,
-        y: float,
-        width: float,
-        height: float,
-        *,
-        fill: str = "none",
-        edge: str = "none",
-        line: float = 0.5,
-    ) -> None:
+    def box(self, box: Box, fill: str = "none", edge: str = "none", line: float = 0.5) -> None:
         from matplotlib.patches import Rectangle
 
-        box = Rectangle((x, y), width, height, facecolor=fill, edgecolor=edge, joinstyle="miter")
-        box.set_linewidth(0 if edge == "none" else line)
-        self._axes.add_patch(box)
+        drawn = Rectangle(box[:2], *box[2:], facecolor=fill, edgecolor=edge, joinstyle="miter")
+        drawn.set_linewidth(0 if edge == "none" else line)
+        self._axes.add_patch(drawn)
 
     def lines(
         self,
@@ -177,9 +164,9 @@ class Sheet:
         made = LineCollection(list(points), colors=colours, linewidths=widths, capstyle="butt")
         self._axes.add_collection(made, autolim=False)
 
-    def picture(self, x: float, y: float, width: float, height: float, pixels: Bytes) -> None:
+    def picture(self, box: Box, pixels: Bytes) -> None:
         """A picture (rows, columns, 3), each pixel a rectangle with sharp edges."""
-        rows, columns = pixels.shape[:2]
+        (x, y, width, height), (rows, columns) = box, pixels.shape[:2]
         # Programs that show a file may smooth its pictures: large pixels stay what they are.
         most = max(1, int(min(width, height) * 600 / max(rows, columns)))
         down, across = (min(most, max(1, math.ceil(_PIXELS / n))) for n in (rows, columns))
@@ -189,8 +176,6 @@ class Sheet:
             interpolation="none",
             aspect="auto",
         )
-
-    # ── the file ──────────────────────────────────────────────────────────────────────────────
 
     def save(self) -> None:
         """Write the file, whole or not at all."""

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regard.reference import Array
-from regard.text import Token
+from regard.text import Token, counted
 from regard.view.colours import Range, ink_on
 from regard.view.figure.legend import bar_across, short
 from regard.view.figure.letters import size_of
 from regard.view.figure.places import CALL, Asked, Place
 from regard.view.figure.sheet import MARGIN, TALLEST, Paper, Sheet
 from regard.view.labels import fit
-from regard.view.lines import counted
 
 _SIZES = ((150, 9.0), (600, 8.0), (2**62, 7.0))  # points, for texts of so many tokens
 _HIGH = 1.75  # a line, in heights of its letters
@@ -93,9 +92,6 @@ def _weights(places: list[Place], head: int | None, token: int) -> tuple[Array, 
     return np.mean(rows, axis=0), partial
 
 
-# ── words and lines ───────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True)
 class _Word:
     """A token as it is drawn: after a blank or a new line, if there is one before it."""
@@ -119,54 +115,42 @@ def _words(place: Place, weights: Array) -> list[_Word]:
     known = place.codes >= 0
     if place.tokens is None or not known.any():
         return [_Word(str(at), float(weights[at]), at, blank=True) for at in range(len(weights))]
-    rest = iter(place.tokens)
+    text, keys = place.text, place.keys
     words: list[_Word] = []
     before: Token | None = None
-    for at in range(place.keys.start, place.keys.stop):
-        if not known[at]:
+    for token, at in zip(place.tokens, np.flatnonzero(known).tolist(), strict=False):
+        if not keys.start <= at < keys.stop:
             continue
-        token, text = next(rest), place.text
         word = _Word("", float(weights[at]), at)
         special = token.end == token.start
         if special or before is None or (token.start, token.end) != (before.start, before.end):
             lead = token.text[: len(token.text) - len(token.text.lstrip())]
             if text is not None and before is not None:
                 lead = text[before.end : token.start] + lead
-            word = replace(
-                word,
-                text=token.label,
-                blank=special or bool(lead),
-                breaks="\n" in lead,
-                special=special,
-            )
+            blank, breaks = special or bool(lead), "\n" in lead
+            word = _Word(token.label, word.weight, at, blank, breaks, special)
         words.append(replace(word, blank=True) if words and words[-1].special else word)
         before = before if special else token
     return words
 
 
-def _lines(words: list[_Word], size: float, room: float) -> list[list[_Word]]:
-    lines: list[list[_Word]] = [[]]
-    at = 0.0
-    for word in words:
-        width = word.width(size)
-        gap = size * _BLANK / 72 if word.blank and lines[-1] else 0.0
-        if lines[-1] and (word.breaks or at + gap + width > room):
-            lines.append([])
-            at = gap = 0.0
-        lines[-1].append(word)
-        at += gap + width
-    return lines
-
-
 def _draw(sheet: Sheet, words: list[_Word], at: int, scale: Range) -> None:
     size = next(size for most, size in _SIZES if len(words) <= most)
-    step = size / 72 * _HIGH
-    lines = _lines(words, size, sheet.width - 2 * MARGIN)
-    weights = [sum(word.weight for word in line) for line in lines]
+    step, gap = size / 72 * _HIGH, size * _BLANK / 72
+    lines: list[list[tuple[float, _Word]]] = []  # each word with its place on the line
+    x = MARGIN
+    for word in words:
+        x += gap if word.blank else 0.0
+        if not lines or word.breaks or x + word.width(size) > sheet.width - MARGIN:
+            lines.append([])
+            x = MARGIN
+        lines[-1].append((x, word))
+        x += word.width(size)
+    weights = [sum(word.weight for _, word in line) for line in lines]
     shown = set(range(len(lines)))
     room = max(3, int((TALLEST - sheet.at - 0.9) / step))
     if len(lines) > room:
-        own = next(n for n, line in enumerate(lines) if any(word.place == at for word in line))
+        own = next(n for n, line in enumerate(lines) if any(word.place == at for _, word in line))
         order = sorted(shown, key=lambda n: (n != own, -weights[n]))
         # Each line may have a line before it that says how many are left out.
         shown = set(order[: max(1, int(room * 0.6))])
@@ -178,26 +162,15 @@ def _draw(sheet: Sheet, words: list[_Word], at: int, scale: Range) -> None:
             text = f"{left_out}, with {sum(weights[last + 1 : n]):.3f} of the weight"
             sheet.text(MARGIN, sheet.at + step * 0.4, text, 6.0, colour=sheet.colours.faint)
             sheet.at += step * 0.8
-        if n < len(lines):
-            _draw_line(sheet, lines[n], at, scale, size, step)
+        for x, word in lines[n] if n < len(lines) else ():
+            box = x, sheet.at + step * 0.11, word.width(size), step * 0.78
+            colour = sheet.colours.heat(scale.share(np.array(word.weight)))
+            sheet.box(box, fill=f"#{colour.tobytes().hex()}")
+            if word.special or not word.text:
+                sheet.box(box, edge=sheet.colours.edge)
+            middle = sheet.at + step / 2
+            sheet.text(x + _PAD, middle, word.text, word.letters(size), colour=ink_on(colour))
+            if word.place == at:
+                sheet.box(box, edge=sheet.colours.accent, line=1.2)
+        sheet.at += step if n < len(lines) else 0.0
         last = n
-
-
-def _draw_line(
-    sheet: Sheet, line: list[_Word], chosen: int, scale: Range, size: float, step: float
-) -> None:
-    x, y = MARGIN, sheet.at + step / 2
-    high = step * 0.78
-    for word in line:
-        if word.blank and x > MARGIN:
-            x += size * _BLANK / 72
-        box = x, y - high / 2, word.width(size), high
-        colour = sheet.colours.heat(scale.share(np.array(word.weight)))
-        sheet.box(*box, fill=f"#{colour.tobytes().hex()}")
-        if word.special or not word.text:
-            sheet.box(*box, edge=sheet.colours.edge)
-        sheet.text(x + _PAD, y, word.text, word.letters(size), colour=ink_on(colour))
-        if word.place == chosen:
-            sheet.box(*box, edge=sheet.colours.accent, line=1.2)
-        x += box[2]
-    sheet.at += step

@@ -1,4 +1,7 @@
-"""One HTML file: its data, its script, and a policy that lets nothing else in."""
+"""One HTML file: its data, its script, and a policy that lets nothing else in.
+
+In a notebook it stands in a frame: it can run its own script, and reach nothing around it.
+"""
 
 from __future__ import annotations
 
@@ -88,6 +91,21 @@ script-src 'sha256-{digest}'; img-src data: blob:; base-uri 'none'; form-action 
 </body>
 </html>
 """
+
+
+def frame(html: str, height: int = 640) -> str:
+    """The page as an element of so many pixels that stands in the output of a cell.
+
+    The page is inside, as text: JupyterLab, VS Code and Colab show it without a server. Its origin
+    is its own, so that it sees neither the notebook nor its cookies.
+
+    >>> frame("<p>one & two</p>", 80)
+    '<iframe title="Regard" sandbox="allow-scripts" ... srcdoc="&lt;p&gt;one &amp; two...'
+    """
+    return (
+        '<iframe title="Regard" sandbox="allow-scripts" width="100%" '
+        f'height="{int(height)}" style="border:0" srcdoc="{escape(html)}"></iframe>'
+    )
 
 
 def _json(content: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.run import Layer, Run
-from regard.run.atlas import blocks, small_map
+from regard.run import Run
+from regard.run.atlas import block_sizes, blocks, small_map
 from regard.run.info import run_info, stages
 from regard.run.rollout import has_rollout
-from regard.view.html.page import Part, beginning, page
+from regard.view.html.page import Part, beginning, frame, page
 
 LIMIT = 24_000_000  # bytes of a page, unless another is asked for
+_NOTEBOOK = 4_000_000  # of one in a notebook, which keeps all that it shows
 _WHOLE = 5_000_000  # weights that a page may hold one by one
 _HIDDEN_STATES = 2_500_000  # numbers of hidden states
 _REST = 600_000  # bytes of a page that are not its parts: the script and the tokens
@@ -40,24 +41,34 @@ def run_page(run: Run, limit: int = LIMIT, name: str | None = None) -> str:
     return page("run", title, subtitle + "Where did each head look?", {"info": info}, packing.parts)
 
 
-@dataclass
+def run_frame(run: Run) -> str:
+    """A run in the cell of a notebook; a sentence if there is nothing to show.
+
+    >>> run_frame(Run(model="a < b"))
+    '<p>Run(&#x27;a &lt; b&#x27;: 0 layers, 0 heads, 0 tokens): no attention was seen.</p>'
+    """
+    if not run.layers:
+        return f"<p>{escape(repr(run))}: no attention was seen.</p>"
+    return frame(run_page(run, limit=_NOTEBOOK))
+
+
 class _Packing:
     """What goes into the page, and what is said about it."""
 
-    run: Run
-    limit: int
-    parts: dict[str, Part] = field(default_factory=dict[str, Part])
-    notes: list[str] = field(default_factory=list[str])
+    def __init__(self, run: Run, limit: int) -> None:
+        self.run, self.layers = run, list(run.layers.values())
+        self.room = limit - _REST  # bytes of all parts
+        self.parts: dict[str, Part] = {}
+        self.notes: list[str] = []
 
     def info(self) -> dict[str, Any]:
-        layers = list(self.run.layers.values())
-        whole = self._put_whole(layers)
-        top = 8 if whole else self._put_links(layers)
-        for n, layer in enumerate(layers):
+        whole = self._put_whole()
+        top = 8 if whole else self._put_links()
+        for n, layer in enumerate(self.layers):
             picture = small_map(layer)
             if picture is not None:
                 self.parts[f"map-{n}"] = Part.of(_sixteen(picture))
-        level = 0 if whole else self._put_level(layers)
+        level = 0 if whole else self._put_level()
         stages = self._put_hidden_states()
         return {
             **run_info(self.run),
@@ -74,37 +85,37 @@ class _Packing:
     def _size(self) -> int:
         return sum(len(part.packed) for part in self.parts.values())
 
-    def _put_whole(self, layers: list[Layer]) -> bool:
+    def _put_whole(self) -> bool:
         """Every weight, if they are few and can be had."""
-        few = sum(math.prod(layer.shape) for layer in layers) <= _WHOLE
-        if not few or not all(layer.has_weights for layer in layers):
+        few = sum(math.prod(layer.shape) for layer in self.layers) <= _WHOLE
+        if not few or not all(layer.has_weights for layer in self.layers):
             return False
-        for n, layer in enumerate(layers):
+        for n, layer in enumerate(self.layers):
             self.parts[f"weights-{n}"] = Part.of(_sixteen(layer.weights()))
-        if self._size() <= self.limit - _REST:
+        if self._size() <= self.room:
             return True
         self.parts.clear()
         return False
 
-    def _put_links(self, layers: list[Layer]) -> int:
-        """The strongest keys of each query, as many as half of the page has room for."""
+    def _put_links(self) -> int:
+        """The strongest keys of each query, as many as most of the page has room for."""
         kept = [
             (layer.top_keys, layer.top_weights)
-            for layer in layers
+            for layer in self.layers
             if layer.top_keys is not None and layer.top_weights is not None
         ]
-        if len(kept) < len(layers):
+        if len(kept) < len(self.layers):
             self.notes.append(
                 "The strongest weights of each query were not recorded: "
                 "See(top=8), or q and k of a short text, would bring links and shades."
             )
             return 0
-        room = (self.limit - _REST) * 0.75  # the rest is for pictures
+        room = self.room * 0.75  # the rest is for pictures
         top = min(keys.shape[3] for keys, _ in kept)
         while top > 0:
             for n, (keys, weights) in enumerate(kept):
                 numbers = keys[..., :top].cpu().numpy()
-                if layers[n].shape[3] < _SIXTEEN:
+                if self.layers[n].shape[3] < _SIXTEEN:
                     numbers = np.where(numbers < 0, _SIXTEEN, numbers).astype(np.uint16)
                 else:
                     numbers = numbers.astype(np.int32)
@@ -116,33 +127,32 @@ class _Packing:
             top = max(1, min(top - 1, int(top * room / self._size())))
         return top
 
-    def _put_level(self, layers: list[Layer]) -> int | None:
+    def _put_level(self) -> int | None:
         """The finest level of every head's picture for which there is room; None: there is none."""
-        if not all(layer.has_weights for layer in layers):
+        if not all(layer.has_weights for layer in self.layers):
             self.notes.append("The atlas needs q and k: regard.watch(…, keep=('q', 'k')).")
             return None
         # A cell takes as much room as in the small maps, which are of the same weights.
         maps = [part for name, part in self.parts.items() if name.startswith("map-")]
         cells = sum(math.prod(part.shape) for part in maps)
         of_a_cell = 1.1 * sum(len(part.packed) for part in maps) / cells if cells else 3.0
-        room = self.limit - self._size() - _REST
-        longest = max(max(layer.shape[2:]) for layer in layers)
+        room = self.room - self._size()
+        longest = max(max(layer.shape[2:]) for layer in self.layers)
         level = max(0, math.ceil(math.log2(longest / 512)))
         while longest >> level >= 8:
             cells = sum(
                 math.prod(layer.shape[:2]) * math.prod(-(-n >> level) for n in layer.shape[2:])
-                for layer in layers
+                for layer in self.layers
             )
             if cells * of_a_cell <= room:
                 break
             level += 1
         else:
             return None
-        for n, layer in enumerate(layers):
+        for n, layer in enumerate(self.layers):
             rows, columns = (-(-size >> level) for size in layer.shape[2:])
             picture = blocks(layer, None, level, (0, rows), (0, columns))
-            wide = torch.full((columns,), float(1 << level))
-            wide[-1] = layer.shape[3] - (columns - 1) * (1 << level)
+            wide = block_sizes(layer.shape[3], level, 0, columns)
             self.parts[f"level-mean-{n}"] = Part.of(_sixteen(picture * wide.to(picture)))
         return level
 
