@@ -12,11 +12,7 @@ from torch.overrides import handle_torch_function
 from regard._attention import operator
 from regard._attention.checks import check, check_dropout, check_see
 from regard._attention.dispatch import choose, run
-from regard._attention.eager import (
-    has_function_mode,
-    may_go_direct,
-    with_function_of_their_own,
-)
+from regard._attention.eager import has_function_mode, may_go_direct, with_function_of_their_own
 from regard._attention.options import Options, Window
 from regard._attention.problem import Problem
 from regard._attention.short import short_attention

@@ -15,15 +15,7 @@ from regard._attention import native
 from regard._attention.eager import without_autocast
 from regard._attention.options import part
 from regard._attention.problem import Problem, Tile, new_gradient
-from regard._attention.scores import (
-    Dropper,
-    Scores,
-    all_finite,
-    dropper,
-    grouped,
-    score,
-    soften,
-)
+from regard._attention.scores import Dropper, Scores, all_finite, dropper, grouped, score, soften
 
 # Of q, k, v, bias and sinks; empty where none is wanted.
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]

@@ -250,13 +250,14 @@ def check_dropout(call: str, dropout: object) -> float:
     return chance
 
 
-def check_see(call: str, see: object, q: Tensor) -> None:
+def check_see(call: str, see: object, q: Tensor | None = None) -> None:
+    """Is it a See? And, if q is given, one whose queries are q's?"""
     if not isinstance(see, See):
         raise WrongType(
             f"{call}: see must be a regard.See, or None; got {shown(see)}. "
             "regard.See(entropy=True, top=8) is one."
         )
-    if see.queries is not None:
+    if q is not None and see.queries is not None:
         remedy = "It says which queries count, True = counts."
         queries = _check_tensor(call, "see.queries", see.queries, q, _FLAGS, remedy)
         _check_shape(call, "see.queries", queries, "(B, Nq)", (q.shape[0], q.shape[2]), remedy)

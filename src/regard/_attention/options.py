@@ -50,6 +50,13 @@ class Options:
         """What Q Kᵀ is multiplied by, if queries are so wide."""
         return 1.0 / math.sqrt(max(width, 1)) if self.scale is None else self.scale
 
+    def scores(self, dots: Tensor, width: int, bias: Tensor | None) -> Tensor:
+        """q · k, if queries are so wide, scaled and capped, and with a bias of that shape."""
+        scores = dots * self.factor(width)
+        if self.softcap is not None:
+            scores = self.softcap * (scores / self.softcap).tanh()
+        return scores if bias is None else scores + bias.to(scores.dtype)
+
     # ── which keys ────────────────────────────────────────────────────────────────────────────
 
     def offset(self, n_queries: int, n_keys: int) -> int:
@@ -73,11 +80,7 @@ class Options:
         return None if left is None else first - left, None if right is None else last + (right + 1)
 
     def forbidden(
-        self,
-        position: Tensor,
-        key: Tensor,
-        mask: Tensor | None = None,
-        bias: Tensor | None = None,
+        self, position: Tensor, key: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
     ) -> list[Tensor]:
         """True where the query at `position` (…, n, 1) may not attend to `key` (…, m).
 

@@ -85,13 +85,11 @@ def scaled_dot_product_attention(
         done = short_attention(query, key, value, is_causal, scale, layout=layout)
         if done is not None:
             return done[0]
+    given = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     others = with_function_of_their_own(query, key, value, attn_mask)
     if others or has_function_mode():
-        given = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         return handle_torch_function(scaled_dot_product_attention, others, *given)
-    q, k, v, options, _, layout, axes = read_sdpa(
-        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
-    )
+    q, k, v, options, _, layout, axes = read_sdpa(*given)
     out = attend("scaled_dot_product_attention()", q, k, v, options, dropout_p, layout=layout)
     assert isinstance(out, Tensor)
     return out if len(axes) == 2 else out.reshape(*axes, *out.shape[2:])
@@ -129,8 +127,10 @@ def read_sdpa(
     query, key, value, attn_mask = as_autocast(query, key, value, attn_mask)
     layout = sdpa_layout(query, key, value, attn_mask, dropout_p, enable_gqa)
     heads, key, value = _heads(call, query, key, value, enable_gqa)
+    batch = tuple(query.shape[:-3])
     try:
-        batch = tuple(torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value))))
+        if not batch == key.shape[:-3] == value.shape[:-3]:  # asking takes its time
+            batch = tuple(torch.broadcast_shapes(batch, key.shape[:-3], value.shape[:-3]))
     except RuntimeError:
         shapes = ", ".join(str(tuple(x.shape)) for x in (query, key, value))
         raise WrongValue(

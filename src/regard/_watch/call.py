@@ -118,11 +118,9 @@ class Call:
         # The same, through which gradients flow.
         dtype = torch.promote_types(q.dtype, torch.float32)
         k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
-        scores = q.to(dtype) @ k.to(dtype).mT * options.factor(q.shape[3])
-        if options.softcap is not None:
-            scores = options.softcap * (scores / options.softcap).tanh()
-        if options.bias is not None:
-            scores = scores + options.bias.to(dtype).masked_fill(options.bias == -math.inf, 0.0)
+        bias = options.bias
+        bias = None if bias is None else bias.masked_fill(bias == -math.inf, 0.0)
+        scores = options.scores(q.to(dtype) @ k.to(dtype).mT, q.shape[3], bias)
         forbidden = ~options.allowed(q.shape[2], k.shape[2], q.device).expand_as(scores)
         if options.sinks is None:
             is_empty = forbidden.all(-1, keepdim=True)  # its softmax would be NaN

@@ -27,7 +27,7 @@ from regard._attention.sdpa import read_sdpa
 from regard._watch.call import Call
 from regard._watch.hugging_face_masks import Pattern, made_whole
 from regard._watch.masks import read_masks
-from regard._watch.modules import Modules, Running
+from regard._watch.modules import Attend, Modules
 from regard._watch.unseen import Unseen
 from regard.observation import See
 
@@ -49,17 +49,11 @@ _CAUGHT = _SOFTMAX | {_sdpa, _mha, attention, scaled_dot_product_attention}
 class Functions(TorchFunctionMode):
     """While it is entered, attention that is computed by known functions goes to `attend`.
 
-    Nothing is touched unless a watched module is running. `attend` gets the module and the call,
-    and gives the output and the call as it was computed. `unseen` gets attention that only PyTorch
+    Nothing is touched unless a watched module is running. `unseen` gets attention that only PyTorch
     can compute, and every softmax with two axes or more.
     """
 
-    def __init__(
-        self,
-        modules: Modules,
-        attend: Callable[[Running, Call], tuple[Tensor, Call]],
-        unseen: Unseen,
-    ) -> None:
+    def __init__(self, modules: Modules, attend: Attend, unseen: Unseen) -> None:
         super().__init__()
         self._modules = modules
         self._attend = attend

@@ -16,7 +16,7 @@ from regard._attention.sdpa import as_autocast
 from regard._watch.call import Call
 from regard._watch.hugging_face_masks import MaskFunction, Pattern
 from regard._watch.masks import read_masks
-from regard._watch.modules import Modules, Running
+from regard._watch.modules import Attend, Modules
 from regard._watch.unseen import Unseen
 from regard.run import Options
 
@@ -28,26 +28,21 @@ _IMPLEMENTATIONS = {
 }
 # What the eager attention of a model may be made of, to be softmax(scale · q kᵀ + mask) v, with a
 # softcap, a bias or sinks. One that names anything else is left to the model.
-_EAGER = frozenset(
-    (
-        "F", "cat", "contiguous", "device", "dropout", "dtype", "expand", "float", "float32",
-        "functional", "getattr", "hasattr", "head_dim", "logsumexp", "matmul", "max",
-        "maybe_autocast", "nn", "num_key_value_groups", "repeat_kv", "reshape", "shape", "sigmoid",
-        "sinks", "size", "softmax", "tanh", "to", "torch", "training", "transpose", "type",
-        "unsqueeze", "values", "view",
-    )
-)  # fmt: skip
+_EAGER = {
+    "F", "cat", "contiguous", "device", "dropout", "dtype", "expand", "float", "float32",
+    "functional", "getattr", "hasattr", "head_dim", "logsumexp", "matmul", "max", "maybe_autocast",
+    "nn", "num_key_value_groups", "repeat_kv", "reshape", "shape", "sigmoid", "sinks", "size",
+    "softmax", "tanh", "to", "torch", "training", "transpose", "type", "unsqueeze", "values",
+    "view",
+}  # fmt: skip
 _EAGER_ARGUMENTS = {"scaling", "dropout", "softcap", "position_bias", "sliding_window"}
 # Arguments that have no part in what attention computes.
-_HARMLESS = frozenset(
-    (
-        "position_ids", "use_cache", "output_router_logits", "encoder_hidden_states",
-        "encoder_attention_mask", "output_attentions", "output_hidden_states", "return_dict",
-        "cache_position", "past_key_values", "past_key_value", "position_embeddings",
-        "num_items_in_batch", "logits_to_keep", "layer_idx", "deterministic", "kernel_options",
-    )
-)  # fmt: skip
-Attend = Callable[[Running, Call], tuple[Tensor, Call]]
+_HARMLESS = {
+    "position_ids", "use_cache", "output_router_logits", "encoder_hidden_states",
+    "encoder_attention_mask", "output_attentions", "output_hidden_states", "return_dict",
+    "cache_position", "past_key_values", "past_key_value", "position_embeddings",
+    "num_items_in_batch", "logits_to_keep", "layer_idx", "deterministic", "kernel_options",
+}  # fmt: skip
 
 
 class HuggingFace:
@@ -65,19 +60,16 @@ class HuggingFace:
         self._unseen = unseen
         # Without transformers, which is imported where there is a model of it, there is none.
         kind = getattr(sys.modules.get("transformers.modeling_utils"), "PreTrainedModel", ())
-        every: Iterable[Any] = (each.module for each in modules.by_id.values())
-        models = [module for module in every if isinstance(module, kind)]
+        every = (each.module for each in modules.by_id.values())
+        models: list[Any] = [module for module in every if isinstance(module, kind)]
         self._has_any = bool(models)
         ours = [m for m in models if m._can_set_attn_implementation()]
         self._configs = {id(m.config) for m in ours}
-        self._refused = [type(m).__name__ for m in models if m not in ours]
-
-    def refused(self) -> list[str]:
-        """The classes that keep an attention of their own, as `run.unseen` says it."""
-        return [
+        # Those that keep an attention of their own, as `run.unseen` says it.
+        self.refused = [
             f"{name}: transformers computes its attention in a way that cannot be replaced, so "
             "it was not seen."
-            for name in dict.fromkeys(self._refused)
+            for name in dict.fromkeys(type(m).__name__ for m in models if m not in ours)
         ]
 
     @classmethod
@@ -115,25 +107,21 @@ def _get_interface(before: Callable[..., Any]) -> Any:
     """The method by which a module of transformers finds its attention function."""
 
     def get_interface(self: Any, attn_implementation: str, default: Callable[..., Any]) -> Any:
-        function = before(self, attn_implementation, default)
-        kind = _kind(function, default)
-        return function if kind is None else _AttentionFunction(function, kind)
+        return _seen(before(self, attn_implementation, default), default)
 
     get_interface.before = before  # pyright: ignore[reportFunctionMemberAccess]
     return get_interface
 
 
 @cache
-def _kind(function: Callable[..., Any], default: Callable[..., Any]) -> str | None:
-    """How a function computes attention, if it is one of transformers' own."""
+def _seen(function: Callable[..., Any], default: Callable[..., Any]) -> Callable[..., Any]:
+    """An attention function of transformers' own as one that is watched; any other as it is."""
     where: str = getattr(function, "__module__", None) or ""
-    if where in _IMPLEMENTATIONS:
-        return _IMPLEMENTATIONS[where]
-    code = getattr(function, "__code__", None)
-    if function is not default or not where.startswith("transformers.models.") or code is None:
-        return None
-    is_known = _EAGER.issuperset(code.co_names) and set(_names(function)[5:]) <= _EAGER_ARGUMENTS
-    return "eager" if is_known else None
+    kind, code = _IMPLEMENTATIONS.get(where), getattr(function, "__code__", None)
+    if function is default and where.startswith("transformers.models.") and code is not None:
+        others = set(_names(function)[5:])
+        kind = "eager" if _EAGER.issuperset(code.co_names) and others <= _EAGER_ARGUMENTS else None
+    return function if kind is None else _AttentionFunction(function, kind)
 
 
 def _names(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -12,23 +12,11 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from regard.run import Options
+from regard.run.on_disk import TOLD
 
 # ── a mask ────────────────────────────────────────────────────────────────────────────────────
 
-# What is said of a mask without making it, and what leaves it as it is.
-_ABOUT = frozenset(
-    (
-        *(
-            getattr(Tensor, name).__get__
-            for name in (
-                "shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_nested",
-                "is_cpu", "is_cuda", "is_meta",
-            )
-        ),
-        Tensor.dim, Tensor.ndimension, Tensor.size, Tensor.numel, Tensor.nelement, Tensor.__len__,
-        Tensor.is_floating_point, Tensor.is_inference, Tensor.get_device,
-    )
-)  # fmt: skip
+# What leaves a mask as it is.
 _SAME = frozenset((Tensor.contiguous, Tensor.detach, Tensor.to))
 
 
@@ -81,7 +69,7 @@ class Pattern(Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in _ABOUT:
+        if func in TOLD:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         if func in _SAME and isinstance(args[0], Pattern) and args[0]._is_as(args[1:], kwargs):

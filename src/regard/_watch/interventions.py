@@ -28,9 +28,7 @@ class Interventions:
     """What is taken out of a model: the outputs of heads, and links from queries to keys."""
 
     def __init__(
-        self,
-        ablate: Mapping[LayerName, Iterable[int]] | None,
-        block: Iterable[Link] | None,
+        self, ablate: Mapping[LayerName, Iterable[int]] | None, block: Iterable[Link] | None
     ) -> None:
         if not isinstance(cast("object", ablate), Mapping | None):
             raise TypeError(

@@ -70,6 +70,8 @@ def read_masks(call: Call) -> Call:
         if 0 <= first <= n_keys - n_queries:
             queries = keys[:, first : first + n_queries]
     cross = call.cross if call.is_cross_known else n_queries != n_keys and not looks_back
+    if keys is call.keys is None and options is call.options and cross == call.cross:
+        return call
     return replace(call, options=options, queries=queries, keys=keys, grows=grows, cross=cross)
 
 

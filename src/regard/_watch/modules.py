@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard._watch.call import Call
+
 # Arguments under which a module gets the sequence that it looks at, if it is another one.
 OTHER_SEQUENCE = frozenset(("key_value_states", "encoder_hidden_states", "memory", "context"))
 
@@ -81,6 +83,10 @@ class Running:
             return self
         own = next((x for x in args if isinstance(x, Tensor)), kwargs.get("hidden_states"))
         return replace(self, cross=any(x is not own for x in others))
+
+
+# Computes a call of a module: the output, and the call as it was computed.
+Attend = Callable[[Running, Call], tuple[Tensor, Call]]
 
 
 class _Stack(threading.local):

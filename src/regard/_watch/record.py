@@ -136,7 +136,7 @@ class Record:
         if not (self.cross and self._pieces):  # else they are the same again
             self._held = {name: hold(x) for name, x in (("k", k), ("v", call.v)) if name in keep}
             if not self.cross:
-                held |= {name: x.last(new, 2) for name, x in self._held.items()}
+                held |= {name: x.last(new) for name, x in self._held.items()}
         has_both = {"q", "k"} <= keep
         piece = _Piece(
             seen,

@@ -108,7 +108,7 @@ class Recording:
             out = torch.where(alive[:, None, None], out, 0.0)
         if is_watched:
             assert seen is not None
-            text = self.token_ids.current
+            text = self.token_ids.here.text
             if record is None:
                 latest = self._latest.setdefault(name, {})
                 if nth in latest and not call.cross and text is not None:
@@ -117,7 +117,7 @@ class Recording:
                 self._records.append(record)
                 latest[nth] = record
             record.text = text
-            tokens = self.token_ids.of(name, call.end)
+            tokens = None if text is None else text.of(name, call.end)
             record.add(call, out, seen, tokens, shares=self._monitor is None)
         return out, call
 
@@ -178,7 +178,7 @@ class Recording:
         """Put the layers into the run, with the names of their tokens, and notes."""
         run.layers = self._close()
         last = self.token_ids.last
-        run.token_ids = None if last is None else last.ids
+        run.token_ids = None if last is None else last.ids[""]
         run.notes += self._notes
         run.notes += [note for layer in run.layers.values() for note in layer.notes]
         if is_named:

@@ -74,12 +74,8 @@ def _weights(call: Call, lse: Tensor, dots: Tensor, at: Tensor, exists: Tensor) 
         x = four_axes(x.detach()).expand(batch, -1, n_queries, call.k.shape[2])
         return x.gather(3, at[:, None, :, None].expand(-1, x.shape[1], -1, -1))
 
-    scores = dots * options.factor(call.q.shape[3])
-    if options.softcap is not None:
-        scores = options.softcap * (scores / options.softcap).tanh()
-    if options.bias is not None:
-        scores = scores + cells(options.bias)[..., 0].to(lse.dtype)
-    weights = (scores - lse).exp().clamp(max=1.0)
+    bias = None if options.bias is None else cells(options.bias)[..., 0]
+    weights = (options.scores(dots, call.q.shape[3], bias) - lse).exp().clamp(max=1.0)
     position = torch.arange(n_queries, device=at.device)[:, None] + call.position
     mask = None if options.mask is None else cells(options.mask)
     allowed = lse > -math.inf

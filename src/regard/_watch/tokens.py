@@ -19,20 +19,20 @@ class Text:
         self.first = first  # how many sequences were read before
         self._has_encoder = has_encoder  # so that a decoder reads something else
         self._grows = False
-        self._ids: dict[str, Tensor | None] = {"": None, "decoder": None}
+        self.ids: dict[str, Tensor | None] = {"": None, "decoder": None}  # by the part that reads
 
     def take(self, own: Any, decoder: Any, grows: bool) -> None:
         """The ids of one forward pass, which go on from those before, if it grows."""
         self._grows = grows
         if decoder is None:
-            self._ids = {"": self._grown("", own), "decoder": None}
+            self.ids = {"": self._grown("", own), "decoder": None}
         else:
-            self._ids["decoder"] = self._grown("decoder", decoder)
+            self.ids["decoder"] = self._grown("decoder", decoder)
             if own is not None:
-                self._ids[""] = _ids(own)
+                self.ids[""] = _ids(own)
 
     def _grown(self, part: str, given: Any) -> Tensor | None:
-        old, ids = self._ids[part], _ids(given)
+        old, ids = self.ids[part], _ids(given)
         if ids is None or not self._grows:
             return ids
         if old is None or len(old) != len(ids):
@@ -42,25 +42,27 @@ class Text:
     def forget(self) -> None:
         """Sequences have changed places, as beams do: whose tokens are whose is not known."""
         if self._grows:
-            self._ids = dict.fromkeys(self._ids)
-
-    @property
-    def ids(self) -> Tensor | None:
-        return self._ids[""]
+            self.ids = dict.fromkeys(self.ids)
 
     def part(self, name: str) -> str:
         """Which ids a module reads: "decoder", or "" for all others."""
-        is_known = self._has_encoder or self._ids["decoder"] is not None
+        is_known = self._has_encoder or self.ids["decoder"] is not None
         return "decoder" if is_known and "decoder" in name.split(".") else ""
 
-    def of(self, part: str) -> Tensor | None:
-        return self._ids[part]
+    def of(self, name: str, n_keys: int) -> Tensor | None:
+        """The ids of all keys of a module, None if they are not known."""
+        ids = self.ids[self.part(name)]
+        return ids if ids is not None and ids.shape[1] == n_keys else None
 
 
 def _ids(given: Any) -> Tensor | None:
     if isinstance(given, Tensor) and given.dim() == 2 and given.dtype in (torch.int64, torch.int32):
         return given.detach().clone()
     return None
+
+
+class _Here(threading.local):
+    text: Text | None = None  # what is being read in this thread
 
 
 class TokenIds:
@@ -70,7 +72,7 @@ class TokenIds:
         names = (name for name, _ in model.named_modules(remove_duplicate=False))
         self._has_encoder = any("encoder" in name.split(".") for name in names)
         self._is_ours = isinstance(model, Transformer)
-        self._local = threading.local()
+        self.here = _Here()
         self._lock = threading.RLock()
         self.sequences = 0  # that were read, one pass after the other
         self.count = 0  # of texts
@@ -85,26 +87,15 @@ class TokenIds:
         else:
             own = kwargs.get("input_ids", next((x for x in args if isinstance(x, Tensor)), None))
         grows = _has_past(kwargs)
-        text = self.current if grows else None
+        text = self.here.text if grows else None
         with self._lock:
             if text is None:
                 text = Text(self.sequences, self._has_encoder)
                 self.count += 1
                 ids = _ids(own)
                 self.sequences += 0 if ids is None else len(ids)
-            self._local.text = self.last = text
+            self.here.text = self.last = text
         text.take(own, decoder, grows)
-
-    @property
-    def current(self) -> Text | None:
-        """What is being read in this thread."""
-        return getattr(self._local, "text", None)
-
-    def of(self, name: str, n_keys: int) -> Tensor | None:
-        """The ids of all keys of a module, None if they are not known."""
-        text = self.current
-        ids = None if text is None else text.of(text.part(name))
-        return ids if ids is not None and ids.shape[1] == n_keys else None
 
 
 def _has_past(kwargs: dict[str, Any]) -> bool:
@@ -136,9 +127,9 @@ class Names:
 
     def texts_of(self, text: Text | None) -> list[str] | None:
         """What was given as the texts of this one."""
-        if self._texts is None or text is None or text.ids is None or not self._is_in_order:
+        if self._texts is None or text is None or text.ids[""] is None or not self._is_in_order:
             return self._texts
-        return self._texts[text.first : text.first + len(text.ids)]
+        return self._texts[text.first : text.first + len(text.ids[""])]
 
     def of(self, text: Text | None, part: str = "") -> list[list[Token]] | None:
         """The tokens of each sequence; spans where the text gives the same ids, else those of a
@@ -148,7 +139,7 @@ class Names:
         key = id(text), part
         if key not in self._known:
             texts = (None if part else self.texts_of(text)) or []
-            ids = None if text is None else text.of(part)
+            ids = None if text is None else text.ids[part]
             if ids is not None:
                 rows = enumerate(ids.tolist())
                 named = [self._named(row, texts[n] if n < len(texts) else None) for n, row in rows]

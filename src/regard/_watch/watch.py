@@ -12,6 +12,7 @@ from typing import Any, cast
 from torch import nn
 
 from regard._arguments import shown
+from regard._attention.checks import check_see
 from regard._watch.interventions import Interventions, LayerName, Link
 from regard._watch.monitor import Monitor
 from regard._watch.record import USUAL
@@ -71,16 +72,13 @@ def watch(
             f"watch(): model must be a torch.nn.Module; got {shown(model)}. "
             "regard.models.load(name) gives one."
         )
-    if see is not None and not isinstance(cast("object", see), See):
-        raise TypeError(
-            f"watch(): see must be a regard.See, or None; got {shown(see)}. "
-            "regard.See(entropy=True, top=8) is one."
-        )
-    if see is not None and see.queries is not None:
-        raise ValueError(
-            "watch(): see.queries must be None; got a tensor. "
-            "Which tokens are padding is read from the model's own masks."
-        )
+    if see is not None:
+        check_see("watch()", see)
+        if see.queries is not None:
+            raise ValueError(
+                "watch(): see.queries must be None; got a tensor. "
+                "Which tokens are padding is read from the model's own masks."
+            )
     kept = frozenset((keep,) if isinstance(keep, str) else keep)
     if not kept <= set(_KEEP):
         wrong = ", ".join(sorted(map(str, kept - set(_KEEP))))

@@ -17,14 +17,7 @@ from regard._watch.fast_paths import fast_paths
 from regard._watch.functions import Functions, off_work, settle
 from regard._watch.hugging_face import HuggingFace
 from regard._watch.interventions import Interventions, LayerName
-from regard._watch.modules import (
-    OTHER_SEQUENCE,
-    Function,
-    Modules,
-    Running,
-    install,
-    main_tensor,
-)
+from regard._watch.modules import OTHER_SEQUENCE, Function, Modules, Running, install, main_tensor
 from regard._watch.monitor import Monitor
 from regard._watch.recording import Recording
 from regard._watch.residual_stream import ResidualStream
@@ -202,7 +195,7 @@ class Watching:
             )
         run.unseen = self._unseen.sentences(names)
         if not run.unseen and not names:
-            run.unseen = self._hugging_face.refused()
+            run.unseen = self._hugging_face.refused
         problems = [*run.unseen, *run.notes, *self._interventions.unused()]
         if monitor is not None:
             if not monitor.lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,8 @@ import torch
 from torch import nn
 
 from regard._watch import watch
+from regard._watch.record import USUAL
 from regard.models import Reading
-from regard.observation import See
 
 if TYPE_CHECKING:
     from regard.models import Loaded
@@ -89,14 +90,9 @@ def see(
     if keep is None:
         keep = ("q", "k") if len(reading.ids) <= LONG else ()
     kept = set(keep)
-    side = 64 if kept >= {"q", "k"} else 24  # without q and k, a map must fit as it is
-    watching = watch(
-        loaded.model,
-        See(entropy=True, top=8, map=(side, side), distance=True),
-        keep=sorted(kept),
-        layers=layers,
-        ablate=ablate,
-    )
+    # Without q and k, a map must fit as it is.
+    look = USUAL if kept >= {"q", "k"} else replace(USUAL, map=(24, 24))
+    watching = watch(loaded.model, look, keep=sorted(kept), layers=layers, ablate=ablate)
     telling = nullcontext() if progress is None else each_block(loaded.model, progress)
     with watching as run, torch.no_grad(), telling:
         loaded.model(**inputs)

@@ -24,14 +24,14 @@ DTYPES = {
 _RECENT = 2**26  # bytes of what was looked at last that stay in memory
 _GAP = 2**16  # bytes that are not wanted between two that are, which are read all the same
 # What is answered without a look at the numbers, and what only looks at a part of them.
-_TOLD = {
+TOLD = {
     *(getattr(Tensor, name).__get__ for name in ("shape", "dtype", "device", "layout", "ndim")),
     *(getattr(Tensor, name).__get__ for name in ("grad", "grad_fn", "is_leaf", "requires_grad")),
     *(getattr(Tensor, name).__get__ for name in ("is_meta", "is_nested", "is_sparse", "is_cuda")),
-    *(getattr(Tensor, name).__get__ for name in ("is_quantized", "itemsize", "_version")),
+    *(getattr(Tensor, name).__get__ for name in ("is_quantized", "itemsize", "_version", "is_cpu")),
     *(Tensor.dim, Tensor.size, Tensor.stride, Tensor.numel, Tensor.nelement, Tensor.element_size),
     *(Tensor.is_floating_point, Tensor.is_complex, Tensor.is_inference, Tensor.__len__),
-    *(Tensor.is_contiguous, Tensor.get_device),
+    *(Tensor.is_contiguous, Tensor.get_device, Tensor.ndimension),
 }
 _VIEWS = {
     *(Tensor.__getitem__, Tensor.expand, Tensor.detach, Tensor.unsqueeze, Tensor.select),
@@ -104,7 +104,7 @@ class OnDisk(Tensor):
     ) -> Any:
         kwargs = kwargs or {}
         x = args[0] if args else None
-        if func in _TOLD and isinstance(x, OnDisk):
+        if func in TOLD and isinstance(x, OnDisk):
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         if func in _VIEWS and isinstance(x, OnDisk) and x._own is None and _is_part(func, args):
