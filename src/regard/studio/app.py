@@ -29,6 +29,7 @@ from regard.studio.reading import Models
 from regard.studio.shelf import NoSuchRun, Shelf
 from regard.studio.sql import Queries
 from regard.studio.work import Gone, Line
+from regard.view.html.page import beginning
 
 Asked = Annotated[Question, Depends(Question.of)]
 
@@ -249,8 +250,7 @@ class Studio:
 
     def _read_later(self, model: str, text: str, ablate: dict[int, list[int]]) -> Response:
         """Have a text read by a job, whose result is the id of the run."""
-        words = " ".join(text.split())
-        title = words if len(words) <= 60 else words[:60].rsplit(" ", 1)[0] + " …"
+        title = beginning(text, 60)
         heads = ", ".join(f"{layer}.{head}" for layer, some in ablate.items() for head in some)
         title = f"{title} (without {heads})" if heads else title
 

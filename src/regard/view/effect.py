@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from regard.run import Effect
 from regard.view.lines import INDENT, fit_name, paragraph, title_line
-
-if TYPE_CHECKING:
-    from regard.run import Effect
 
 
 def render_effect(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.text import Text
 
+from regard.run import Run
 from regard.run.links import Link, links_of_heads, links_that_stand_out, mean_looks
 from regard.view.labels import fit, most_cells, pad, visible
 from regard.view.lines import INDENT, LABEL, aligned, fit_name, kind_told, paragraph, title_line
 from regard.view.names import label_at, token_labels, token_names
 from regard.view.run import KINDS, render_links, render_map
-
-if TYPE_CHECKING:
-    from regard.run import Run
 
 _MOST_TOKENS = 40  # that are listed each
 

@@ -14,6 +14,7 @@ from regard.reference import Array
 from regard.view.colours import shade
 from regard.view.figures import figures
 from regard.view.labels import fit, most_cells, pad
+from regard.view.lines import aligned
 
 LONGEST_AXIS = 16  # rows or columns; a longer axis is shown by its two ends
 _SHOWN, _FEWEST = 12, 4  # how many of a longer axis, as the width allows
@@ -87,9 +88,8 @@ def table(
     whole = everything or len(rows) <= LONGEST_AXIS
     shown_rows = _ends(len(rows), len(rows) if whole else _SHOWN)
     labels = [corner, *("…" if i is None else rows[i] for i in shown_rows)]
-    label_width = max(most_cells(fit(label, _ROW_LABEL)) for label in labels)
-    labels = [pad(fit(label, label_width), label_width + 1) for label in labels]
-    room = width - label_width - 1
+    labels = [f"{label} " for label in aligned(fit(label, _ROW_LABEL) for label in labels)]
+    room = width - cell_len(labels[0])
     long = max(len(matrix.columns) for matrix in matrices) > LONGEST_AXIS
     panels: list[list[_Group]] = []
     for scale in _SCALES[:1] if long else _SCALES:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rich.text import Text
 
+from regard.run import Run
 from regard.run.atlas import shares
 from regard.run.links import LEAST_WEIGHT, Link, links_that_stand_out
 from regard.text import counted
 from regard.view.labels import fit, pad
 from regard.view.lines import INDENT, LABEL, aligned, fit_name, paragraph, some, title_line
 from regard.view.names import label_at, token_labels, token_names
-
-if TYPE_CHECKING:
-    from regard.run import Run
 
 _SHADES = ((0.7, "█"), (0.4, "▓"), (0.2, "▒"), (0.05, "░"))  # from that share of the weight on
 _MOST_LINKS, _MOST_EXAMPLES, _MOST_UNKNOWN = 10, 4, 8

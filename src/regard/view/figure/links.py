@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.run.edge_filter import filter_edges
+from regard.run.edge_filter import FilteredEdges, filter_edges
 from regard.run.edges import check
 from regard.text import counted
 from regard.view.figure.legend import key, short
@@ -16,9 +14,6 @@ from regard.view.figure.matrix import round_places
 from regard.view.figure.places import CALL, Asked, Place
 from regard.view.figure.sheet import LINE, MARGIN, TALLEST, Across, Paper, Sheet
 from regard.view.labels import fit
-
-if TYPE_CHECKING:
-    from regard.run.edge_filter import FilteredEdges
 
 _MOST = 2000  # lines: the strongest
 _CURVED = 600  # lines that may bend: more of them are straight, as a file should stay small

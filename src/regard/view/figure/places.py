@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
 
 from regard._arguments import shown
 from regard.reference import Array
-from regard.run.choose import index_of, layer_index
+from regard.run import Layer, Run
+from regard.run.choose import Which, index_of, layer_index
 from regard.run.tokens import codes_of_keys, codes_of_queries, vocabulary
 from regard.text import Token
 from regard.view.names import find_token
-
-if TYPE_CHECKING:
-    from regard.run import Layer, Run
-    from regard.run.choose import Which
 
 CALL = "figure()"
 
