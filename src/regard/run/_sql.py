@@ -103,7 +103,9 @@ def ask(
     if not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"{_CALL}: query must be a text; got {shown(query)}. Write it in quotes.")
     check_query(duckdb, query)
-    tables = tables_for(query, runs, least, stacklevel=stacklevel + 1)
+    tables = tables_for(query, runs, least)
+    for table in tables.get("edges", {}).values():
+        warn(table, stacklevel)
     room = _half() if memory is None else memory
     found = answer(duckdb, arrow, tables, query, seconds=seconds, memory=room, as_plain=as_plain)
     return Table(found)
@@ -120,28 +122,21 @@ def check_names(query: str) -> None:
 
     duckdb = need(_CALL, "duckdb", "runs")
     check_query(duckdb, query)
-    bind(duckdb, tables_for(query, {None: Run()}, stacklevel=3), query, _half())
+    bind(duckdb, tables_for(query, {None: Run()}), query, _half())
 
 
 def tables_for(
-    query: str,
-    runs: Mapping[str | None, Run] | Mapping[str, Run],
-    least: float = LEAST,
-    *,
-    stacklevel: int,
+    query: str, runs: Mapping[str | None, Run] | Mapping[str, Run], least: float = LEAST
 ) -> Tables:
     """The tables that a query may mean, of all runs."""
     arrow = need(_CALL, "pyarrow", "runs")
     tables = ("edges", *_COLUMNS)
     # A word that is not in the query names no table of it, and edges take time to make.
     asked = [name for name in tables if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
-    found = {
+    return {
         name: {key and readable(key): _table(arrow, name, run, least) for key, run in runs.items()}
         for name in asked or tables
     }
-    for table in found.get("edges", {}).values():
-        warn(table, stacklevel)
-    return found
 
 
 def _table(arrow: Any, name: str, run: Run, least: float) -> pa.Table:

@@ -117,14 +117,9 @@ def load(folder: str | Path) -> Run:
         )
     has_edges = _check_sizes(target, document)
     opened = _open(target / TENSORS, number)
-    entries, document = current(opened.entries), current(document)
-    document["tensors"] = current(document.get("tensors"))
-    run = unpack(
-        document,
-        set(entries),
-        lambda name: OnDisk.of(opened, entries[name]),
-        str(target / DOCUMENT),
-    )
+    tensors = {name: OnDisk.of(opened, x) for name, x in current(opened.entries).items()}
+    document = current(document) | {"tensors": current(document.get("tensors"))}
+    run = unpack(document, tensors, str(target / DOCUMENT))
     run.notes += notes
     if has_edges:
         run._edges = Edges(state(run), LEAST, file=target / EDGES, id=number)

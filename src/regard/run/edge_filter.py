@@ -112,8 +112,7 @@ def filter_edges(
         row, key, weight = row[within], key[within], weight[within]
     row, query = np.divmod(row, max(n_queries, 1))
     sequence, head = np.divmod(row, max(len(heads), 1))
-    if len(head):
-        head = chosen[head]
+    head = chosen[head]
     return FilteredEdges(sequence, head, query, key, weight, truncated, int(not_finite.sum()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import fields
 from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
@@ -131,77 +131,43 @@ def _may_be(name: str, shape: list[int], held: int) -> bool:
 # ── and back ──────────────────────────────────────────────────────────────────────────────────
 
 
-def unpack(document: Any, names: set[str], read: Callable[[str], Tensor], file: str) -> Run:
-    """The run that a document describes, its tensors being those of `names`.
+class _Wrong(Exception):
+    """What is wrong with a document, as a message goes on after its name."""
+
+
+def unpack(document: dict[str, Any], tensors: Mapping[str, Tensor], file: str) -> Run:
+    """The run that a document describes, with its tensors.
 
     Everything is checked against the document; RunError says what is wrong in `file`.
 
-    >>> document, tensors = pack(Run(model="tiny"))
-    >>> unpack(document, set(tensors), tensors.__getitem__, "run.json")
+    >>> unpack(*pack(Run(model="tiny")), "run.json")
     Run('tiny': 0 layers, 0 heads, 0 tokens)
     """
-    tensors = _tensors(document, names, read, file)
-
-    def named(what: str, names: Any) -> dict[str, Tensor]:
-        listed = enumerate(_different(_texts(names)))
-        return {name: tensors.pop(f"{what}.{n}") for n, name in listed}
-
     try:
-        see = document["see"]
-        if see is not None:
-            flags = {name: see[name] for name in _FLAGS}
-            flags["map"] = flags["map"] and tuple(flags["map"])
-            see = See(**flags, queries=tensors.pop("see.queries", None))
-        text, tokens, ids = document["text"], document["tokens"], tensors.pop("token_ids", None)
-        if ids is not None and ids.dtype not in WHOLE:
-            raise _damaged(file, f"says that token_ids are {ids.dtype}, and not whole numbers")
-        run = Run(
-            model=_is(document["model"], str),
-            text=text if text is None or isinstance(text, str) else _texts(text),
-            tokens=None if tokens is None else _tokens(tokens),
-            token_ids=ids,
-            see=see,
-            notes=_texts(document["notes"]),
-            unseen=_texts(document["unseen"]),
-            hidden_states=named("hidden_states", document["hidden_states"]),
-            between=named("between", document.get("between", [])),
-            output=tensors.pop("output", None),
-        )
-        entries = _is(document["layers"], list)
-        keys = _different(_texts([entry["key"] for entry in entries]))
-        for n, (key, entry) in enumerate(zip(keys, entries, strict=True)):
-            layer = _layer(entry, f"layers.{n}", tensors)
-            if wrong := misfit(layer):
-                raise _damaged(file, wrong)
-            run.layers[key] = layer
-    except RunError:
-        raise
+        return _run(document, _fitting(document.get("tensors"), tensors))
+    except _Wrong as error:
+        wrong = str(error)
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        what = f"{type(error).__name__}: {str(error)[:200]}"
-        raise _damaged(file, f"does not describe a run ({what})") from None
-    if tensors:
-        raise _damaged(file, f"does not say what {', '.join(sorted(tensors)[:5])} is")
-    return run
+        wrong = f"does not describe a run ({type(error).__name__}: {str(error)[:200]})"
+    raise RunError(f"load(): {file} {wrong}. {AGAIN}")
 
 
-def _tensors(
-    document: Any, names: set[str], read: Callable[[str], Tensor], file: str
-) -> dict[str, Tensor]:
+def _fitting(entries: Any, found: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """All tensors, of the types and shapes that the document says."""
-    entries = document.get("tensors") if isinstance(document, dict) else None
     if not isinstance(entries, dict):
-        raise _damaged(file, "does not list its tensors")
-    wrong = [f"{name} is missing" for name in sorted(entries.keys() - names)]
-    wrong += [f"{name} is not expected" for name in sorted(names - entries.keys())]
+        raise _Wrong("does not list its tensors")
+    wrong = [f"{name} is missing" for name in sorted(entries.keys() - found.keys())]
+    wrong += [f"{name} is not expected" for name in sorted(found.keys() - entries.keys())]
     tensors: dict[str, Tensor] = {}
-    for name in entries.keys() & names:
-        x, entry = read(name), entries[name]
+    # In the order of the document, in which shares come as they were.
+    for name in [name for name in entries if name in found]:
+        x, entry = found[name], entries[name]
         try:
             shape, kind = [_whole(n, 0, "size") for n in _is(entry["shape"], list)], entry["dtype"]
             stored = entry.get("stored", shape)
             if [*x.shape] != stored or str(x.dtype) != f"torch.{kind}":
-                found = f"{str(x.dtype).removeprefix('torch.')} {[*x.shape]}"
-                wrong.append(f"{name} must be {str(kind)[:40]} {shown(stored)}; got {found}")
+                held = f"{str(x.dtype).removeprefix('torch.')} {[*x.shape]}"
+                wrong.append(f"{name} must be {str(kind)[:40]} {shown(stored)}; got {held}")
             elif not _may_be(name, shape, x.numel()):
                 wrong.append(f"{name} is {shape}, of which there are {x.numel():,} numbers")
             else:
@@ -209,9 +175,44 @@ def _tensors(
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
             wrong.append(f"{name} is described as {shown(entry)}")
     if wrong:
-        raise _damaged(file, "does not fit its tensors: " + "; ".join(wrong[:_MOST_FAULTS]))
-    # In the order of the document, in which shares come as they were.
-    return {name: tensors[name] for name in entries}
+        raise _Wrong("does not fit its tensors: " + "; ".join(wrong[:_MOST_FAULTS]))
+    return tensors
+
+
+def _run(document: dict[str, Any], tensors: dict[str, Tensor]) -> Run:
+    def named(what: str, names: Any) -> dict[str, Tensor]:
+        listed = enumerate(_different(_texts(names)))
+        return {name: tensors.pop(f"{what}.{n}") for n, name in listed}
+
+    see = document["see"]
+    if see is not None:
+        flags = {name: see[name] for name in _FLAGS}
+        flags["map"] = flags["map"] and tuple(flags["map"])
+        see = See(**flags, queries=tensors.pop("see.queries", None))
+    text, tokens, ids = document["text"], document["tokens"], tensors.pop("token_ids", None)
+    if ids is not None and ids.dtype not in WHOLE:
+        raise _Wrong(f"says that token_ids are {ids.dtype}, and not whole numbers")
+    run = Run(
+        model=_is(document["model"], str),
+        text=text if text is None or isinstance(text, str) else _texts(text),
+        tokens=None if tokens is None else _tokens(tokens),
+        token_ids=ids,
+        see=see,
+        notes=_texts(document["notes"]),
+        unseen=_texts(document["unseen"]),
+        hidden_states=named("hidden_states", document["hidden_states"]),
+        between=named("between", document.get("between", [])),
+        output=tensors.pop("output", None),
+    )
+    entries = _is(document["layers"], list)
+    keys = _different(_texts([entry["key"] for entry in entries]))
+    for n, (key, entry) in enumerate(zip(keys, entries, strict=True)):
+        run.layers[key] = _layer(entry, f"layers.{n}", tensors)
+        if wrong := misfit(run.layers[key]):
+            raise _Wrong(wrong)
+    if tensors:
+        raise _Wrong(f"does not say what {', '.join(sorted(tensors)[:5])} is")
+    return run
 
 
 def _layer(entry: Any, place: str, tensors: dict[str, Tensor]) -> Layer:
@@ -270,7 +271,3 @@ def _is(value: Any, kind: type[T]) -> T:
     if not isinstance(value, kind):
         raise TypeError(f"{shown(value)} is no {kind.__name__}")
     return value
-
-
-def _damaged(file: str, what: str) -> RunError:
-    return RunError(f"load(): {file} {what}. {AGAIN}")

@@ -47,12 +47,12 @@ def stored_edges(run: Run, least: float = LEAST, *, call: str = "sql()") -> pa.T
     """The edges of a run from `least` on."""
     now, kept = state(run), run._edges
     if kept is None or kept.least != least or kept.of != now:
-        kept = run._edges = Edges(now, least, edge_table(run, least, call=call))
+        kept = run._edges = Edges(now, least)
     if kept.table is None and kept.file is not None:
         # The weights of a query add up to 1, and to no more.
         rows = sum(layer.lse.numel() for layer in run.layers.values())
         kept.table = _read(kept, kept.file, rows * (int(1 / least) + 1), call)
-    if kept.table is None:  # there is none any more, or it is another run's
+    if kept.table is None:  # there is no file, or not any more, or it is another run's
         kept.table = edge_table(run, least, call=call)
     return kept.table
 

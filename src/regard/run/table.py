@@ -15,6 +15,15 @@ _WIDTH = 80
 _MOST = 20  # rows that are printed all; of more, the first and the last ten
 
 
+def _same(name: str) -> Any:
+    """A method of pyarrow's that Python looks for in the class alone."""
+
+    def call(self: Table, *arguments: Any, **options: Any) -> Any:
+        return self.__getattr__(name)(*arguments, **options)
+
+    return call
+
+
 class Table(Base):
     """A `pyarrow.Table` that prints as a short table: it has all of its attributes, is compared and
     indexed like it, and every library that takes Arrow reads it.
@@ -64,25 +73,12 @@ class Table(Base):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(self._table)})
 
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.__getattr__("__getitem__")(key)
-
-    def __eq__(self, other: object) -> bool:
-        return self._table == _plain(other)
-
-    __hash__ = None
-
     def __reduce__(self) -> Any:
         return Table, (self._table,)
 
-    def __array__(self, *arguments: Any, **options: Any) -> Any:
-        return self._table.__array__(*arguments, **options)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._table.__arrow_c_stream__(requested_schema)
+    __len__, __getitem__, __eq__ = map(_same, ("__len__", "__getitem__", "__eq__"))
+    __array__, __arrow_c_stream__ = map(_same, ("__array__", "__arrow_c_stream__"))
+    __hash__ = None
 
     def __repr__(self) -> str:
         import pyarrow as pa

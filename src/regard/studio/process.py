@@ -7,13 +7,12 @@ import json
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Generator
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, Pipe
 from typing import Any, BinaryIO, ClassVar
 
 from regard._wanted import still_wanted
@@ -36,7 +35,7 @@ class Process:
     alive: ClassVar[set[Process]] = set()
 
     def __init__(self, module: str) -> None:
-        ours, theirs = socket.socketpair()
+        self._line, theirs = Pipe()
         # What can be imported here can be there; the folder it starts in adds nothing (-P).
         program = (
             f"import sys; sys.path[:] = {sys.path!r}; "
@@ -50,7 +49,6 @@ class Process:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        self._line = Connection(ours.detach())
         self._ending = threading.RLock()
         Process.alive.add(self)
 

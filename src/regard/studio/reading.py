@@ -111,7 +111,7 @@ def _taken(path: str) -> Run:
     from regard.run.pack import unpack
 
     document, tensors = torch.load(path, mmap=True, weights_only=True)
-    return unpack(document, set(tensors), tensors.__getitem__, "the run")
+    return unpack(document, tensors, "the run")
 
 
 # ── in the process ────────────────────────────────────────────────────────────────────────────

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +33,7 @@ class Queries(Worker):
         """Columns, their first values, and whether there are more. Raises ValueError in words."""
         from regard.run._sql import tables_for
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a page has no place for them
-            tables = tables_for(query, runs, stacklevel=2)
+        tables = tables_for(query, runs)
         try:
             with contextlib.ExitStack() as files, self.lend() as process:
                 shared = _share(files, tables)
@@ -122,7 +119,7 @@ def _answer(connection: Any, query: str) -> dict[str, Any]:
         if room < 0:
             shown.pop()
             break
-    names = [name if len(name) <= _LONGEST else name[:_LONGEST] + " …" for name in relation.columns]
+    names = list(map(_cell, relation.columns))
     values = [[row[n] for row in shown] for n in range(len(names))]
     return {"columns": names, "values": values, "more": len(shown) < len(rows)}
 
