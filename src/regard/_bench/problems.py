@@ -54,17 +54,16 @@ def rising_problem(heads: int, n: int, d: int) -> Problem:
 def contestants(cell: Cell, problem: Problem) -> dict[str, Call]:
     """What is raced by name; `… again` is the same call, raced against itself."""
     q, k, v, causal = problem
-    see_received = replace(SEE, received=True)
-    peer = partial(sdpa, problem)
-    plain = partial(regard.attention, q, k, v, causal=causal)
-    observed = partial(regard.attention, q, k, v, causal=causal, see=SEE)
-    received = partial(regard.attention, q, k, v, causal=causal, see=see_received)
+    if cell.section == "tiles":
+        _, seen = regard.attention(q, k, v, see=regard.See())
+        picture = partial(regard.pooled, q, k, shape=_PIXELS, lse=seen.lse)
+        mean = partial(picture, reduce="mean")
+        return {"mean": mean, "maximum": partial(picture, reduce="max"), "mean again": mean}
+    plain, peer = partial(regard.attention, q, k, v, causal=causal), partial(sdpa, problem)
     if cell.section in ("forward", "calls"):
         return {"sdpa": peer, "regard": plain, "sdpa again": peer}
-    if cell.section in ("observed", "rising"):
-        raced: dict[str, Call] = {"plain": plain, "observed": observed, "sdpa": peer}
-        raced["plain again"] = plain
-        return raced | {"received": received} if cell.received else raced
+    see_received = replace(SEE, received=True)
+    observed, received = partial(plain, see=SEE), partial(plain, see=see_received)
     if cell.section == "eager":
         needed = _COPIES * 4 * cell.heads * cell.n**2
         if (available := available_memory()) is not None and available < needed:
@@ -73,17 +72,10 @@ def contestants(cell: Cell, problem: Problem) -> dict[str, Call]:
                 f"{available / 1e9:.1f} are free."
             )
         blind = partial(eager, problem, SEE)
-        return {
-            "eager": blind,
-            "observed": observed,
-            "eager with received": partial(eager, problem, see_received),
-            "received": received,
-            "eager again": blind,
-        }
-    _, seen = regard.attention(q, k, v, see=regard.See())  # tiles
-    mean = partial(regard.pooled, q, k, shape=_PIXELS, reduce="mean", lse=seen.lse)
-    maximum = partial(regard.pooled, q, k, shape=_PIXELS, reduce="max", lse=seen.lse)
-    return {"mean": mean, "maximum": maximum, "mean again": mean}
+        also = {"eager with received": partial(eager, problem, see_received), "received": received}
+        return {"eager": blind, "observed": observed, **also, "eager again": blind}
+    raced: dict[str, Call] = {"plain": plain, "observed": observed, "sdpa": peer}
+    return raced | {"plain again": plain} | ({"received": received} if cell.received else {})
 
 
 # ── the peers ─────────────────────────────────────────────────────────────────────────────────

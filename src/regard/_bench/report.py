@@ -15,28 +15,15 @@ _NONE = "–"
 
 
 def render_results(results: Results, width: int = _WIDTH) -> list[Text]:
-    """What was measured, section by section, and in short."""
-    lines = _introduction(results, min(width, _WIDTH))
-    for title, sections, columns, note in _TABLES:
-        if cells := [cell for section in sections for cell in results.of(section)]:
-            lines += [Text(), *_table(results, title, cells, columns, note)]
-    if results.cells:
-        lines += [Text(), Text("In short", "bold")]
-        lines += [Text(f"{what:<15}  {fact}") for what, fact in _in_short(results)]
-    return lines
-
-
-def _introduction(results: Results, width: int) -> list[Text]:
-    pace = results.pace
+    """What was measured and how, section by section, and in short."""
+    pace, width = results.pace, min(width, _WIDTH)
+    fewer = f" ({pace.fewer} where one takes over {pace.long:g} s)"
     how = (
         "Every answer is compared with the float64 reference before it is timed. Calls take turns, "
         f"and a time is the best of a round, the median of {count(pace.rounds, 'round')}"
-    )
-    if pace.rounds > pace.fewer:
-        how += f" ({pace.fewer} where one takes over {pace.long:g} s)"
-    how += (
-        ". A/A is one call raced against itself, lowest to highest ratio: a difference within it "
-        "is noise. N tokens, 8 heads that are d wide, float32; times in milliseconds."
+        f"{fewer if pace.rounds > pace.fewer else ''}. A/A is one call raced against itself, "
+        "lowest to highest ratio: a difference within it is noise. N tokens, 8 heads that are d "
+        "wide, float32; times in milliseconds."
     )
     if paths := {cell.path for cell in results.cells if cell.path}:
         path = " and ".join(sorted(paths))
@@ -44,10 +31,15 @@ def _introduction(results: Results, width: int) -> list[Text]:
     lines = [Text("Regard beside PyTorch", "bold")]
     lines += paragraph(results.describe_machine(), width, indent=0)
     lines += paragraph(how, width, indent=0, style="dim")
-    if not results.complete:
-        lines.append(Text("Interrupted: this is what had been measured.", "yellow"))
-    for note in results.notes:
+    interrupted = [] if results.complete else ["Interrupted: this is what had been measured."]
+    for note in (*interrupted, *results.notes):
         lines += paragraph(note, width, indent=0, style="yellow")
+    for title, sections, columns, note in _TABLES:
+        if cells := [cell for section in sections for cell in results.of(section)]:
+            lines += [Text(), *_table(results, title, cells, columns, note)]
+    if results.cells:
+        lines += [Text(), Text("In short", "bold")]
+        lines += [Text(f"{what:<15}  {fact}") for what, fact in _in_short(results)]
     return lines
 
 

@@ -79,6 +79,23 @@ def reading(path: Path) -> Generator[None]:
         ) from error
 
 
+@contextlib.contextmanager
+def refusing(file: str | Path, expected: str, by: str, remedy: str) -> Generator[None]:
+    """Raise CheckpointError for whatever a library raises about a file that came from elsewhere.
+
+    That there is no memory or no time left says nothing about the file.
+    """
+    try:
+        yield
+    except (CheckpointError, MemoryError, TimeoutError):
+        raise
+    except BaseException as error:
+        if not is_from_rust(error):
+            raise
+        found = f"{type(error).__name__} from {by}: {plain(error)}"
+        raise CheckpointError(file, expected, found, remedy) from error
+
+
 def is_from_rust(error: BaseException) -> bool:
     """Whether a library written in Rust raised it: an exception, or a panic, which is none."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"

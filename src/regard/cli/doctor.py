@@ -7,21 +7,18 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import typer
 
 from regard.cli.output import Output
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 _NAMES = 16  # columns
 
 # What the kernel is written for, and not yet built for.
 _PLANNED = {"avx512": "AVX-512", "neon": "NEON"}
 
-Verdict = Literal["ok", "wrong", "note"]
+_MARKS = {"ok": ("✓", "green"), "wrong": ("✗", "bold red"), "note": ("·", "dim")}
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class Finding:
 
     name: str
     found: str
-    verdict: Verdict = "note"
+    verdict: Literal["ok", "wrong", "note"] = "note"
 
 
 def doctor() -> None:
@@ -52,9 +49,20 @@ def doctor() -> None:
         threads = count(torch.get_num_threads(), "thread")
         findings.append(Finding("torch", f"{torch.__version__}, {threads}", "ok"))
         findings += _kernel(__version__)
+    from rich.text import Text
+
     out = Output()
-    out.print(_lines(findings, out.width))
-    raise typer.Exit(int(any(finding.verdict == "wrong" for finding in findings)))
+    lines: list[Text] = []
+    for finding in findings:
+        mark, style = _MARKS[finding.verdict]
+        first, *rest = textwrap.wrap(finding.found, max(out.width - _NAMES - 2, 20)) or [""]
+        name = f"{finding.name:<{_NAMES}}"
+        lines.append(Text.assemble((f"{mark} ", style), (name, "bold"), first))
+        lines += [Text(" " * (_NAMES + 2) + more) for more in rest]
+    wrong = sum(finding.verdict == "wrong" for finding in findings)
+    things = "1 thing does" if wrong == 1 else f"{wrong} things do"
+    out.print([*lines, Text(), Text(f"{things} not work." if wrong else "All works.", "bold")])
+    raise typer.Exit(int(wrong > 0))
 
 
 def _kernel(version: str) -> Iterator[Finding]:
@@ -119,21 +127,3 @@ def openmp(maps: Path = Path("/proc/self/maps")) -> Finding:
         return Finding("OpenMP", f"{len(found)} runtimes are loaded: {', '.join(found)}", "wrong")
     shared = f"one runtime, shared with torch: {found[0]}" if found else "no runtime is loaded"
     return Finding("OpenMP", shared, "ok")
-
-
-def _lines(findings: list[Finding], width: int) -> list[Text]:
-    from rich.text import Text
-
-    marks = {"ok": ("✓", "green"), "wrong": ("✗", "bold red"), "note": ("·", "dim")}
-    lines: list[Text] = []
-    for finding in findings:
-        mark, style = marks[finding.verdict]
-        first, *rest = textwrap.wrap(finding.found, max(width - _NAMES - 2, 20)) or [""]
-        lines.append(
-            Text.assemble((f"{mark} ", style), (f"{finding.name:<{_NAMES}}", "bold"), first)
-        )
-        lines += [Text(" " * (_NAMES + 2) + more) for more in rest]
-    wrong = sum(finding.verdict == "wrong" for finding in findings)
-    things = "1 thing does" if wrong == 1 else f"{wrong} things do"
-    lines += [Text(), Text(f"{things} not work." if wrong else "All works.", "bold")]
-    return lines

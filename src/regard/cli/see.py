@@ -192,10 +192,8 @@ def _choose(text: str) -> tuple[str, str]:
     from regard.text import tokenize
 
     if len(tokenize(text)) <= _MOST_WORDS:
-        limit = "--model smollm2 reads up to 8,192 tokens"
-        return "minilm", f"minilm, as the text is short; {limit}."
-    limit = "--model minilm reads up to 512 tokens"
-    return "smollm2", f"smollm2, as the text is long; {limit}."
+        return "minilm", "minilm, as the text is short; --model smollm2 reads up to 8,192 tokens."
+    return "smollm2", "smollm2, as the text is long; --model minilm reads up to 512 tokens."
 
 
 def _pair(place: str) -> tuple[int, int]:

@@ -11,12 +11,4 @@ from regard.models._load import load, open_model
 from regard.models.loaded import Loaded
 from regard.models.reader import OpenedModel, Reader, Reading
 
-__all__ = [
-    "CheckpointError",
-    "Loaded",
-    "OpenedModel",
-    "Reader",
-    "Reading",
-    "load",
-    "open_model",
-]
+__all__ = ["CheckpointError", "Loaded", "OpenedModel", "Reader", "Reading", "load", "open_model"]

@@ -6,14 +6,13 @@ adapters, pickles, code or names of other models there.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import re
-from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._checkpoint.errors import COPY_MODEL, CheckpointError, listed, plain
+from regard._checkpoint.errors import COPY_MODEL, CheckpointError, listed, plain, refusing
 from regard._checkpoint.folder import (
     Checkpoint,
     differences,
@@ -44,6 +43,12 @@ _TENSORS = 4096  # tensors that it may have beside them: those that are tied, or
 # million numbers, which takes a second.
 _TABLES = {"marian", "pegasus", "roformer"}
 _LARGEST_TABLE = 2**22
+
+_refusing = partial(
+    refusing,
+    by="transformers",
+    remedy="See that the config belongs to the weights, and to this version of transformers.",
+)
 
 
 def build(
@@ -168,19 +173,3 @@ def _model_class(config: dict[str, Any], file: Path) -> type[PreTrainedModel]:
         raise CheckpointError(file, expected, plain(wanted), remedy)
     with _refusing(file, "name an architecture that can be imported"):
         return getattr(transformers, wanted[0])
-
-
-@contextlib.contextmanager
-def _refusing(file: Path, expected: str) -> Generator[None]:
-    """Whatever transformers raises about a config that came from elsewhere, as CheckpointError.
-
-    That there is no memory or no time left says nothing about the config.
-    """
-    try:
-        yield
-    except (CheckpointError, MemoryError, TimeoutError):
-        raise
-    except Exception as error:
-        found = f"{type(error).__name__} from transformers: {plain(error)}"
-        remedy = "See that the config belongs to the weights, and to this version of transformers."
-        raise CheckpointError(file, expected, found, remedy) from error

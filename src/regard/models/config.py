@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._checkpoint.errors import CheckpointError, is_from_rust, listed, plain
+from regard._checkpoint.errors import CheckpointError, listed, plain, refusing
 from regard._checkpoint.files import own_file, parse_object, read_bytes, read_object
 from regard._checkpoint.folder import each_key, refuse_large
 from regard.models.tokenizer_limits import check_added, check_tokenizer
@@ -99,20 +99,10 @@ def read_tokenizer(folder: Path) -> tuple[Tokenizer | None, dict[str, str]]:
         raise CheckpointError(file, f"have at most {_OBJECTS:,} objects", "more", remedy)
     content = parse_object(raw, path)
     check_tokenizer(content, path)
-    try:
+    save = "Save it once more with tokenizer.save_pretrained(folder)."
+    with refusing(path, "be a tokenizer that the tokenizers library reads", "it", save):
         check_added(content, path)
         exact = Tokenizer.from_buffer(raw)
-    except CheckpointError:
-        raise
-    except BaseException as error:
-        if not is_from_rust(error):
-            raise
-        raise CheckpointError(
-            path,
-            "be a tokenizer that the tokenizers library reads",
-            f"one that it refuses ({plain(error)})",
-            "Save it once more with tokenizer.save_pretrained(folder).",
-        ) from error
     exact.no_padding()
     exact.no_truncation()
     special: dict[str, str] = {}

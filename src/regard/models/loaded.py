@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.models.reader import Reader, Reading, positions_of
+from regard.models.reader import Reader, Reading
 from regard.text import Token
 
 if TYPE_CHECKING:
@@ -112,10 +112,10 @@ class Loaded:
 
     @cached_property
     def _reader(self) -> Reader:
-        positions = positions_of(self.model.config)
+        positions = getattr(self.model.config, "max_position_embeddings", None)
         for name, module in self.model.named_modules():
             # RoBERTa and its kin start to count after the number of the padding token.
-            if name.endswith("position_embeddings") and positions is not None:
+            if name.endswith("position_embeddings") and isinstance(positions, int):
                 skipped = getattr(module, "padding_idx", None)
                 positions -= 0 if skipped is None else skipped + 1
                 break

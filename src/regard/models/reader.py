@@ -68,11 +68,13 @@ class Reader:
         tokenizer: Tokenizer | None,
         *,
         unknown: str | None = None,
-        positions: int | None = None,
+        positions: object = None,
         rows: int | None = None,
     ) -> None:
         self.name = name
-        self._positions, self._rows = positions, rows
+        # A config may say anything.
+        self._positions = positions if isinstance(positions, int) and positions > 0 else None
+        self._rows = rows
         if tokenizer is None:
             self._bounded = None
         else:
@@ -200,19 +202,9 @@ class OpenedModel:
         Raises ValueError if it cannot. A text may still be too long by a few tokens, where not all
         positions of a model are for them.
         """
-        unknown, positions = self.special.get("unk_token"), positions_of(self.config)
+        unknown = self.special.get("unk_token")
+        positions = self.config.get("max_position_embeddings")
         reader = Reader(self.name, self.tokenizer, unknown=unknown, positions=positions)
         reading = reader.read(text, first=first)
         reader.check([reading])
         return reading
-
-
-def positions_of(config: Any) -> int | None:
-    """How many tokens a config has positions for; None if it does not say.
-
-    >>> positions_of({"max_position_embeddings": 512})
-    512
-    """
-    get = config.get if isinstance(config, dict) else lambda name: getattr(config, name, None)
-    found = get("max_position_embeddings")
-    return found if isinstance(found, int) and found > 0 else None
