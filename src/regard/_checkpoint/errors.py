@@ -92,7 +92,8 @@ def refusing(file: str | Path, expected: str, by: str, remedy: str) -> Generator
     except BaseException as error:
         if not is_from_rust(error):
             raise
-        found = f"{type(error).__name__} from {by}: {plain(error)}"
+        text = plain(str(error).removesuffix("."), longest=500)
+        found = f"{type(error).__name__} from {by}: {text}"
         raise CheckpointError(file, expected, found, remedy) from error
 
 

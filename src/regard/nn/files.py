@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from regard._checkpoint.errors import COPY_MODEL, CheckpointError, listed, plain
+from regard._checkpoint.errors import COPY_MODEL, CheckpointError, listed, plain, refusing
 from regard._checkpoint.files import own_file, read_object
 from regard._checkpoint.folder import (
     Checkpoint,
@@ -228,7 +227,7 @@ def _read_config(target: Path) -> tuple[StackConfig, os.stat_result]:
     refuse_large(described, path, _most)
     if isinstance(described, dict):  # what a folder leaves out stays what it was: none
         described = {"position": NoPosition().to_dict()} | described
-    with _refusing(path, "describe a model"):
+    with refusing(path, "describe a model", "regard.nn", COPY_MODEL):
         return StackConfig.from_dict(described), before
 
 
@@ -244,7 +243,7 @@ def _outline(kind: Any, config: StackConfig, target: Path, checkpoint: Checkpoin
     path = target / _CONFIG
     most, room = 2 * len(checkpoint.names) + _TENSORS, 5 * checkpoint.count + _ROOM
     with (
-        _refusing(path, "describe a model that can be built"),
+        refusing(path, "describe a model that can be built", "regard.nn", COPY_MODEL),
         torch.device("meta"),
         within(path, checkpoint, tensors=most, numbers=room),
     ):
@@ -274,16 +273,3 @@ def _misfits(
     ]
     wrong = differences(set(wanted) - set(found), set(found) - set(wanted), reshaped)
     return "; ".join(wrong + ([f"{what}: {listed(odd)}"] if odd else []))
-
-
-@contextmanager
-def _refusing(path: Path, expected: str) -> Generator[None]:
-    """Whatever is raised about a config that came from elsewhere, as CheckpointError."""
-    try:
-        yield
-    except CheckpointError:
-        raise
-    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
-        text = str(error).partition("\n")[0].removesuffix(".")
-        found = f"an error: {plain(text, longest=500)}"
-        raise CheckpointError(path, expected, found, COPY_MODEL) from None
