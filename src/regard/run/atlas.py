@@ -147,17 +147,12 @@ def build_levels(layer: Layer, reduces: Sequence[Reduce] = ("mean",)) -> Layer:
     """
     if levels(layer) < UPPER:
         return layer
-    rows, columns = (-(-n >> UPPER) for n in layer.shape[2:])
-    pictures = {
-        reduce: torch.stack(
-            [
-                blocks(layer, head, UPPER, (0, rows), (0, columns), reduce)
-                for head in range(layer.shape[1])
-            ],
-            dim=1,
-        )
-        for reduce in reduces
-    }
+    rows, columns = ((0, -(-n >> UPPER)) for n in layer.shape[2:])
+    pictures: dict[str, Tensor] = {}
+    for reduce in reduces:
+        heads = range(layer.shape[1])
+        by_head = [blocks(layer, head, UPPER, rows, columns, reduce) for head in heads]
+        pictures[reduce] = torch.stack(by_head, dim=1)
     return replace(layer, levels=Levels(UPPER, pictures))
 
 

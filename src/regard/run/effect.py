@@ -47,12 +47,15 @@ class Effect:
     real: Tensor | None = None
     tokens: list[list[Token]] | None = field(default=None, repr=False)
 
+    @property
+    def changes(self) -> dict[str, Change]:
+        """Of every block, and of the `output`."""
+        return self.layers | ({} if self.output is None else {"output": self.output})
+
     def __str__(self) -> str:
-        changes = list(self.layers.items())
-        changes += [] if self.output is None else [("output", self.output)]
-        width = max((len(name) for name, _ in changes), default=0)
+        width = max(map(len, self.changes), default=0)
         lines = [f"{'':{width}}  mean change  largest change  mean cosine"]
-        for name, change in changes:
+        for name, change in self.changes.items():
             relative = self._counted(change.relative)
             if not len(relative):
                 lines.append(f"{name:{width}}  nothing to compare")

@@ -48,13 +48,12 @@ def run_info(run: Run) -> dict[str, Any]:
 
 def effect_info(effect: Effect) -> dict[str, dict[str, list[float]]]:
     """How far each token of the first text has changed, by block, and in the `output`."""
-    output = {} if effect.output is None else {"output": effect.output}
     return {
         name: {
             "relative": change.relative[0].reshape(-1).tolist(),
             "cosine": change.cosine[0].reshape(-1).tolist(),
         }
-        for name, change in {**effect.layers, **output}.items()
+        for name, change in effect.changes.items()
     }
 
 

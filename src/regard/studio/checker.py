@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from regard.studio.places import Settings
-from regard.studio.process import Ended, Teller, Worker
+from regard.studio.process import Teller, Worker
 
 
 class Checker(Worker):
@@ -22,16 +22,14 @@ class Checker(Worker):
 
     def check(self, text: str, name: str) -> dict[str, Any]:
         """What `answer` makes of a text. Raises ValueError, also when that takes too long."""
-        try:
-            with self.lend() as process:
-                found = process.ask({"text": text, "name": name}, self._seconds)
-        except Ended as error:
-            raise RuntimeError(f"check() came to an end in its own process: {error}.") from None
-        except TimeoutError:
-            raise ValueError(
-                f"This text takes more than {self._seconds:g} seconds to read. Shorten it, or "
-                "start the studio with regard studio --check-seconds S."
-            ) from None
+        late = (
+            f"This text takes more than {self._seconds:g} seconds to read. Shorten it, or start "
+            "the studio with regard studio --check-seconds S."
+        )
+        ended = "The process that read the text ended ({}): is there enough memory?"
+        with self.lend() as process:
+            question = {"text": text, "name": name}
+            found = process.ask(question, self._seconds, late=late, ended=ended)
         if "error" in found:
             raise ValueError(found["error"])
         return found

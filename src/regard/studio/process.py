@@ -52,16 +52,21 @@ class Process:
         self._ending = threading.RLock()
         Process.alive.add(self)
 
-    def ask(self, question: Message, seconds: float) -> Message:
-        """Its answer. Raises TimeoutError, Ended, and whatever `still_wanted` does."""
-        self.tell(question)
+    def ask(self, question: Message, seconds: float, *, late: str, ended: str) -> Message:
+        """Its answer. Raises ValueError, which says that it is `late`, or how it has `ended`, and
+        whatever `still_wanted` does.
+        """
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            still_wanted()
-            found = self.hear(0.1)
-            if found is not None:
-                return found
-        raise TimeoutError
+        try:
+            self.tell(question)
+            while time.monotonic() < end:
+                still_wanted()
+                found = self.hear(0.1)
+                if found is not None:
+                    return found
+        except Ended as error:
+            raise ValueError(ended.format(error)) from None
+        raise ValueError(late)
 
     def tell(self, message: Message) -> None:
         """Raises Ended."""

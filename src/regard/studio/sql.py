@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard._duckdb import NUMBERS, check_query, connect, words
 from regard.studio.places import Settings
-from regard.studio.process import Ended, Teller, Worker, shared_file
+from regard.studio.process import Teller, Worker, shared_file
 
 if TYPE_CHECKING:
     from regard._duckdb import Tables
@@ -34,19 +34,16 @@ class Queries(Worker):
         from regard.run._sql import tables_for
 
         tables = tables_for(query, runs)
-        try:
-            with contextlib.ExitStack() as files, self.lend() as process:
-                shared = _share(files, tables)
-                asked = {"query": query, "tables": shared, "memory": int(self._memory * 1e9)}
-                found = process.ask(asked, self._seconds)
-        except Ended as error:
-            raise ValueError(f"DuckDB came to an end over that ({error}): {_MORE_MEMORY}") from None
-        except TimeoutError:
-            seconds = f"{self._seconds:g} second{'s' if self._seconds != 1 else ''}"
-            raise ValueError(
-                f"The query takes longer than the {seconds} that it may. Ask for less, or start "
-                "the studio with regard studio --sql-seconds S."
-            ) from None
+        late = (
+            f"The query takes longer than the {self._seconds:g} "
+            f"second{'s' if self._seconds != 1 else ''} that it may. Ask for less, or start the "
+            "studio with regard studio --sql-seconds S."
+        )
+        ended = f"DuckDB came to an end over that ({{}}): {_MORE_MEMORY}"
+        with contextlib.ExitStack() as files, self.lend() as process:
+            shared = _share(files, tables)
+            asked = {"query": query, "tables": shared, "memory": int(self._memory * 1e9)}
+            found = process.ask(asked, self._seconds, late=late, ended=ended)
         if "memory" in found:
             raise ValueError(
                 f"The query needs more than the {self._memory:g} GB that it may have: "
