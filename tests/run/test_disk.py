@@ -304,7 +304,7 @@ def test_only_runs_are_overwritten(tmp_path: Path) -> None:
         Run().save(mine)
     assert (mine / "notes.txt").read_text() == "mine"
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(RunError, match="must be a folder, or not be there; it is a file"):
+    with pytest.raises(RunError, match="must be a folder, or not be there; got a file"):
         Run().save(tmp_path / "file")
     other = tmp_path / "other"
     other.mkdir()

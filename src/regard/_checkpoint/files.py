@@ -6,6 +6,8 @@ import json
 import os
 import stat
 from collections import Counter
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from regard._checkpoint.errors import (
     COPY_FILE,
     COPY_FOLDER,
     CheckpointError,
+    listed,
     plain,
     reading,
 )
@@ -48,6 +51,21 @@ def own_file(folder: Path, name: str, *, links: bool = True) -> Path | None:
     if not target.is_file():
         raise CheckpointError(path, _OWN, "no regular file", COPY_FOLDER)
     return target
+
+
+def is_replaced(target: Path, own: Iterable[str], kind: str) -> bool:
+    """Whether a folder that `save()` writes to has anything in it, which is to be of its `kind`.
+
+    Raises CheckpointError if it is a file, or holds others than its `own` files.
+    """
+    refuse = partial(CheckpointError, target, call="save()")
+    if target.exists() and not target.is_dir():
+        raise refuse("be a folder, or not be there", "a file", "Name another.")
+    names = {each.name for each in target.iterdir()} if target.exists() else set[str]()
+    if others := names - set(own):
+        expected = f"hold a {kind} and nothing else, or be empty, as it is replaced"
+        raise refuse(expected, listed(others), "Name another folder, or move that away.")
+    return bool(names)
 
 
 def open_own(path: Path) -> int:

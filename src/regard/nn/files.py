@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard._checkpoint.errors import COPY_MODEL, CheckpointError, listed, plain, refusing
-from regard._checkpoint.files import own_file, read_object
+from regard._checkpoint.files import is_replaced, own_file, read_object
 from regard._checkpoint.folder import (
     Checkpoint,
     differences,
@@ -147,25 +147,17 @@ def load(folder: str | os.PathLike[str], *, allow_not_finite: bool = False) -> M
 
 def _check_target(target: Path) -> None:
     """Refuse to overwrite anything but a model."""
-    if not target.exists():
+    if not is_replaced(target, (_CONFIG, _WEIGHTS), "model"):
         return
-    problem = ()
-    if not target.is_dir():
-        problem = "be a folder, or not be there", "a file", "Name another."
-    elif others := {each.name for each in target.iterdir()} - {_CONFIG, _WEIGHTS}:
-        expected = "hold a model and nothing else, or be empty, as it is replaced"
-        problem = expected, listed(others), "Name another folder, or move that away."
-    elif any(target.iterdir()):
-        try:
-            file = own_file(target, _CONFIG)
-            ours = file is not None and read_object(file, _LIMIT).get("format") == _FORMAT
-        except CheckpointError:
-            ours = False
-        if not ours:
-            expected = "hold a model of regard.nn, or be empty, as it is replaced"
-            problem = expected, "files of another kind", "Name another folder."
-    if problem:
-        raise CheckpointError(target, *problem, call="save()")
+    try:
+        file = own_file(target, _CONFIG)
+        ours = file is not None and read_object(file, _LIMIT).get("format") == _FORMAT
+    except CheckpointError:
+        ours = False
+    if not ours:
+        expected = "hold a model of regard.nn, or be empty, as it is replaced"
+        found, remedy = "files of another kind", "Name another folder."
+        raise CheckpointError(target, expected, found, remedy, call="save()")
 
 
 def _check_model(model: Model) -> tuple[StackConfig, dict[str, Tensor]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard._arguments import shown
 from regard._checkpoint.errors import CheckpointError
-from regard._checkpoint.files import own_file, read_object
+from regard._checkpoint.files import is_replaced, own_file, read_object
 from regard._checkpoint.safetensors_file import Opened, open_tensors, write_tensors
 from regard._extras import need
 from regard._files import DOCUMENT, EDGES, RUN_FILES, TENSORS, left_over, replacing
@@ -58,18 +58,9 @@ def save(run: Run, folder: str | Path) -> None:
 def check_target(folder: str | Path) -> Path:
     """Where a run would be kept, if it can be: nothing but a run is ever overwritten."""
     target = Path(folder).resolve()
-    if target.exists() and not target.is_dir():
-        raise RunError(
-            f"save(): {target} must be a folder, or not be there; it is a file. Name another."
-        )
-    names = {each.name for each in target.iterdir()} if target.exists() else set[str]()
-    others = sorted(names - set(RUN_FILES))
-    if others:
-        raise RunError(
-            f"save(): {target} must hold a run and nothing else, or be empty, as it is replaced; "
-            f"it holds {', '.join(others[:3])}. Name another folder, or move that away."
-        )
-    if names and _document(target, "save()") is None:
+    with refusing("save()"):
+        is_there = is_replaced(target, RUN_FILES, "run")
+    if is_there and _document(target, "save()") is None:
         raise RunError(
             f"save(): {target} must hold a run, or be empty; it has no {DOCUMENT}. "
             "Name another folder."
