@@ -12,7 +12,7 @@ SEED ?= 1
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test soak coverage mutants test-native test-clang sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
+.PHONY: help demo quick test soak coverage mutants test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
 
 comma := ,
 BIN := .venv/bin
@@ -66,6 +66,10 @@ test-native: .venv/build.stamp ## the tests of the C++ core alone, built without
 test-clang: .venv/build.stamp ## the same, compiled by clang; SLICE=1: fewer of them
 	@command -v clang++ >/dev/null || { echo "make test-clang needs clang++ and its OpenMP: apt-get install clang libomp-dev"; exit 1; }
 	$(call test_core,clang,-DCMAKE_CXX_COMPILER=clang++,)
+
+# Cross-built, and run by an emulator: right or wrong is what it tells, not how fast.
+test-arm: .venv/build.stamp .venv/arm.stamp ## the same, for 64-bit Arm under qemu; SLICE=1: fewer of them
+	$(call test_core,arm,-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ '-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64;-L;/usr/aarch64-linux-gnu',$(if $(SLICE),-E 'edges|bits|dropout|multiply'))
 
 # gcc's thread sanitizer does not know OpenMP: for it the core starts threads of its own.
 sanitize: .venv/build.stamp ## the tests of the C++ core under the sanitizers; SLICE=1: fewer of them
@@ -152,6 +156,13 @@ clean: ## remove everything that was built or installed
 	@touch $@
 
 # The browser that the tests drive. Where it may not be installed, they say that they did not run.
+.venv/arm.stamp: .venv/python.stamp
+	@if ! command -v qemu-aarch64 >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "make: installing a compiler and an emulator for Arm"; \
+	  { apt-get update -qq && apt-get install -qq --no-install-recommends g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; } >/dev/null 2>&1 || true; fi
+	@if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-g++ >/dev/null; then touch $@; \
+	  else echo "make test-arm needs a compiler and an emulator: apt-get install g++-aarch64-linux-gnu qemu-user"; exit 1; fi
+
 .venv/chromium.stamp: .venv/python.stamp
 	@if ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "make: installing chromium, for the tests of the views"; \

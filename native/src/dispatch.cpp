@@ -9,10 +9,13 @@
 namespace regard {
 namespace {
 
-// From the best to the least; AVX-512 and NEON processors use what there is for them.
+// From the best to the least; AVX-512 processors use what there is for them.
 const Kernel* const kKernels[] = {
 #if defined(REGARD_AVX2)
     &avx2::kernel,
+#endif
+#if defined(REGARD_ARM)
+    &neon::kernel,
 #endif
     &portable::kernel,
 #if defined(REGARD_WIDE)

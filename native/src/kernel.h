@@ -29,6 +29,9 @@ extern const Kernel kernel;
 namespace avx2 {
 extern const Kernel kernel;
 }
+namespace neon {
+extern const Kernel kernel;
+}
 namespace wide {
 extern const Kernel kernel;
 }

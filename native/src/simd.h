@@ -31,6 +31,8 @@ using Index = std::int64_t;
 // broadcast number have to fit the registers.
 #if defined(__AVX2__)
 constexpr int kLanes = 8, kStrip = 6, kPanel = 16;
+#elif defined(REGARD_NEON)
+constexpr int kLanes = 4, kStrip = 6, kPanel = 16;
 #elif defined(REGARD_LANES)
 constexpr int kLanes = REGARD_LANES, kStrip = 2, kPanel = kLanes < 8 ? 16 : 2 * kLanes;
 #else
@@ -135,6 +137,8 @@ inline Integers all_but_last(Index count) { return load(kFirstLanes.lanes + coun
 
 #if defined(__AVX2__)
 #include "simd_avx2.h"
+#elif defined(REGARD_NEON)
+#include "simd_neon.h"
 #else
 #include "simd_portable.h"
 #endif

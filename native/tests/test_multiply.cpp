@@ -4,11 +4,13 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <type_traits>
 
 #include "check.h"
 #include "exact.h"
 #include "kernels.h"
 #include "regard/multiply.h"
+#include "run.h"
 
 namespace {
 
@@ -79,20 +81,22 @@ struct Case {
 template <typename Number>
 void it_is_the_loop_by_hand(const Case<Number>& c, const std::string& when) {
     const exact::Array<Number> found = c.all(2);
-    const long double step = std::numeric_limits<Number>::epsilon() / 2;
+    // Some processors have no more than a double, and compute the rest by hand.
+    using Sum = std::conditional_t<sizeof(Number) == 4, double, long double>;
+    const Sum step = std::numeric_limits<Number>::epsilon() / 2;
     for (Index n = 0; n < c.batch * c.heads; ++n) {
         for (Index r = 0; r < c.rows; ++r) {
             for (Index column = 0; column < c.columns; ++column) {
-                long double sum = 0, size = 0;
+                Sum sum = 0, size = 0;
                 for (Index i = 0; i < c.inner; ++i) {
-                    const long double term =
-                        static_cast<long double>(c.a[c.a_at(n, r, i)]) * c.b[c.b_at(n, i, column)];
+                    const Sum term =
+                        static_cast<Sum>(c.a[c.a_at(n, r, i)]) * c.b[c.b_at(n, i, column)];
                     sum += term;
                     size += std::fabs(term);
                 }
                 // A block of 128 is one chain, and the blocks are another: two roundings a term
                 // where there is no multiply-add.
-                const long double roundings = 2 * 128 + c.inner / 128 + 2;
+                const Sum roundings = 2 * 128 + c.inner / 128 + 2;
                 const Number cell = found[(n * c.rows + r) * c.columns + column];
                 if (!(std::fabs(cell - sum) <= roundings * step * size)) {
                     check::failed(when + ": wrong at " + std::to_string(r) + ", " +
@@ -122,15 +126,17 @@ void its_bits_depend_on_the_two_matrices_alone(const Case<Number>& c, const std:
 
 template <typename Number>
 void try_all(const std::string& kernel) {
-    unsigned seed = 1;
+    unsigned seed = 0;
+    const auto step = static_cast<unsigned>(36 / run::number_of_problems(36));
     const Index sizes[][5] = {{1, 1, 1, 1, 1},    {2, 3, 5, 7, 11},      {1, 2, 97, 129, 131},
                               {1, 1, 191, 3, 17}, {1, 1, 7, 1021, 257},  {3, 1, 96, 128, 128},
                               {1, 1, 13, 0, 5},   {1, 2, 100, 256, 127}, {2, 2, 0, 3, 5}};
     for (const auto& size : sizes) {
         for (const bool a_turned : {false, true}) {
             for (const bool b_turned : {false, true}) {
+                if (seed++ % step) continue;
                 const Case<Number> c(size[0], size[1], size[2], size[3], size[4], a_turned,
-                                     b_turned, seed++);
+                                     b_turned, seed);
                 it_is_the_loop_by_hand(c, c.name() + ", " + kernel);
                 its_bits_depend_on_the_two_matrices_alone(c, c.name() + ", " + kernel);
             }

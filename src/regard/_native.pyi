@@ -25,7 +25,7 @@ def instruction_set() -> str:
     """What the processor has: "avx512", "avx2", "neon" or "portable"."""
 
 def kernel() -> str:
-    """The build of the kernel in use: "avx2" or "portable"."""
+    """The build of the kernel in use: "avx2", "neon" or "portable"."""
 
 def use_kernel(name: str | None) -> None:
     """Use the kernel of this name from now on, None for the best; ValueError if it cannot run."""

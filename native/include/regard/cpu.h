@@ -19,7 +19,7 @@ InstructionSet instruction_set() noexcept;
 // "avx512", "avx2", "neon" or "portable". Never null.
 const char* name(InstructionSet set) noexcept;
 
-// The build of the kernel in use: "avx2" or "portable". Never null.
+// The build of the kernel in use: "avx2", "neon" or "portable". Never null.
 const char* kernel_name() noexcept;
 
 // Use the build of this name from now on, the best for null. False, and no change, if there is none
