@@ -33,14 +33,15 @@ def attention_view(trace: Trace, name: str) -> Trace:
     def repeated(array: Array) -> Array:
         return np.repeat(array, len(heads.labels) // len(array), axis=0)
 
-    def product(made: Step) -> Rule:
-        """The matrix of each head, its bias, and what it is multiplied by."""
+    def product(made: Step, of: str = "input") -> Rule:
+        """The matrix of each head, or of all, its bias, and what it is multiplied by."""
         rule, symbol = made.rule, made.symbol
         assert isinstance(rule, Linear)
-        own, width, left = len(made.array), made.array.shape[-1], trace.steps[rule.left]
+        own = len(made.array) if made.has_heads else 1
+        width, left = made.array.shape[-1], trace.steps[rule.left]
         weight = trace.matrices[rule.weight].astype(np.float64)
         matrix = weight.reshape(own, width, weight.shape[-1]).swapaxes(1, 2)
-        of, by = "input", f"W_{symbol}"
+        by, bias = f"W_{symbol}", None
         if left.has_heads:
             of, by = "X V_down", "V_up"
             matrices[of] = repeated(left.array)
@@ -53,12 +54,12 @@ def attention_view(trace: Trace, name: str) -> Trace:
         if left.name == begin + "context":
             of = "Y"
             matrices[of] = left.array
-        matrices[by] = repeated(matrix)
-        if rule.bias is None:
-            return Product(of, by)
-        bias = trace.matrices[rule.bias].astype(np.float64).reshape(own, 1, width)
-        matrices[f"b_{symbol}"] = repeated(bias)
-        return Product(of, by, f"b_{symbol}")
+        matrices[by] = repeated(matrix) if made.has_heads else matrix[0]
+        if rule.bias is not None:
+            bias = f"b_{symbol}"
+            row = trace.matrices[rule.bias].astype(np.float64).reshape(own, 1, width)
+            matrices[bias] = repeated(row) if made.has_heads else row[0]
+        return Product(of, by, bias)
 
     given = found["input"]
     kind = replace(PLAIN_INPUT, formula="X, given")
@@ -96,23 +97,11 @@ def attention_view(trace: Trace, name: str) -> Trace:
     joined = steps["concatenated"]
     axes = (joined.axes[0], dimensions("o", joined.array.shape[1]))
     steps["output"] = UNMIXED.step("output", axes, joined.array)
-    if "output" in found:
-        made = found["output"]
-        rule = made.rule
-        assert isinstance(rule, Linear)
-        matrices["W_O"] = trace.matrices[rule.weight].astype(np.float64).T
-        mixed = Product("concatenated", "W_O")
-        if rule.bias is not None:
-            matrices["b_O"] = trace.matrices[rule.bias].astype(np.float64)[None]
-            mixed = replace(mixed, bias="b_O")
-        steps["output"] = replace(made, name="output", rule=mixed)
+    if made := found.get("output"):
+        rule = product(made, "concatenated")
+        steps["output"] = replace(made, name="output", rule=rule)
     sequences = {"input": given.axes[0].labels}
     if "context" in found:
         sequences["context"] = found["context"].axes[0].labels
-    return Trace(
-        title=trace.title or name,
-        sequences=sequences,
-        steps=steps,
-        matrices=matrices,
-        note=f"{name or 'Attention'} in a pass of the {trace.model}. {trace.note}",
-    )
+    note = f"{name or 'Attention'} in a pass of the {trace.model}. {trace.note}"
+    return Trace(trace.title or name, sequences, steps, matrices, note)

@@ -95,8 +95,6 @@ def _step(name: str, entry: Any, is_ten: bool) -> Step:
     axes = tuple(
         Axis(axis["name"], _strings(axis["labels"])) for axis in _expect(list, entry["axes"])
     )
-    if not {axis.name for axis in axes} <= set(get_args(AxisName)):
-        raise ValueError(f"{name!r} has an unknown axis")
     array = _array(entry["array"])
     if array.shape != tuple(len(axis.labels) for axis in axes):
         raise ValueError(f"the array of {name!r} does not fit its labels")
@@ -106,7 +104,7 @@ def _step(name: str, entry: Any, is_ten: bool) -> Step:
         fits = name in STEPS and heads == [True] * by_head + [False, False]
     else:
         fits = heads in ([True, False, False], [False, False])
-    if not fits:
+    if not fits or not {axis.name for axis in axes} <= set(get_args(AxisName)):
         raise ValueError(f"{name!r} does not have the axes that it should have")
     words = {word: _expect(str, entry[word]) for word in _WORDS}
     return Step(name, **words, axes=axes, array=array, rule=Rule.from_dict(entry["rule"]))

@@ -59,8 +59,8 @@ def render_summary(
     heads = sorted({layer.shape[1] for layer in layers})
     size = "no attention was seen"
     if heads:
-        each = str(heads[0]) if len(heads) == 1 else f"{heads[0]} to {heads[-1]}"
-        size = f"{counted(len(layers), 'layer')} × {each} head{'' if each == '1' else 's'}"
+        fewest = "" if len(heads) == 1 else f"{heads[0]} to "
+        size = f"{counted(len(layers), 'layer')} × {fewest}{counted(heads[-1], 'head')}"
     parts = [name or run.model, counted(len(token_labels(run)), "token"), size]
     if any(layer.options.causal for layer in layers):
         parts.append("causal")
@@ -126,9 +126,9 @@ def _kinds(rows: list[dict[str, Any]], width: int) -> list[Text]:
         if width - indent < _NARROW:
             lines += [line, *paragraph(told or meaning, width, indent=INDENT + 2)]
             continue
-        first, *rest = paragraph(told or meaning, width - indent, indent=0)
-        lines.append(line.append_text(first if told else Text(first.plain, "dim")))
-        lines += [Text(" " * indent).append_text(more) for more in rest]
+        style = "" if told else "dim"
+        first, *rest = paragraph(told or meaning, width, indent=indent, style=style)
+        lines += [line.append_text(first[indent:]), *rest]
         if told:
             lines += paragraph(meaning, width, indent=indent, style="dim")
     return lines

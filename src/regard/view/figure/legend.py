@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from regard.view.colours import Range
-from regard.view.figure.letters import size_of
+from regard.view.figure.letters import width_of
 from regard.view.figure.sheet import LINE, MARGIN, Sheet
 
 BAR = 0.55  # inches that a bar beside a picture takes, with its numbers
@@ -77,7 +77,7 @@ def bar_across(sheet: Sheet, scale: Range, name: str) -> None:
     """A bar below what is there, from the smallest number to the largest."""
     y = sheet.at + 0.06
     sheet.text(MARGIN, y + _THICK / 2, name, _SIZE, colour=sheet.colours.faint)
-    left = MARGIN + size_of(name, _SIZE)[0] + 0.08
+    left = MARGIN + width_of(name, _SIZE) + 0.08
     _bar(sheet, left, y, min(1.6, sheet.width / 2), scale, upright=False)
     sheet.at = y + _THICK + 0.045 + _SIZE / 72 * LINE
 
@@ -87,9 +87,9 @@ def key(sheet: Sheet, entries: Iterable[tuple[str, str]], name: str) -> None:
     patch, step = 0.09, _SIZE / 72 * LINE
     y = sheet.at + 0.05 + step / 2
     sheet.text(MARGIN, y, name, _SIZE, colour=sheet.colours.faint)
-    x = MARGIN + size_of(name, _SIZE)[0] + 0.1
+    x = MARGIN + width_of(name, _SIZE) + 0.1
     for text, colour in entries:
-        room = patch + 0.05 + size_of(text, _SIZE)[0]
+        room = patch + 0.05 + width_of(text, _SIZE)
         if x + room > sheet.width - MARGIN and x > MARGIN:
             x, y = MARGIN, y + step
         sheet.box((x, y - patch / 2, patch, patch), fill=colour)

@@ -1,4 +1,4 @@
-"""Letters for every script: which fonts a text needs, and how much room it takes.
+"""Letters for every script: which fonts a text needs, and how wide it is.
 
 Tokens are anybody's. What would turn the direction of writing or has no width is written as its
 number, and a character that no installed font has as □.
@@ -50,22 +50,19 @@ def font(text: str, size: float, bold: bool = False) -> FontProperties:
 
 
 @lru_cache(maxsize=2**16)
-def size_of(text: str, size: float, bold: bool = False) -> tuple[float, float]:
-    """The width and height of a text in inches, as it is `written`.
+def width_of(text: str, size: float, bold: bool = False) -> float:
+    """The width of a text in inches, as it is `written`.
 
-    >>> width, height = size_of("attention", 8.0)
-    >>> 0.4 < width < 0.8, 0.05 < height < 0.2
-    (True, True)
+    >>> 0.4 < width_of("attention", 8.0) < 0.8
+    True
     """
     from matplotlib.textpath import text_to_path
 
     if not text:
-        return 0.0, 0.0
+        return 0.0
     drawn = written(text)
-    width, height, _ = text_to_path.get_text_width_height_descent(
-        drawn, font(drawn, size, bold), False
-    )
-    return width / 72, height / 72
+    letters = font(drawn, size, bold)
+    return text_to_path.get_text_width_height_descent(drawn, letters, False)[0] / 72
 
 
 @lru_cache(maxsize=2**16)

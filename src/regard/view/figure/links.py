@@ -9,7 +9,7 @@ from regard.run.edge_filter import FilteredEdges, filter_edges
 from regard.run.edges import check
 from regard.text import counted
 from regard.view.figure.legend import key, short
-from regard.view.figure.letters import size_of
+from regard.view.figure.letters import width_of
 from regard.view.figure.matrix import round_places
 from regard.view.figure.places import CALL, Asked, Place
 from regard.view.figure.sheet import LINE, MARGIN, TALLEST, Across, Paper, Sheet
@@ -66,7 +66,7 @@ def _draw(sheet: Sheet, place: Place, found: FilteredEdges, shown: NDArray[np.in
             texts[n] = [fit(text, 18) for text in known[spans[n]]]
     else:
         step = min(step, 6.0 / most)
-    room = [max((size_of(text, size)[0] for text in each), default=0.35) for each in texts]
+    room = [max((width_of(text, size) for text in each), default=0.35) for each in texts]
     middle = min(_WIDEST, sheet.width - 2 * MARGIN - sum(room) - 0.2)
     left = (sheet.width - middle - sum(room) - 0.2) / 2 + room[0] + 0.1
     right, top = left + middle, sheet.at + 0.2

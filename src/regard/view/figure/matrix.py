@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from regard.reference import Array
 from regard.view.colours import ink_on
-from regard.view.figure.letters import size_of
+from regard.view.figure.letters import width_of
 from regard.view.figure.sheet import Sheet
 from regard.view.labels import fit
 
@@ -37,7 +37,7 @@ class Names:
     @property
     def longest(self) -> float:
         """Inches."""
-        return max((size_of(text, self.size)[0] for text in self.texts), default=0.0)
+        return max((width_of(text, self.size) for text in self.texts), default=0.0)
 
     def room(self, step: float = 0.0) -> float:
         """Inches beside the cells; with `step`, above columns so far apart."""
@@ -98,7 +98,7 @@ def draw_cells(
 
 def number_size(numbers: Sequence[Sequence[str]], cell: tuple[float, float]) -> float:
     """Points of numbers that all fit into their cells; 0 if they could not be read."""
-    widest = max((size_of(text, 10.0)[0] for row in numbers for text in row), default=0.0)
+    widest = max((width_of(text, 10.0) for row in numbers for text in row), default=0.0)
     size = min(_NUMBER, cell[1] * 72 * 0.75)
     if widest > 0:
         size = min(size, 10.0 * cell[0] * 0.84 / widest)

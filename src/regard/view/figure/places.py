@@ -11,7 +11,7 @@ from regard._arguments import shown
 from regard.reference import Array
 from regard.run import Layer, Run
 from regard.run.choose import Which, index_of, layer_index
-from regard.run.tokens import codes_of_keys, codes_of_queries, vocabulary
+from regard.run.tokens import codes_of_keys, vocabulary
 from regard.text import Token
 from regard.view.names import find_token
 
@@ -82,18 +82,16 @@ class Place:
 
     def key_names(self) -> list[str] | None:
         """The token at each key; None if they are not known."""
-        return self._names(self.codes)
+        names = [""] * self.layer.shape[3]
+        for place, token in zip(np.flatnonzero(self.codes >= 0), self.tokens or (), strict=False):
+            names[place] = token.label
+        return names if any(names) else None
 
     def query_names(self) -> list[str] | None:
         """The token at each query; None if they are not known."""
-        return self._names(codes_of_queries(self.layer, self.codes[None])[0])
-
-    def _names(self, codes: np.ndarray) -> list[str] | None:
-        if not (codes >= 0).any():
-            return None
-        words = list(vocabulary(self.run))
-        texts = (words[code] if code >= 0 else "" for code in codes.tolist())
-        return [text.strip() or text for text in texts]
+        keys, first = self.key_names(), self.layer.offset
+        places = range(first, first + self.layer.shape[2])
+        return keys and [keys[at] if 0 <= at < len(keys) else "" for at in places]
 
 
 def compact(picture: Array, n_queries: int, n_keys: int) -> Array:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from regard._arguments import flag, number, shown
 from regard._files import write_bytes
 from regard.view.colours import DARK, LIGHT, Bytes
-from regard.view.figure.letters import BOX, font, size_of, written
+from regard.view.figure.letters import BOX, font, width_of, written
 
 MARGIN = 0.06
 LINE = 1.45  # the distance of two lines, in heights of their letters
@@ -80,7 +80,7 @@ class Sheet:
     and drawn as it is: no mark in it means anything.
     """
 
-    def __init__(self, paper: Paper, title: str = "", remark: str = "") -> None:
+    def __init__(self, paper: Paper, title: str, remark: str) -> None:
         from matplotlib.figure import Figure
 
         self.width, self.colours, self._paper = paper.width, paper.colours, paper
@@ -90,11 +90,9 @@ class Sheet:
         self._axes: Any = self._figure.add_axes((0, 0, 1, 1))
         self._axes.set_axis_off()
         self.at = MARGIN
-        if title:
-            self.paragraph(title, _TITLE, bold=True)
-        if remark:
-            self.paragraph(remark)
-        self.at += 0.06 if title or remark else 0.0
+        self.paragraph(title, _TITLE, bold=True)
+        self.paragraph(remark)
+        self.at += 0.06
 
     def text(
         self,
@@ -132,13 +130,13 @@ class Sheet:
         lines = [""]
         for word in text.split():
             longer = f"{lines[-1]} {word}".strip()
-            if size_of(longer, size, bold)[0] <= room or not lines[-1]:
+            if width_of(longer, size, bold) <= room or not lines[-1]:
                 lines[-1] = longer
             else:
                 lines.append(word)
         for line in filter(None, lines):
             kept = line
-            while len(kept) > 2 and size_of(kept, size, bold)[0] > room:
+            while len(kept) > 2 and width_of(kept, size, bold) > room:
                 kept = kept.removesuffix("…")[:-1] + "…"
             self.at += size / 72 * LINE
             down = self.at - 0.3 * size / 72

@@ -13,7 +13,7 @@ from regard._trace import Trace
 from regard.reference import Array
 from regard.view.colours import Range
 from regard.view.figure.legend import bar_across
-from regard.view.figure.letters import size_of
+from regard.view.figure.letters import width_of
 from regard.view.figure.matrix import Names, draw_cells, number_size
 from regard.view.figure.sheet import LINE, MARGIN, TALLEST, Paper, Sheet
 from regard.view.figures import figures, largest
@@ -44,7 +44,7 @@ class _Block:
     @property
     def width(self) -> float:
         own = self.rows.room() + self.shares.shape[1] * self.cell[0]
-        return max(own, size_of(self.title, _SIZE)[0])
+        return max(own, width_of(self.title, _SIZE))
 
     @property
     def height(self) -> float:
@@ -62,7 +62,7 @@ class _Section:
     @property
     def width(self) -> float:
         lines = (sum(b.width for b in line) + _BETWEEN * (len(line) - 1) for line in self.lines)
-        return max(*lines, size_of(self.heading, _HEADING, True)[0])
+        return max(*lines, width_of(self.heading, _HEADING, True))
 
     @property
     def height(self) -> float:

@@ -10,7 +10,7 @@ from regard.reference import Array
 from regard.text import Token, counted
 from regard.view.colours import Range, ink_on
 from regard.view.figure.legend import bar_across, short
-from regard.view.figure.letters import size_of
+from regard.view.figure.letters import width_of
 from regard.view.figure.places import CALL, Asked, Place
 from regard.view.figure.sheet import MARGIN, TALLEST, Paper, Sheet
 from regard.view.labels import fit
@@ -107,7 +107,7 @@ class _Word:
         return size * (0.8 if self.special else 1.0)
 
     def width(self, size: float) -> float:
-        return size_of(self.text, self.letters(size))[0] + 2 * _PAD if self.text else _PART
+        return width_of(self.text, self.letters(size)) + 2 * _PAD if self.text else _PART
 
 
 def _words(place: Place, weights: Array) -> list[_Word]:
