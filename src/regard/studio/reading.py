@@ -136,6 +136,9 @@ def main(handle: int) -> None:
     while True:
         asked = teller.hear()
         try:
+            if loaded is None or name != asked["model"]:
+                loaded = None  # so that the old one's memory is free first
+                tell(f"Loading {Path(asked['model']).name}")
             import torch
 
             from regard.models import load
@@ -143,9 +146,7 @@ def main(handle: int) -> None:
             from regard.run.pack import pack
 
             torch.serialization.set_crc32_options(False)  # as what is handed over stays in memory
-            if loaded is None or name != asked["model"]:
-                loaded = None  # so that the old one's memory is free first
-                tell(f"Loading {Path(asked['model']).name}")
+            if loaded is None:
                 name, loaded = asked["model"], load(asked["model"], progress=False)
             tell("Reading the text")
             ablate = {int(layer): heads for layer, heads in asked["ablate"].items()}
