@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from regard._arguments import flag, shown, whole
+from regard._arguments import WrongType, flag, shown, whole
 
 MOST_CELLS = 2**31  # of a picture
 _MOST_TOP = 2**20
@@ -55,24 +55,20 @@ class See:
                 "See(): map must be (rows, columns), each 1 or more, with at most 2**31 cells, or "
                 f"None; got {shown(shape)}. It is the size of the picture."
             )
-        if queries is not None:
-            if not isinstance(queries, Tensor) or queries.dtype != torch.bool:
-                found = getattr(queries, "dtype", type(queries).__name__)
-                raise TypeError(
-                    f"See(): queries must be a boolean tensor; got {found}. "
-                    "It is True for each query that counts in map and received."
-                )
-            if queries.is_nested or queries.layout != torch.strided:
-                found = "a nested one" if queries.is_nested else str(queries.layout)
-                raise TypeError(
-                    f"See(): queries must be a dense (strided) tensor; got {found}. "
-                    "queries.to_dense() makes one of a sparse one."
-                )
-            if queries.dim() != 2:
-                raise ValueError(
-                    f"See(): queries must be (B, Nq); got {tuple(queries.shape)}. "
-                    "A query counts for all heads, or for none."
-                )
+        found: object = None
+        if queries is None:
+            return  # all of them count
+        if not isinstance(queries, Tensor) or queries.dtype != torch.bool:
+            found = getattr(queries, "dtype", type(queries).__name__)
+        elif queries.is_nested or queries.layout != torch.strided:
+            found = "a nested one" if queries.is_nested else queries.layout
+        elif queries.dim() != 2:
+            found = tuple(queries.shape)
+        if found is not None:
+            raise WrongType(
+                f"See(): queries must be a boolean tensor (B, Nq), and dense; got {found}. "
+                "It is True for each query that counts in map and received, for all heads alike."
+            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, See):

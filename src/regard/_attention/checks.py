@@ -65,10 +65,8 @@ def check(call: str, tensors: dict[str, Tensor], given: Options) -> Options:
         softcap = number(call, "softcap", softcap, 1e-30, 1e30, remedy)
     lengths = None if given.lengths is None else _check_lengths(call, given.lengths, q)
     if sinks is not None:
-        _check_tensor(call, "sinks", sinks, q, _NUMBERS, "sinks.to(q.dtype) makes them so.")
-        _check_shape(
-            call, "sinks", sinks, "(H,)", q.shape[1:2], "It is one logit for each head of q."
-        )
+        remedy = "It is one logit for each head of q; sinks.to(q.dtype) is of q's type."
+        _check_tensor(call, "sinks", sinks, q, _NUMBERS, remedy, "(H,)", q.shape[1:2])
     mask, bias = cells.values()
     return Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)
 
@@ -98,9 +96,17 @@ def check_dense(call: str, name: str, tensor: object) -> None:
 
 
 def _check_tensor(
-    call: str, name: str, x: object, q: Tensor, kind: tuple[str, tuple[torch.dtype, ...]], why: str
+    call: str,
+    name: str,
+    x: object,
+    q: Tensor,
+    kind: tuple[str, tuple[torch.dtype, ...]],
+    why: str,
+    axes: str = "",
+    shape: Sequence[int] = (),
 ) -> Tensor:
-    """x, if it is a dense tensor of one of the types of this kind, on q's device."""
+    """x, if it is a dense tensor of one of the types of this kind, on q's device, and of this
+    shape, if its axes are named."""
     check_dense(call, name, x)
     assert isinstance(x, Tensor)
     expected, types = kind
@@ -111,15 +117,10 @@ def _check_tensor(
             f"{call}: {name} must be on q's device {q.device}; got {x.device}. "
             f"{name}.to(q.device) moves it."
         )
+    if axes and tuple(x.shape) != tuple(shape):
+        found = f"{axes} = {tuple(shape)}; got {tuple(x.shape)}"
+        raise WrongValue(f"{call}: {name} must be {found}. {why}")
     return x
-
-
-def _check_shape(
-    call: str, name: str, x: Tensor, axes: str, expected: Sequence[int], why: str
-) -> None:
-    found, expected = tuple(x.shape), tuple(expected)
-    if found != expected:
-        raise WrongValue(f"{call}: {name} must be {axes} = {expected}; got {found}. {why}")
 
 
 def _check_shapes(call: str, q: Tensor, k: Tensor, v: Tensor | None) -> None:
@@ -203,12 +204,11 @@ def _check_window(call: str, window: object) -> Window | None:
 
 def _check_cells(call: str, name: str, x: object, q: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A mask or bias with four axes, if it broadcasts to the scores without growing them."""
+    kind, remedy = _FLOATS, "Which keys may be attended to is said by a mask."
     if name == "mask":
+        kind = _FLAGS
         remedy = "What is to be added to the scores is a bias; mask.bool() makes 0 and 1 a mask."
-        x = _check_tensor(call, name, x, q, _FLAGS, remedy)
-    else:
-        remedy = "Which keys may be attended to is said by a mask."
-        x = _check_tensor(call, name, x, q, _FLOATS, remedy)
+    x = _check_tensor(call, name, x, q, kind, remedy)
     found = tuple(x.shape)
     if not broadcasts(found, shape):
         raise WrongValue(
@@ -228,10 +228,8 @@ def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
         remedy = "It is how many keys are real; None leaves all in place."
         counts = [whole(call, "each of lengths", n, -_LONGEST, _LONGEST, remedy) for n in lengths]
         lengths = torch.tensor(counts, dtype=torch.int64, device=q.device)
-    remedy = "lengths.long() makes them so; which keys are real is said by a mask."
-    given = _check_tensor(call, "lengths", lengths, q, _INTEGERS, remedy)
-    remedy = "It is the number of real keys of each sequence, from the left."
-    _check_shape(call, "lengths", given, "(B,)", q.shape[:1], remedy)
+    remedy = "It is how many keys of each sequence are real; lengths.long() makes whole numbers."
+    given = _check_tensor(call, "lengths", lengths, q, _INTEGERS, remedy, "(B,)", q.shape[:1])
     found = given.to(torch.int64)
     if given.dtype == torch.uint64:  # what is too large for int64 came out as less than 0
         found = torch.where(found < 0, _LONGEST, found)
@@ -259,14 +257,12 @@ def check_see(call: str, see: object, q: Tensor | None = None) -> None:
         )
     if q is not None and see.queries is not None:
         remedy = "It says which queries count, True = counts."
-        queries = _check_tensor(call, "see.queries", see.queries, q, _FLAGS, remedy)
-        _check_shape(call, "see.queries", queries, "(B, Nq)", (q.shape[0], q.shape[2]), remedy)
+        shape = (q.shape[0], q.shape[2])
+        _check_tensor(call, "see.queries", see.queries, q, _FLAGS, remedy, "(B, Nq)", shape)
 
 
 def check_lse(call: str, lse: object, q: Tensor) -> Tensor:
     """lse, contiguous and in the type of the computation."""
-    remedy = "It is what regard.attention(…, see=regard.See()) reports."
-    found = _check_tensor(call, "lse", lse, q, _NUMBERS, remedy)
     remedy = "It is that of all queries, as regard.attention(…, see=regard.See()) reports it."
-    _check_shape(call, "lse", found, "(B, H, Nq)", q.shape[:3], remedy)
+    found = _check_tensor(call, "lse", lse, q, _NUMBERS, remedy, "(B, H, Nq)", q.shape[:3])
     return found.detach().to(computed_in(q.dtype)).resolve_neg().contiguous()

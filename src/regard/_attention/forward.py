@@ -89,7 +89,7 @@ class _Recorder:
             keys = (places.gather(-1, order) + tile.key).masked_fill_(~real, -1)
             seen.top_keys[:, :, rows, : keys.shape[-1]] = keys
             seen.top_weights[:, :, rows, : keys.shape[-1]] = top.masked_fill_(~real, 0.0)
-        counts = weights.has_key
+        counts = weights.lse != -torch.inf
         if see.queries is not None and (see.map is not None or see.received):
             counted = see.queries[:, None, rows]  # for map and received
             values = values.masked_fill(~counted[..., None], 0.0)

@@ -40,8 +40,7 @@ class Weights:
     """The weights of a tile that holds all keys of its queries."""
 
     values: Tensor  # (B, H, n, m)
-    lse: Tensor  # (B, H, n)
-    has_key: Tensor  # (B, H, n)
+    lse: Tensor  # (B, H, n), −inf for a query without a key
     sink: Tensor | None  # (B, H, n), the sink's weight
 
 
@@ -116,7 +115,7 @@ def soften(scores: Scores, sinks: Tensor | None) -> Weights:
     values.div_(total.masked_fill(total == 0, 1.0))
     if not all_finite(total):
         scores.forbid(values)
-    return Weights(values, lse[..., 0], has_key[..., 0], sink)
+    return Weights(values, lse[..., 0], sink)
 
 
 def weigh(scores: Scores, lse: Tensor) -> Tensor:

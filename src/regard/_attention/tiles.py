@@ -173,21 +173,18 @@ def _span(call: str, name: str, span: object, size: int) -> tuple[int, int]:
         f"{call}: {name} must be a slice, a range or (start, stop), of step 1, within 0 … {size}; "
         f"got {shown(span)}. All that are wanted must be next to one another."
     )
-    if isinstance(span, slice):
-        try:
+    try:
+        if isinstance(span, slice):
             start, stop, step = span.indices(size)
-        except NOT_A_NUMBER:
-            raise refused from None
-        stop = max(start, stop)
-    elif isinstance(span, range):
-        start, stop, step = span.start, max(span.start, span.stop), span.step
-    elif isinstance(span, tuple) and len(span) == 2:
-        try:
-            start, stop, step = operator.index(span[0]), operator.index(span[1]), 1
-        except NOT_A_NUMBER:
-            raise refused from None
-    else:
-        raise refused
+            stop = max(start, stop)
+        elif isinstance(span, range):
+            start, stop, step = span.start, max(span.start, span.stop), span.step
+        elif isinstance(span, tuple):
+            (start, stop), step = (operator.index(end) for end in span), 1
+        else:
+            raise refused
+    except NOT_A_NUMBER:
+        raise refused from None
     if step != 1 or not 0 <= start <= stop <= size:
         raise refused
     return start, stop

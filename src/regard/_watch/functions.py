@@ -34,16 +34,15 @@ from regard.observation import See
 _sdpa = F.scaled_dot_product_attention
 _mha = F.multi_head_attention_forward
 _MHA_SIGNATURE = inspect.signature(_mha)
-_SOFTMAX = frozenset(
-    (F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax, F.log_softmax)
-)
-
 # PyTorch's stack of modes in this thread.
 _size, _at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
 _pop, _push = torch._C._pop_torch_function_stack, torch._C._push_on_torch_function_stack
 _TAKES_AWAY = inspect.unwrap(_pop_mode_temporarily).__code__
 _T = TypeVar("_T")
-_CAUGHT = _SOFTMAX | {_sdpa, _mha, attention, scaled_dot_product_attention}
+_CAUGHT = {
+    *(_sdpa, _mha, attention, scaled_dot_product_attention),
+    *(F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax, F.log_softmax),
+}
 
 
 class Functions(TorchFunctionMode):

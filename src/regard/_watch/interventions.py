@@ -28,7 +28,10 @@ class Interventions:
     """What is taken out of a model: the outputs of heads, and links from queries to keys."""
 
     def __init__(
-        self, ablate: Mapping[LayerName, Iterable[int]] | None, block: Iterable[Link] | None
+        self,
+        model: nn.Module,
+        ablate: Mapping[LayerName, Iterable[int]] | None,
+        block: Iterable[Link] | None,
     ) -> None:
         if not isinstance(cast("object", ablate), Mapping | None):
             raise TypeError(
@@ -50,9 +53,6 @@ class Interventions:
             _numbers("block's heads and queries", some)
             _numbers("block's keys", [key])
         self._used: set[object] = set()
-
-    def check_names(self, model: nn.Module) -> None:
-        """Refuse a layer that is no module of the model."""
         given = [("ablate", layer) for layer in self._heads]
         given += [("block", link[0]) for link in self._links]
         every = model.named_modules(remove_duplicate=False) if given else ()

@@ -41,14 +41,17 @@ class Recording:
         layers: tuple[LayerName, ...] | None,
         interventions: Interventions,
         monitor: Monitor | None,
+        tokenizer: Any,
     ) -> None:
-        self.token_ids = TokenIds(model)
-        self._see = see
-        self._retention = Retention(model, keep & {"q", "k", "v", "output"})
+        self.see = see
+        self.keep = keep
+        self.interventions = interventions
+        self.monitor = monitor
+        self._tokenizer = tokenizer
+        self._token_ids = TokenIds(model)
+        self._retention = Retention(model, keep)
         self._layers = layers
         self._found: set[LayerName] = set()  # those of `layers` that were computed
-        self._interventions = interventions
-        self._monitor = monitor
         self._pass = _Pass()
         self._numbers: dict[tuple[str, int], int] = {}  # of layers: a module, and which call of it
         self._records: list[Record] = []  # in the order of computation
@@ -68,11 +71,17 @@ class Recording:
         self._pass.calls.clear()
         self._pass.queries.clear()
 
-    def report(self, monitor: Monitor) -> None:
-        """Hand what was recorded to the monitor, instead of keeping it."""
-        if monitor.is_on and not _is_backward():
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A pass of the whole model begins."""
+        self._token_ids.take(args, kwargs)
+        if self.monitor is not None:
+            self.monitor.begin()
+
+    def end(self) -> None:
+        """It has ended: what was recorded goes to a monitor, instead of being kept."""
+        if self.monitor is not None and self.monitor.is_on and not _is_backward():
             try:
-                monitor.end(self._close())
+                self.monitor.end(self._close())
             finally:
                 self._records.clear()
                 self._latest.clear()
@@ -81,7 +90,7 @@ class Recording:
 
     def attend(self, running: Running, call: Call) -> tuple[Tensor, Call]:
         """The output, and the call as it was computed; put on record if it is watched."""
-        is_watched = (self._monitor is None or self._monitor.is_on) and not _is_backward()
+        is_watched = (self.monitor is None or self.monitor.is_on) and not _is_backward()
         name = running.name
         if running.cross and not call.cross:
             # One query is at the end of its own sequence, and has the other before it as a whole.
@@ -96,29 +105,29 @@ class Recording:
         else:
             number = record.number
         call, first = self._placed(name, call, record)
-        call, ablated = self._interventions.apply(name, number, call, first)
+        call, ablated = self.interventions.apply(name, number, call, first)
         if self._layers is not None:
             meant = [layer for layer in self._layers if is_meant(layer, name, number)]
             self._found.update(meant)
             is_watched = is_watched and bool(meant)
-        out, seen = call.compute(self._see if is_watched else None)
+        out, seen = call.compute(self.see if is_watched else None)
         if ablated:
             alive = torch.ones(call.q.shape[1], dtype=torch.bool, device=out.device)
             alive[list(ablated)] = False
             out = torch.where(alive[:, None, None], out, 0.0)
         if is_watched:
             assert seen is not None
-            text = self.token_ids.here.text
+            text = self._token_ids.here.text
             if record is None:
                 latest = self._latest.setdefault(name, {})
                 if nth in latest and not call.cross and text is not None:
                     text.forget()
-                record = Record(name, number, call.cross, self._see, self._retention)
+                record = Record(name, number, call.cross, self.see, self._retention)
                 self._records.append(record)
                 latest[nth] = record
             record.text = text
             tokens = None if text is None else text.of(name, call.end)
-            record.add(call, out, seen, tokens, shares=self._monitor is None)
+            record.add(call, out, seen, tokens, shares=self.monitor is None)
         return out, call
 
     def _continued(self, name: str, nth: int, call: Call) -> tuple[Call, Record | None]:
@@ -174,16 +183,16 @@ class Recording:
             layers[name] = record.close(name)
         return layers
 
-    def finish(self, run: Run, tokenizer: Any, is_named: bool) -> None:
+    def finish(self, run: Run, is_named: bool) -> None:
         """Put the layers into the run, with the names of their tokens, and notes."""
         run.layers = self._close()
-        last = self.token_ids.last
+        last = self._token_ids.last
         run.token_ids = None if last is None else last.ids[""]
         run.notes += self._notes
         run.notes += [note for layer in run.layers.values() for note in layer.notes]
         if is_named:
             try:
-                self._name_tokens(run, Names(tokenizer, run.text, self.token_ids.sequences))
+                self._name_tokens(run, Names(self._tokenizer, run.text, self._token_ids.sequences))
             except Exception as error:  # noqa: BLE001 — it takes nothing with it but the names
                 run.notes.append(
                     f"tokens: not named. The tokenizer failed: {type(error).__name__}: {error} "
@@ -197,10 +206,10 @@ class Recording:
 
     def _name_tokens(self, run: Run, names: Names) -> None:
         """Name the tokens of the last pass, and of each layer that read others."""
-        last = self.token_ids.last
+        last = self._token_ids.last
         run.tokens = names.of(last)
         for (key, layer), record in zip(run.layers.items(), self._records, strict=True):
-            text = last if record.text is None and self.token_ids.count == 1 else record.text
+            text = last if record.text is None and self._token_ids.count == 1 else record.text
             part = "" if text is None else text.part(record.name)
             if text is last and not part:
                 continue

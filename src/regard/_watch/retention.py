@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Set
+from collections.abc import MutableMapping, Set
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 
 def version_of(x: Tensor | None) -> int | None:
@@ -38,10 +38,10 @@ class Retention:
     """Holds on to tensors of a model, which goes on using its parameters and buffers."""
 
     def __init__(self, model: nn.Module, keep: Set[str]) -> None:
-        self.keep = keep  # any of "q", "k", "v", "output"
+        self.keep = keep
         owned = (*model.parameters(), *model.buffers())
         self._owned = {x.untyped_storage().data_ptr() for x in owned}
-        self._copies: dict[int, tuple[weakref.ref[Tensor], int | None, Tensor]] = {}
+        self._copies: MutableMapping[Tensor, tuple[int | None, Tensor]] = WeakIdKeyDictionary()
 
     def hold(self, x: Tensor) -> Held:
         """x, or a copy, if somebody may write into it later or it would keep more alive.
@@ -61,12 +61,11 @@ class Retention:
 
     def copy(self, x: Tensor) -> Tensor:
         """A copy of a mask or bias, one for all layers that got the same."""
-        known = self._copies.get(id(x))
-        if known is not None and known[0]() is x:
-            _, version, copy = known
-            if version == x._version if version is not None else torch.equal(x, copy):
+        known = self._copies.get(x)
+        if known is not None:
+            version, copy = known
+            if torch.equal(x, copy) if version is None else version == x._version:
                 return copy
         copy = x.detach().clone()
-        self._copies = {key: each for key, each in self._copies.items() if each[0]() is not None}
-        self._copies[id(x)] = weakref.ref(x), version_of(x), copy
+        self._copies[x] = version_of(x), copy
         return copy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -162,13 +163,9 @@ class Names:
                 end = len(text)
                 behind = [Token(decode([token]), end, end) for token in row[at + len(tokens) :]]
                 return [*before, *tokens, *behind]
-        apart: list[Token] = []  # each token's own text, one behind the other
-        end = 0
-        for token in row:
-            start, word = end, decode([token])
-            end += len(word)
-            apart.append(Token(word, start, end))
-        return apart
+        words = [decode([token]) for token in row]  # one behind the other
+        ends = accumulate(len(word) for word in words)
+        return [Token(word, end - len(word), end) for word, end in zip(words, ends, strict=True)]
 
     def _with_spans(self, text: str) -> tuple[list[int], list[Token]]:
         encoded = self._tokenizer(text, return_offsets_mapping=True, truncation=False)

@@ -16,6 +16,7 @@ from regard._attention.checks import check_see
 from regard._watch.interventions import Interventions, LayerName, Link
 from regard._watch.monitor import Monitor
 from regard._watch.record import USUAL
+from regard._watch.recording import Recording
 from regard._watch.watching import Watching
 from regard.observation import See
 from regard.run import Run
@@ -101,8 +102,9 @@ def watch(
         monitor = Monitor(every, report)
         see = See(entropy=True) if see is None else replace(see, entropy=True)
     see = USUAL if see is None else see
-    interventions = Interventions(ablate, block)
-    return _Watch(Watching(model, see, kept, layers, tokenizer, text, interventions, monitor))
+    interventions = Interventions(model, ablate, block)
+    recording = Recording(model, see, kept, layers, interventions, monitor, tokenizer)
+    return _Watch(Watching(model, recording, text))
 
 
 class _Watch(AbstractContextManager[Run]):

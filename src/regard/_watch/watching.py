@@ -16,13 +16,10 @@ from regard._watch.call import Call
 from regard._watch.fast_paths import fast_paths
 from regard._watch.functions import Functions, off_work, settle
 from regard._watch.hugging_face import HuggingFace
-from regard._watch.interventions import Interventions, LayerName
 from regard._watch.modules import OTHER_SEQUENCE, Function, Modules, Running, install, main_tensor
-from regard._watch.monitor import Monitor
 from regard._watch.recording import Recording
 from regard._watch.residual_stream import ResidualStream
 from regard._watch.unseen import Unseen
-from regard.observation import See
 from regard.run import Run
 
 
@@ -32,25 +29,12 @@ class Watching:
     _stance: ClassVar[Any] = None  # of PyTorch's compiler, which is to be put back
 
     def __init__(
-        self,
-        model: nn.Module,
-        see: See,
-        keep: frozenset[str],
-        layers: tuple[LayerName, ...] | None,
-        tokenizer: Any,
-        text: str | list[str] | None,
-        interventions: Interventions,
-        monitor: Monitor | None,
+        self, model: nn.Module, recording: Recording, text: str | list[str] | None
     ) -> None:
-        interventions.check_names(model)
-        self._keep = keep
-        self._tokenizer = tokenizer
-        self._interventions = interventions
-        self._monitor = monitor
-        self._run = Run(model=type(model).__name__, text=text, see=see)
+        self._recording = recording
+        self._run = Run(model=type(model).__name__, text=text, see=recording.see)
         self._modules = Modules(model)
         self._unseen = Unseen(self._modules)
-        self._recording = Recording(model, see, keep, layers, interventions, monitor)
         self._passes = 0
         self._has_run = False  # any module of it
         self._entered = self._released = False
@@ -58,8 +42,8 @@ class Watching:
         self._hugging_face = HuggingFace(self._modules, self._attend, self._unseen)
         self._hooks = list(fast_paths(self._modules, self._mode))
         self._residual_stream: ResidualStream | None = None
-        if "hidden_states" in keep:
-            self._residual_stream = ResidualStream(self._modules, self._recording.names_in)
+        if "hidden_states" in recording.keep:
+            self._residual_stream = ResidualStream(self._modules, recording.names_in)
             self._hooks += self._residual_stream.hooks
         for running in self._modules.may_attend():
             self._hooks.append((running.module, partial(self._around_module, running)))
@@ -156,15 +140,12 @@ class Watching:
     def _around_model(self, run: Function, model: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
         """Around the model itself: a pass of it."""
         self._passes += 1
-        self._recording.token_ids.take(args, kwargs)
-        if self._monitor is not None:
-            self._monitor.begin()
+        self._recording.begin(args, kwargs)
         output = run(model, *args, **kwargs)
-        if "output" in self._keep:
+        if "output" in self._recording.keep:
             found = main_tensor(output)
             self._run.output = None if found is None else found.clone()
-        if self._monitor is not None:
-            self._recording.report(self._monitor)
+        self._recording.end()
         return output
 
     def _attend(self, running: Running, call: Call) -> tuple[Tensor, Call]:
@@ -179,16 +160,17 @@ class Watching:
     # ── when it ends ──────────────────────────────────────────────────────────────────────────
 
     def _finish(self, quiet: bool) -> None:
-        run, names, monitor = self._run, self._recording.names, self._monitor
+        run, recording = self._run, self._recording
+        names, keep, monitor = recording.names, recording.keep, recording.monitor
         if self._residual_stream is not None:
             run.hidden_states, run.between = self._residual_stream.found()
-        self._recording.finish(run, self._tokenizer, is_named=not quiet)
-        if self._keep & {"hidden_states", "output"} and self._passes > 1 and monitor is None:
+        recording.finish(run, is_named=not quiet)
+        if keep & {"hidden_states", "output"} and self._passes > 1 and monitor is None:
             run.notes.append(
                 f"hidden_states and output: of the last of {self._passes} passes only. "
                 "One pass inside the with has all."
             )
-        if "hidden_states" in self._keep and not run.hidden_states and run.layers:
+        if "hidden_states" in keep and not run.hidden_states and run.layers:
             run.notes.append(
                 "hidden_states: none. Blocks are known by standing in a list (nn.ModuleList, "
                 "nn.Sequential), and none of these holds attention."
@@ -196,7 +178,7 @@ class Watching:
         run.unseen = self._unseen.sentences(names)
         if not run.unseen and not names:
             run.unseen = self._hugging_face.refused
-        problems = [*run.unseen, *run.notes, *self._interventions.unused()]
+        problems = [*run.unseen, *run.notes, *recording.interventions.unused()]
         if monitor is not None:
             if not monitor.lines:
                 problems.append(
