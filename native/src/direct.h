@@ -10,61 +10,98 @@ namespace {
 constexpr Index kFew = 4;            // queries at most
 constexpr Index kPart = 8 * kBlock;  // keys of a part
 
-// scores[j] = q · k[j] for keys [first, last): kGroup keys at a time, whose sums are made together.
-template <typename Number>
-inline void score_row(const float* q, const Number* k, Index stride, Index width, Index first,
-                      Index last, float* scores) {
+// scores[r][j] = q[r] · k[j] for kRows rows and keys [first, last), of which each is read once:
+// kGroup sums are made together.
+template <int kRows, typename Number>
+inline void score_keys(const float* q, const Number* k, Index stride, Index width, Index first,
+                       Index last, float* scores) {
+    constexpr int kKeys = kGroup / kRows;
     const Index whole = width / kLanes * kLanes;
-    for (Index j = first; j < last; j += kGroup) {
-        const Index count = smaller(kGroup, last - j);
-        const Number* key[kGroup];
-        for (Index n = 0; n < kGroup; ++n) key[n] = k + (j + smaller(n, count - 1)) * stride;
+    for (Index j = first; j < last; j += kKeys) {
+        const Index count = smaller(kKeys, last - j);
+        const Number* key[kKeys];
+        for (Index n = 0; n < kKeys; ++n) key[n] = k + (j + smaller(n, count - 1)) * stride;
         Vector total[kGroup] = {};
         for (Index d = 0; d < whole; d += kLanes) {
-            const Vector query = load(q + d);
+            Vector query[kRows];
             REGARD_UNROLL(16)
-            for (int n = 0; n < kGroup; ++n) {
-                total[n] = multiply_add(query, load_floats(key[n] + d), total[n]);
+            for (int r = 0; r < kRows; ++r) query[r] = load(q + r * width + d);
+            REGARD_UNROLL(16)
+            for (int n = 0; n < kKeys; ++n) {
+                const Vector numbers = load_floats(key[n] + d);
+                REGARD_UNROLL(16)
+                for (int r = 0; r < kRows; ++r) {
+                    Vector& sum = total[r * kKeys + n];
+                    sum = multiply_add(query[r], numbers, sum);
+                }
             }
         }
         float score[kGroup];
         sum_each(total, score);
-        for (Index d = whole; d < width; ++d) {
-            for (Index n = 0; n < kGroup; ++n) score[n] += q[d] * to_float(key[n][d]);
+        for (int r = 0; r < kRows; ++r) {
+            for (Index n = 0; n < count; ++n) {
+                float& sum = score[r * kKeys + n];
+                for (Index d = whole; d < width; ++d) sum += q[r * width + d] * to_float(key[n][d]);
+                scores[r * kScoreStride + j + n] = sum;
+            }
         }
-        for (Index n = 0; n < count; ++n) scores[j + n] = score[n];
     }
 }
 
-// sums[0 … kVectors · kLanes) = Σ_j weights[j] · v[j] over keys [first, last).
-template <int kVectors, typename Number>
+// sums[r][0 … kVectors · kLanes) = Σ_j weights[r][j] · v[j] over keys [first, last), for kRows
+// rows.
+template <int kRows, int kVectors, typename Number>
 inline void sum_values(const float* weights, const Number* v, Index stride, Index first, Index last,
-                       float* sums) {
-    Vector total[kVectors] = {};
+                       float* sums, Index sums_stride) {
+    Vector total[kRows][kVectors] = {};
     for (Index j = first; j < last; ++j) {
-        const Vector weight = all(weights[j]);
+        Vector weight[kRows];
+        REGARD_UNROLL(16)
+        for (int r = 0; r < kRows; ++r) weight[r] = all(weights[r * kScoreStride + j]);
         REGARD_UNROLL(16)
         for (int n = 0; n < kVectors; ++n) {
-            total[n] = multiply_add(weight, load_floats(v + j * stride + n * kLanes), total[n]);
+            const Vector numbers = load_floats(v + j * stride + n * kLanes);
+            REGARD_UNROLL(16)
+            for (int r = 0; r < kRows; ++r) {
+                total[r][n] = multiply_add(weight[r], numbers, total[r][n]);
+            }
         }
     }
-    for (int n = 0; n < kVectors; ++n) store(sums + n * kLanes, total[n]);
+    for (int r = 0; r < kRows; ++r) {
+        for (int n = 0; n < kVectors; ++n) store(sums + r * sums_stride + n * kLanes, total[r][n]);
+    }
 }
 
-template <typename Number>
-inline void sum_value_rows(const float* weights, const Number* v, Index stride, Index width,
+// The same for values of any width.
+template <int kRows, typename Number>
+inline void sum_all_values(const float* weights, const Number* v, Index stride, Index width,
                            Index first, Index last, float* sums) {
+    constexpr int kVectors = 8 / kRows;
     Index d = 0;
-    for (; d + 8 * kLanes <= width; d += 8 * kLanes) {
-        sum_values<8>(weights, v + d, stride, first, last, sums + d);
+    for (; d + kVectors * kLanes <= width; d += kVectors * kLanes) {
+        sum_values<kRows, kVectors>(weights, v + d, stride, first, last, sums + d, width);
     }
     for (; d + kLanes <= width; d += kLanes) {
-        sum_values<1>(weights, v + d, stride, first, last, sums + d);
+        sum_values<kRows, 1>(weights, v + d, stride, first, last, sums + d, width);
     }
     for (; d < width; ++d) {
-        float total = 0;
-        for (Index j = first; j < last; ++j) total += weights[j] * to_float(v[j * stride + d]);
-        sums[d] = total;
+        for (int r = 0; r < kRows; ++r) {
+            float total = 0;
+            for (Index j = first; j < last; ++j) {
+                total += weights[r * kScoreStride + j] * to_float(v[j * stride + d]);
+            }
+            sums[r * width + d] = total;
+        }
+    }
+}
+
+// work(row, a constant that says how many) for `rows` rows, at most kMost at a time.
+template <int kMost, typename Work>
+[[gnu::always_inline]] inline void each_few(Index rows, Work work) {
+    Index row = 0;
+    for (; row + kMost <= rows; row += kMost) work(row, std::integral_constant<int, kMost>());
+    if constexpr (kMost > 1) {
+        each_few<kMost / 2>(rows - row, [&](Index more, auto count) { work(row + more, count); });
     }
 }
 
@@ -112,7 +149,7 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
     check_interrupt();
     auto* clean_k = scratch.take<float>(kBlock * problem.width);
     auto* clean_v = scratch.take<float>(kBlock * problem.value_width);
-    auto* sums = scratch.take<float>(problem.value_width);
+    auto* sums = scratch.take<float>(2 * problem.value_width);
     clear_state(call, tile);
     const Interval keys = allowed_keys(call, tile);
     const Index from = larger(keys.first, part * kPart) / kBlock;
@@ -122,40 +159,49 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
         const Interval allowed = allowed_part(tile, 0, tile.rows, start, end);
         if (allowed.empty()) continue;
         BlockRows key_rows(problem.k, b, kv_head, problem.width, start, allowed, clean_k);
-        for (Index r = 0; r < tile.rows; ++r) {
-            float* scores = tile.scores + r * kScoreStride;
+        each_few<4>(tile.rows, [&](Index row, auto count) {
+            float* scores = tile.scores + row * kScoreStride;
             const auto score = [&] {
                 with_numbers(key_rows.type, key_rows.data, [&](const auto* k) {
-                    score_row(tile.q + r * problem.width, k, key_rows.stride, problem.width,
-                              allowed.first, allowed.last, scores);
+                    score_keys<count()>(tile.q + row * problem.width, k, key_rows.stride,
+                                        problem.width, allowed.first, allowed.last, scores);
                 });
             };
             score();
             // Something that is not finite in K makes every query's score not finite.
-            if (r == 0 && any_not_finite(scores + allowed.first, allowed.last - allowed.first) &&
+            if (row == 0 && any_not_finite(scores + allowed.first, allowed.last - allowed.first) &&
                 key_rows.clean()) {
                 score();
             }
-        }
+        });
         for (Index row = 0; row < tile.rows; row += kStrip) {
             soften_strip(call, tile, row, smaller(kStrip, tile.rows - row), key_rows.bad, block,
                          end, allowed);
         }
         BlockRows value_rows(problem.v, b, kv_head, problem.value_width, start, allowed, clean_v);
-        for (Index r = 0; r < tile.rows; ++r) {
+        const auto weigh = [&](Index row, auto count) {
             const auto sum = [&] {
                 with_numbers(value_rows.type, value_rows.data, [&](const auto* v) {
-                    sum_value_rows(tile.scores + r * kScoreStride, v, value_rows.stride,
-                                   problem.value_width, allowed.first, allowed.last, sums);
+                    sum_all_values<count()>(tile.scores + row * kScoreStride, v, value_rows.stride,
+                                            problem.value_width, allowed.first, allowed.last, sums);
                 });
             };
             sum();
             // The same for V: even a weight of 0 shows it.
-            if (r == 0 && any_not_finite(sums, problem.value_width) && value_rows.clean()) sum();
-            float* output = tile.output + r * call.padded_width;
-            for (Index d = 0; d < problem.value_width; ++d) {
-                output[d] = tile.rescale[r] * output[d] + sums[d];
+            if (row == 0 && any_not_finite(sums, problem.value_width) && value_rows.clean()) sum();
+            for (Index r = 0; r < count(); ++r) {
+                float* output = tile.output + (row + r) * call.padded_width;
+                for (Index d = 0; d < problem.value_width; ++d) {
+                    output[d] =
+                        tile.rescale[row + r] * output[d] + sums[r * problem.value_width + d];
+                }
             }
+        };
+        // Two rows at a time pass over V twice, in halves: that pays where numbers are converted.
+        if (value_rows.type == Type::float32) {
+            each_few<1>(tile.rows, weigh);
+        } else {
+            each_few<2>(tile.rows, weigh);
         }
         if (value_rows.bad.count) {
             Packed packed;
