@@ -14,8 +14,6 @@ from regard._attention.problem import Problem
 from regard._attention.scores import dropper
 from regard.observation import Observation, See
 
-NAMES = ("native", "torch")
-
 
 @dataclass(frozen=True)
 class Backend:
@@ -58,7 +56,7 @@ def backends() -> list[Backend]:
 
 def choose(call: str, backend: str | None, q: Tensor, k: Tensor) -> str:
     """The backend that takes these: the one named, or the first that can."""
-    if backend not in (None, *NAMES):
+    if backend not in (None, "native", "torch"):
         raise WrongValue(
             f"{call}: backend must be 'native', 'torch' or None; got {backend!r}. "
             "None takes the first that can; regard.backends() lists them."
