@@ -95,9 +95,9 @@ def test_a_bomb_is_refused_before_it_is_built(folder: Path, name: str) -> None:
     if word == "each key once":
         content = (folder / "tokenizer.json").read_text()
         (folder / "tokenizer.json").write_text('{"normalizer": null,' + content[1:])
-    start = time.monotonic()
+    start = time.thread_time()
     refused(folder, "tokenizer.json", word)
-    assert time.monotonic() - start < 10
+    assert time.thread_time() - start < 10
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_a_text_that_would_fill_the_memory_is_refused_before_it_does(
 ) -> None:
     edit_json(folder / "tokenizer.json", normalizer=normalizer)
     loaded = load(folder)
-    start = time.monotonic()
+    start = time.thread_time()
     for door in (loaded.inputs, loaded.tokens):
         with pytest.raises(ValueError, match=r"must stay of about its length .*; got more than"):
             door("an apple é")
-    assert time.monotonic() - start < 10
+    assert time.thread_time() - start < 10
 
 
 def test_a_text_that_takes_for_ever_is_given_up_and_no_second_one_is_begun(

@@ -118,7 +118,8 @@ def _run(work: Callable[..., bool], problem: Problem, *arguments: object) -> Non
     seed = 0 if problem.seed is None else int(problem.seed)
     place = problem.factor, problem.offset, problem.dropout, seed
     threads = _get_num_threads()
-    if work((problem.q, problem.k, problem.v, options, *place), *arguments, threads):
+    floats = all(x is None or x.dtype is _float32 for x in (options.bias, options.sinks))
+    if floats and work((problem.q, problem.k, problem.v, options, *place), *arguments, threads):
         return
     copies = {
         name: _in_memory(x if name in ("mask", "lengths") else x.to(_float32))

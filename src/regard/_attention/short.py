@@ -59,9 +59,11 @@ def short_attention(
         return None
     batch, heads, rows, width = q_shape
     n_keys, value_width = v_shape[2:]
-    # Of wider rows the kernel itself asks that their numbers lie side by side.
-    is_spread = width == 1 and not q.stride(3) == k.stride(-1) == v.stride(3) == 1
-    if layout == "query" and (is_spread or width != value_width):
+    if layout == "query" and (
+        width != value_width
+        # Of wider rows the kernel itself asks that their numbers lie side by side.
+        or (width == 1 and not q.stride(3) == k.stride(-1) == v.stride(3) == 1)
+    ):
         layout = "contiguous"
     options = _causal if causal else _full
     if scale is None:
