@@ -9,6 +9,9 @@ SOAK ?= 50
 MUTANTS ?= 100
 SEED ?= 1
 
+# The tests start hundreds of processes: none shall compile what another has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help

@@ -10,8 +10,10 @@ from hypothesis import Phase, settings
 # and compilers, read real models, or try very much.
 SLOW = (
     "attention/test_bits.py",
+    "attention/test_dropout.py",
     "attention/test_interrupt.py",
     "attention/test_memory.py",
+    "attention/test_operator.py",
     "attention/test_pytorch_machinery.py",
     "attention/test_signals.py",
     "attention/test_surroundings.py",
@@ -27,10 +29,14 @@ SLOW = (
     "nn/test_convert_fields.py",
     "nn/test_convert_hugging_face.py",
     "nn/test_convert_pytorch.py",
+    "nn/test_files.py",
+    "nn/test_float32_paths.py",
+    "nn/test_generate_choice.py",
     "nn/test_parity_hugging_face.py",
     "nn/test_parity_pytorch.py",
     "nn/test_parity_real_models.py",
     "nn/test_threads.py",
+    "run/test_atlas.py",
     "run/test_disk.py",
     "run/test_hostile.py",
     "run/test_on_disk.py",
@@ -40,18 +46,24 @@ SLOW = (
     "test_full_disk.py",
     "test_notebooks.py",
     "test_readme.py",
+    "trace/test_explained.py",
+    "trace/test_ten.py",
     "view/test_figure.py",
     "watch",
     "worked",
 )
 
-collect_ignore = ["mutants.py"]  # what `make mutants` runs; its library is not among the tests'
+_QUICK = bool(os.environ.get("REGARD_QUICK"))
+
+# What `make mutants` runs, whose library is not among the tests'; and what is not even read, if it
+# has to be quick.
+collect_ignore = ["mutants.py", *(SLOW if _QUICK else ())]
 
 # On CI the same examples are tried every time; elsewhere new ones are.
 settings.register_profile(
     "regard",
     deadline=None,
-    max_examples=10 if os.environ.get("REGARD_QUICK") else 60,
+    max_examples=10 if _QUICK else 60,
     derandomize=os.environ.get("CI") == "true",
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],  # not explain: it is slow
 )
@@ -61,6 +73,8 @@ settings.load_profile("regard")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     slow = tuple(here / name for name in SLOW)
+    paths = {item.path for item in items}
+    paths = {path for path in paths if any(path.is_relative_to(each) for each in slow)}
     for item in items:
-        if any(item.path.is_relative_to(each) for each in slow):
+        if item.path in paths:
             item.add_marker(pytest.mark.slow)
