@@ -72,7 +72,7 @@ test-clang: .venv/build.stamp ## the same, compiled by clang; SLICE=1: fewer of 
 
 # Cross-built, and run by an emulator: right or wrong is what it tells, not how fast.
 test-arm: .venv/build.stamp .venv/arm.stamp ## the same, for 64-bit Arm under qemu; SLICE=1: fewer of them
-	$(call test_core,arm,-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ '-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64;-L;/usr/aarch64-linux-gnu',$(if $(SLICE),-E 'edges|bits|dropout|multiply'))
+	$(call test_core,arm,-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ '-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64;-L;/usr/aarch64-linux-gnu',$(if $(SLICE),-E 'edges|bits|dropout|multiply|backward'))
 
 # gcc's thread sanitizer does not know OpenMP: for it the core starts threads of its own.
 sanitize: .venv/build.stamp ## the tests of the C++ core under the sanitizers; SLICE=1: fewer of them
