@@ -160,7 +160,7 @@ clean: ## remove everything that was built or installed
 
 # The browser that the tests drive. Where it may not be installed, they say that they did not run.
 .venv/arm.stamp: .venv/python.stamp
-	@if ! command -v qemu-aarch64 >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	@if { ! command -v qemu-aarch64 || ! command -v aarch64-linux-gnu-g++; } >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "make: installing a compiler and an emulator for Arm"; \
 	  { apt-get update -qq && apt-get install -qq --no-install-recommends g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; } >/dev/null 2>&1 || true; fi
 	@if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-g++ >/dev/null; then touch $@; \
