@@ -23,7 +23,7 @@ namespace {
 constexpr Index kMost = (Index{1} << 31) - 1;  // queries, and keys: the core counts them in 32 bits
 
 const Name kCausal("causal"), kWindow("window"), kMask("mask"), kBias("bias"), kLengths("lengths"),
-    kSoftcap("softcap"), kSinks("sinks");
+    kSegments("segments"), kIndices("indices"), kSoftcap("softcap"), kSinks("sinks");
 const Name kLse("lse"), kEntropy("entropy"), kDistance("distance"), kTopKeys("top_keys"),
     kTopWeights("top_weights"), kMap("map"), kReceived("received");
 const Name kRow("row"), kRowEnd("row_end"), kKey("key"), kKeyEnd("key_end");
@@ -81,9 +81,42 @@ struct Problem : regard::Problem {
             }
             lengths = real.data();
         }
-        return read_cells<bool>(get(options, kMask), mask) &&
+        return read_segments(get(options, kSegments)) && read_chosen(get(options, kIndices)) &&
+               read_cells<bool>(get(options, kMask), mask) &&
                read_cells<float>(get(options, kBias), bias) &&
                read_numbers(get(options, kSinks), {heads}, sinks);
+    }
+
+    bool read_segments(nb::handle from) {
+        if (from.is_none()) return true;
+        Tensor x;
+        if (!x.read<Index>(from) || x.ndim != 3 || x.shape[2] != 3 || x.strides[2] != 1) {
+            return false;
+        }
+        segments.data = x.numbers<Index>();
+        return read_strides(x, {batch, queries}, segments.strides);
+    }
+
+    bool read_chosen(nb::handle from) {
+        if (from.is_none()) return true;
+        Tensor x;
+        if (!x.read<Index>(from) || x.ndim != 4 || (x.strides[3] != 1 && x.shape[3] > 1)) {
+            return false;
+        }
+        chosen.data = x.numbers<Index>();
+        chosen.count = x.shape[3];
+        return read_strides(x, {batch, heads, queries}, chosen.strides);
+    }
+
+    // The strides of the first axes, of which each is so long, or of length 1, for all alike.
+    static bool read_strides(const Tensor& x, std::initializer_list<Index> full, Index* to) {
+        int axis = 0;
+        for (const Index length : full) {
+            if (x.shape[axis] != 1 && x.shape[axis] != length) return false;
+            to[axis] = x.shape[axis] == 1 ? 0 : x.strides[axis];
+            ++axis;
+        }
+        return true;
     }
 
     // Cells for (b, h, i, j), whose axes may be of length 1, for all alike.
@@ -92,13 +125,8 @@ struct Problem : regard::Problem {
         if (from.is_none()) return true;
         Tensor x;
         if (!x.read<Given>(from) || x.ndim != 4) return false;
-        const Index full[4] = {batch, heads, queries, keys};
-        for (int axis = 0; axis < 4; ++axis) {
-            if (x.shape[axis] != 1 && x.shape[axis] != full[axis]) return false;
-            to.strides[axis] = x.shape[axis] == 1 ? 0 : x.strides[axis];
-        }
         to.data = x.numbers<Number>();
-        return true;
+        return read_strides(x, {batch, heads, queries, keys}, to.strides);
     }
 };
 

@@ -26,24 +26,27 @@ inline bool any_not_finite(const Number* numbers, Index count) {
     return bits(found) != 0;
 }
 
+// The first place in `keys`, which ascend, that is not before `key`.
+template <typename Number>
+inline Index first_from(const Number* keys, Index count, Index key) {
+    Index first = 0, last = count;
+    while (first < last) {
+        const Index middle = first + (last - first) / 2;
+        if (keys[middle] < key) {
+            first = middle + 1;
+        } else {
+            last = middle;
+        }
+    }
+    return first;
+}
+
 // Keys that hold something not finite, in order.
 struct BadKeys {
     std::int32_t* keys = nullptr;
     Index count = 0;
 
-    // The first place in `keys` that is not before `key`.
-    Index from(Index key) const {
-        Index first = 0, last = count;
-        while (first < last) {
-            const Index middle = first + (last - first) / 2;
-            if (keys[middle] < key) {
-                first = middle + 1;
-            } else {
-                last = middle;
-            }
-        }
-        return first;
-    }
+    Index from(Index key) const { return first_from(keys, count, key); }
 };
 
 // kLanes rows of kLanes numbers, turned: to[d][r] = from[r][d].

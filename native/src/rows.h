@@ -54,7 +54,7 @@ inline float query_factor(const Problem& problem) {
 }
 
 inline bool has_extras(const Problem& problem) {
-    return problem.mask.data || problem.bias.data || problem.softcap > 0;
+    return problem.mask.data || problem.chosen.data || problem.bias.data || problem.softcap > 0;
 }
 
 // Keys [first, last); none if first ≥ last.
@@ -64,26 +64,59 @@ struct Interval {
     bool empty() const { return first >= last; }
 };
 
-// The keys that query i of sequence b is allowed by position and length.
+// First key, end and position.
+inline const Index* segment_of(const Segments& segments, Index b, Index i) {
+    return segments.data + b * segments.strides[0] + i * segments.strides[1];
+}
+
+// Where query i of sequence b stands.
+inline Index position_of(const Problem& problem, Index b, Index i) {
+    if (!problem.segments.data) return i + problem.position;
+    constexpr Index kFurthest = Index{1} << 41;  // so that nothing overflows
+    return larger(-kFurthest, smaller(segment_of(problem.segments, b, i)[2], kFurthest));
+}
+
+// The keys that query i of sequence b is allowed by position, segment and length.
 inline Interval allowed_keys(const Problem& problem, Index b, Index i) {
-    const Index p = i + problem.position;
+    const Index p = position_of(problem, b, i);
     Interval keys{0, problem.keys};
+    if (problem.segments.data) {
+        const Index* segment = segment_of(problem.segments, b, i);
+        keys = {larger(0, segment[0]), smaller(segment[1], problem.keys)};
+    }
     if (problem.lengths) keys.last = smaller(keys.last, problem.lengths[b]);
     if (problem.causal) keys.last = smaller(keys.last, p + 1);
     // A bound that lies beyond the keys does nothing, and might not fit into an integer.
     if (problem.right >= 0 && problem.right < problem.keys - p) {
         keys.last = smaller(keys.last, p + problem.right + 1);
     }
-    if (problem.left >= 0 && problem.left < p) keys.first = p - problem.left;
+    if (problem.left >= 0 && problem.left < p) keys.first = larger(keys.first, p - problem.left);
     if (keys.empty()) keys = {0, 0};
     return keys;
 }
 
-// Whether one of these keys is also allowed by mask and bias.
+// The first of the keys chosen for a query that is not before `key`, and where they end.
+struct ChosenKeys {
+    const Index *at, *end;
+
+    ChosenKeys(const KeyLists& chosen, Index b, Index h, Index i, Index key)
+        : at(chosen.data + place_of(chosen, b, h, i)), end(at + chosen.count) {
+        at += first_from(at, chosen.count, key);
+    }
+
+    // Whether this key is among them; asked for in ascending order.
+    bool has(Index key) {
+        while (at < end && *at < key) ++at;
+        return at < end && *at == key;
+    }
+};
+
+// Whether one of these keys is also allowed by choice, mask and bias.
 inline bool allowed_by_mask(const Problem& problem, Index b, Index h, Index i, Index j) {
     const auto& mask = problem.mask;
     const auto& bias = problem.bias;
     if (mask.data && !row_of(mask, b, h, i)[j * mask.strides[3]]) return false;
+    if (problem.chosen.data && !ChosenKeys(problem.chosen, b, h, i, j).has(j)) return false;
     return !bias.data || row_of(bias, b, h, i)[j * bias.strides[3]] != -infinity();
 }
 
@@ -124,6 +157,12 @@ inline void fill_extra(const Problem& problem, Index b, Index h, Index i, Index 
             for (Index n = 0; n < count; ++n) extra[n] = from[n] ? extra[n] : -infinity();
         } else {
             for (Index n = 0; n < count; ++n) extra[n] = from[n * stride] ? extra[n] : -infinity();
+        }
+    }
+    if (problem.chosen.data) {
+        ChosenKeys chosen(problem.chosen, b, h, i, first);
+        for (Index n = 0; n < count; ++n) {
+            if (!chosen.has(first + n)) extra[n] = -infinity();
         }
     }
 }

@@ -26,8 +26,9 @@ struct Call {
     Index padded_width = round_up(problem.value_width, kPanel);
     float factor = query_factor(problem);
     bool extras = has_extras(problem);
-    // Neither mask nor bias differs from query to query, so one row of them serves a whole block.
-    bool extra_shared = problem.mask.strides[2] == 0 && problem.bias.strides[2] == 0;
+    // Neither mask, choice nor bias differs from query to query: one row serves a whole block.
+    bool extra_shared = problem.mask.strides[2] == 0 && problem.chosen.strides[2] == 0 &&
+                        problem.bias.strides[2] == 0;
     Drops drops{problem.dropout};
     Columns columns{};  // of the map
     float* maxima =
@@ -248,7 +249,7 @@ inline void soften_row(const Call& call, Tile& tile, Index r, const Part& part, 
     tile.maximum[r] = now;
     tile.rescale[r] = rescale;
     if (seen.distance) {
-        const Index p = tile.query[r] + call.problem.position;
+        const Index p = position_of(call.problem, tile.b, tile.query[r]);
         tile.away[r] = tile.away[r] * rescale +
                        weighted_distance(row, part.count(), start + part.wide_first, p);
     }

@@ -20,8 +20,26 @@ const float* row_of(const Rows& rows, std::int64_t b, std::int64_t h, std::int64
 
 std::int64_t kv_head(const Problem& p, std::int64_t h) { return h / (p.heads / p.kv_heads); }
 
+const std::int64_t* segment_of(const Problem& p, Query q) {
+    return p.segments.data + q.b * p.segments.strides[0] + q.i * p.segments.strides[1];
+}
+
+std::int64_t position_of(const Problem& p, Query q) {
+    return p.segments.data == nullptr ? q.i + p.position : segment_of(p, q)[2];
+}
+
+bool is_chosen(const regard::KeyLists& chosen, Query q, std::int64_t j) {
+    const std::int64_t* keys =
+        chosen.data + q.b * chosen.strides[0] + q.h * chosen.strides[1] + q.i * chosen.strides[2];
+    return std::find(keys, keys + chosen.count, j) != keys + chosen.count;
+}
+
 bool may_attend(const Problem& p, Query q, std::int64_t j) {
-    const std::int64_t ahead = j - (q.i + p.position);
+    const std::int64_t ahead = j - position_of(p, q);
+    if (p.segments.data != nullptr && (j < segment_of(p, q)[0] || j >= segment_of(p, q)[1])) {
+        return false;
+    }
+    if (p.chosen.data != nullptr && !is_chosen(p.chosen, q, j)) return false;
     if (p.causal && ahead > 0) return false;
     if (p.left >= 0 && ahead < -p.left) return false;
     if (p.right >= 0 && ahead > p.right) return false;
@@ -199,7 +217,7 @@ std::vector<Number> distance(const Problem& p, const Attended<Number>& all) {
     std::vector<Number> out(all.lse.size(), 0);
     for_each_query(p, [&](Query q, std::int64_t n) {
         for (std::int64_t j = 0; j < p.keys; ++j)
-            out[n] += all.weights[n * p.keys + j] * Number(std::abs(q.i + p.position - j));
+            out[n] += all.weights[n * p.keys + j] * Number(std::abs(position_of(p, q) - j));
     });
     return out;
 }

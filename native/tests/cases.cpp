@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace cases {
 
@@ -20,6 +21,15 @@ void Case::point() {
     for (int axis = 0; axis < 4; ++axis) {
         problem.mask.strides[axis] = mask.strides()[axis];
         problem.bias.strides[axis] = bias.strides()[axis];
+    }
+    problem.segments = {};
+    problem.chosen = {};
+    if (has_segments) {
+        problem.segments = {segments.data(), {segments.strides()[0], segments.strides()[2]}};
+    }
+    if (has_chosen) {
+        const auto& strides = chosen.strides();
+        problem.chosen = {chosen.data(), {strides[0], strides[1], strides[2]}, chosen.size()[3]};
     }
     problem.lengths = has_lengths ? lengths.data() : nullptr;
     problem.sinks = has_sinks ? sinks.data() : nullptr;
@@ -131,6 +141,43 @@ void add_options(Random& random, Case& c) {
     }
 }
 
+// Keys of each query's own, some of them beyond what there is, and where it stands.
+void add_segments(Random& random, Case& c) {
+    const regard::Problem& p = c.problem;
+    c.has_segments = true;
+    c.segments =
+        exact::Tensor<std::int64_t>(layout_of_rows(random, {p.batch, 1, p.queries, 3}, true));
+    const std::int64_t longest = random.pick<std::int64_t>({3, 40, 200, 2000});
+    for (std::int64_t b = 0; b < p.batch; ++b) {
+        std::int64_t first = -random.below(4), end = first + random.below(longest);
+        for (std::int64_t i = 0; i < p.queries; ++i) {
+            c.segments.at(b, 0, i, 0) = first;
+            c.segments.at(b, 0, i, 1) = end;
+            c.segments.at(b, 0, i, 2) = first + random.below(longest);
+            if (!random.one_in(8)) continue;
+            first = end;
+            end += random.below(longest);
+        }
+    }
+}
+
+void add_chosen(Random& random, Case& c) {
+    const regard::Problem& p = c.problem;
+    c.has_chosen = true;
+    const std::int64_t count = random.pick<std::int64_t>({1, 7, 50});
+    c.chosen = exact::Tensor<std::int64_t>(
+        layout_of_rows(random, {p.batch, p.heads, p.queries, count}, true));
+    std::vector<std::int64_t> keys(static_cast<std::size_t>(count));
+    for (std::int64_t b = 0; b < p.batch; ++b)
+        for (std::int64_t h = 0; h < p.heads; ++h)
+            for (std::int64_t i = 0; i < p.queries; ++i) {
+                for (std::int64_t& key : keys) key = random.below(p.keys + 3) - 1;
+                std::sort(keys.begin(), keys.end());
+                for (std::int64_t n = 0; n < count; ++n)
+                    c.chosen.at(b, h, i, n) = keys[static_cast<std::size_t>(n)];
+            }
+}
+
 void want_something(Random& random, Case& c) {
     const regard::Problem& p = c.problem;
     Wanted& w = c.wanted;
@@ -179,6 +226,8 @@ std::string describe(const Case& c, std::uint64_t number, const char* kind) {
     if (p.right >= 0) out += text("right", p.right);
     if (p.softcap > 0) out += " softcap";
     if (c.has_lengths) out += text("lengths[0]", c.lengths[0]);
+    if (c.has_segments) out += " segments";
+    if (c.has_chosen) out += text("chosen", c.chosen.size()[3]);
     if (c.has_mask) out += " mask";
     if (c.has_bias) out += " bias";
     if (c.has_sinks) out += " sinks";
@@ -228,6 +277,10 @@ Case part_of(const Case& c, std::int64_t b, std::int64_t batches, std::int64_t h
     if (c.has_mask) out.mask = part_of(c.mask, b, batches, h, heads);
     if (c.has_bias) out.bias = part_of(c.bias, b, batches, h, heads);
     if (c.has_counted) out.counted = part_of(c.counted, b, batches, 0, 1);
+    out.has_segments = c.has_segments;
+    out.has_chosen = c.has_chosen;
+    if (c.has_segments) out.segments = part_of(c.segments, b, batches, 0, 1);
+    if (c.has_chosen) out.chosen = part_of(c.chosen, b, batches, h, heads);
     if (c.has_lengths) {
         out.lengths = exact::Array<std::int64_t>(batches);
         for (std::int64_t n = 0; n < batches; ++n) out.lengths[n] = c.lengths[b + n];
@@ -290,6 +343,8 @@ Case make(std::uint64_t number, std::int64_t queries, std::int64_t keys) {
         c.unit_variance = false;
     }
     add_options(random, c);
+    if (random.one_in(6)) add_segments(random, c);
+    if (random.one_in(8)) add_chosen(random, c);
     want_something(random, c);
     c.name = describe(c, number, kind);
     c.point();

@@ -52,10 +52,12 @@ struct Case {
     std::string name;
     exact::Tensor<float> q, k, v, bias;
     exact::Tensor<std::uint8_t> mask, counted;  // counted is (batch, 1, 1, queries)
+    exact::Tensor<std::int64_t> segments;  // (batch, 1, queries, 3)
+    exact::Tensor<std::int64_t> chosen;    // (batch, heads, queries, count)
     exact::Array<std::int64_t> lengths;
     exact::Array<float> sinks;
     bool has_bias = false, has_mask = false, has_counted = false;
-    bool has_lengths = false, has_sinks = false;
+    bool has_lengths = false, has_sinks = false, has_segments = false, has_chosen = false;
     bool unit_variance = false;  // of q, k, v and bias, with the scale 1/√D
 
     regard::Problem problem;  // call point() after a change of the memory above

@@ -129,6 +129,8 @@ void permuting_queries_permutes_results(const Case& given, const std::string& na
     reorder(c.q, order);
     if (c.has_mask) reorder(c.mask, order);
     if (c.has_bias) reorder(c.bias, order);
+    if (c.has_segments) reorder(c.segments, order);
+    if (c.has_chosen) reorder(c.chosen, order);
     c.point();
     const Result after = run::attend(c, 2);
 

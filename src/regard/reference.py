@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Window = tuple[int | None, int | None]
+Segments = ArrayLike | tuple[ArrayLike, ArrayLike]
 
 __all__ = [
     "Attention",
@@ -113,6 +114,8 @@ def attention(
     softcap: float | None = None,
     sinks: ArrayLike | None = None,
     position: int | None = None,
+    segments: Segments | None = None,
+    indices: ArrayLike | None = None,
 ) -> Attention:
     """softmax(scale · Q Kᵀ + bias) · V, over the keys that each query may attend to.
 
@@ -121,7 +124,9 @@ def attention(
 
     `mask` is boolean, True = may attend; `bias` is added to the scaled scores, and a bias of −inf
     is a mask. `lengths` (B,) is the number of real keys of each sequence, from the left.
-    `causal`, `window` and `position` are described at `allowed_keys`; all of them compose.
+    `indices` (…, Nq, K) are the keys that a query may attend to; what is no key does nothing.
+    `causal`, `window`, `position` and `segments`, whose leading axis is B, are described at
+    `allowed_keys`; all of them compose.
     `scale` is 1/√D unless given. `softcap` c turns a score s into c·tanh(s/c) before masking.
     `sinks` (H,) is one more logit a head, which takes weight and gives no value.
 
@@ -141,12 +146,19 @@ def attention(
     _check_options(shape, mask, bias, lengths, softcap, sinks)
     scale = 1.0 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
 
-    allowed = allowed_keys(n_queries, n_keys, causal=causal, window=window, position=position)
+    allowed = allowed_keys(
+        n_queries, n_keys, causal=causal, window=window, position=position, segments=segments
+    )
+    if segments is not None:  # (B, Nq, Nk)
+        allowed = allowed.reshape(*allowed.shape[:-2], *[1] * (len(shape) - 3), *shape[-2:])
     if mask is not None:
         allowed = allowed & np.asarray(mask, dtype=bool)
     if lengths is not None:
         real = np.arange(n_keys) < np.asarray(lengths)[:, None]  # (B, Nk)
         allowed = allowed & real.reshape(len(real), *[1] * (len(shape) - 2), n_keys)
+    if indices is not None:
+        chosen = np.asarray(indices)[..., None, :] == np.arange(n_keys)[:, None]  # (…, Nq, Nk, K)
+        allowed = allowed & chosen.any(axis=-1)
     bias = _float64(0.0 if bias is None else bias)
     allowed = np.broadcast_to(allowed & ~np.isneginf(bias), shape)
 
@@ -175,6 +187,7 @@ def allowed_keys(
     causal: bool = False,
     window: Window | None = None,
     position: int | None = None,
+    segments: Segments | None = None,
 ) -> Mask:
     """(Nq, Nk), True where a query may attend to a key.
 
@@ -182,12 +195,23 @@ def allowed_keys(
     last query beside the last key.
     `causal` allows j ≤ p; `window=(left, right)` allows p − left ≤ j ≤ p + right, None unbounded.
 
+    `segments` are ids (…, N), for queries and keys alike, or (ids of queries, ids of keys). A query
+    may attend to keys of its own segment, to none if its id is less than 0, and all positions are
+    counted within the segment, as if it were alone. The result is then (…, Nq, Nk).
+
     >>> allowed_keys(2, 3, causal=True).astype(int)
     array([[1, 1, 0],
            [1, 1, 1]])
+    >>> allowed_keys(3, 3, causal=True, segments=[7, 7, 8]).astype(int)
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [0, 0, 1]])
     """
-    ahead = np.arange(n_keys) - _positions(n_queries, n_keys, position)[:, None]  # j − p
-    allowed = np.ones((n_queries, n_keys), dtype=bool)
+    ahead = _ahead(n_queries, n_keys, position, segments)
+    allowed = np.ones(ahead.shape, dtype=bool)
+    if segments is not None:
+        of_queries, of_keys = _pair(segments)
+        allowed &= _same(of_queries, of_keys) & (of_queries >= 0)[..., None]
     if causal:
         allowed &= ahead <= 0
     if window is not None:
@@ -199,8 +223,30 @@ def allowed_keys(
     return allowed
 
 
-def _positions(n_queries: int, n_keys: int, position: int | None) -> NDArray[np.int64]:
-    return np.arange(n_queries) + (n_keys - n_queries if position is None else position)
+def _ahead(
+    n_queries: int, n_keys: int, position: int | None, segments: Segments | None
+) -> NDArray[np.int64]:
+    """j − p, (…, Nq, Nk)."""
+    if segments is None:
+        first = n_keys - n_queries if position is None else position
+        return np.arange(n_keys) - (np.arange(n_queries) + first)[:, None]
+    of_queries, of_keys = _pair(segments)
+    before = np.tril(_same(of_queries, of_queries), -1).sum(axis=-1)  # of the same segment
+    if position is None:
+        first = _same(of_queries, of_keys).sum(-1) - _same(of_queries, of_queries).sum(-1)
+    else:
+        first = np.asarray(position)
+    places = np.tril(_same(of_keys, of_keys), -1).sum(axis=-1)
+    return places[..., None, :] - (before + first)[..., :, None]
+
+
+def _same(ids: NDArray[np.int64], others: NDArray[np.int64]) -> Mask:
+    return ids[..., :, None] == others[..., None, :]
+
+
+def _pair(segments: Segments) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    queries, keys = segments if isinstance(segments, tuple) else (segments, segments)
+    return np.asarray(queries, dtype=np.int64), np.asarray(keys, dtype=np.int64)
 
 
 def _weighted_sum(weights: Array, v: Array, allowed: Mask) -> Array:
@@ -366,18 +412,21 @@ def _of_queries(queries: ArrayLike, weights: Array) -> Mask:
     return counted[:, None] if counted.ndim == 2 and weights.ndim == 4 else counted
 
 
-def distance(weights: ArrayLike, position: int | None = None) -> Array:
+def distance(
+    weights: ArrayLike, position: int | None = None, segments: Segments | None = None
+) -> Array:
     """Σⱼ wⱼ |p − j|: how far from its own position a query looks, on average, (…, Nq).
 
-    Query i stands at p = i + `position`, which is Nk − Nq unless given.
+    Query i stands at p = i + `position`, which is Nk − Nq unless given, and so in its segment, if
+    `segments` are given as `allowed_keys` takes them, for weights (…, H, Nq, Nk).
 
     >>> distance([[1.0, 0.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]]).tolist()
     [0.0, 1.0, 0.0]
     """
     weights = _float64(weights)
     n_queries, n_keys = weights.shape[-2:]
-    away = np.abs(np.arange(n_keys) - _positions(n_queries, n_keys, position)[:, None])
-    return (weights * away).sum(axis=-1)
+    away = np.abs(_ahead(n_queries, n_keys, position, segments))
+    return (weights * (away if segments is None else away[..., None, :, :])).sum(axis=-1)
 
 
 # ── several heads ─────────────────────────────────────────────────────────────────────────────

@@ -190,7 +190,7 @@ def test_permuting_queries_permutes_outputs(backend: str, data: st.DataObject) -
     options = {
         name: given[..., order, :] if given.ndim > 1 and given.shape[-2] > 1 else given
         for name, given in problem.options.items()
-        if name in ("mask", "bias")
+        if name in ("mask", "bias", "indices")
     }
     permuted = replace(problem, q=problem.q[:, :, order]).with_options(**options)
     output, seen = permuted.observe(backend, sight.see)
@@ -217,6 +217,8 @@ def test_permuting_keys_and_values_together_changes_nothing(
         for name, given in problem.options.items()
         if name in ("mask", "bias")
     }
+    if (chosen := problem.options.get("indices")) is not None:
+        options["indices"] = torch.where(chosen >= 0, order.argsort()[chosen.clamp(min=0)], -1)
     permuted = replace(problem, k=problem.k[:, :, order], v=problem.v[:, :, order])
     permuted = permuted.with_options(**options)
     see = regard.See(entropy=True, received=True)
@@ -262,6 +264,11 @@ def test_sequences_and_heads_do_not_know_of_each_other(backend: str, data: st.Da
     for name in ("mask", "bias"):
         if name in options:
             options[name] = options[name].expand(problem.square)[b : b + 1, h : h + 1]
+    if "indices" in options:
+        chosen = options["indices"]
+        options["indices"] = chosen.expand(*problem.square[:3], -1)[b : b + 1, h : h + 1]
+    if "segments" in options:
+        options["segments"] = tuple(ids[b : b + 1] for ids in options["segments"])
     if "lengths" in options:
         options["lengths"] = options["lengths"][b : b + 1]
     if "sinks" in options:

@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import regard
+from regard._attention.segments import spans_of
 
 Part = tuple[Tensor, regard.Observation]
 OVER_KEYS = regard.See(entropy=True, top=5, distance=True)
@@ -48,6 +49,12 @@ def of_keys(problem: Problem, start: int, end: int, with_sinks: bool) -> Problem
             options[name] = options[name][..., start:end]
     if "lengths" in options:
         options["lengths"] = (options["lengths"] - start).clamp(0, end - start)
+    if "segments" in options:
+        queries, keys = options["segments"]
+        options["segments"] = spans_of(queries, keys, options.get("position")) - start
+    if "indices" in options:
+        chosen = options["indices"] - start
+        options["indices"] = chosen.masked_fill(chosen >= end - start, -1)
     if not with_sinks:
         options.pop("sinks", None)
     position = options.get("position")
@@ -62,9 +69,12 @@ def of_keys(problem: Problem, start: int, end: int, with_sinks: bool) -> Problem
 def of_queries(problem: Problem, start: int, end: int) -> Problem:
     """The same problem for queries start to end alone."""
     options = dict(problem.options)
-    for name in ("mask", "bias"):
+    for name in ("mask", "bias", "indices"):
         if name in options and options[name].ndim > 1 and options[name].shape[-2] > 1:
             options[name] = options[name][..., start:end, :]
+    if "segments" in options:
+        queries, keys = options["segments"]
+        options["segments"] = spans_of(queries, keys, options.get("position"))[:, start:end]
     position = options.get("position")
     if position is None:
         position = problem.n_keys - problem.n_queries

@@ -13,14 +13,18 @@ from torch import Tensor
 
 from regard import reference
 from regard._attention.options import Options, part
+from regard._attention.segments import spans_of
 
 B, H = 2, 3
+Ids = tuple[Tensor, Tensor]  # the segments of queries and keys
+Drawn = tuple[Options, int, int, Ids | None]
 CPU = torch.device("cpu")
 
 
 @st.composite
-def drawn_options(draw: st.DrawFn) -> tuple[Options, int, int]:
-    """Options with anything that forbids keys, and how many queries and keys there are."""
+def drawn_options(draw: st.DrawFn) -> Drawn:
+    """Options with anything that forbids keys, how many queries and keys there are, and what their
+    segments are made of."""
     n_queries, n_keys = draw(st.integers(1, 7)), draw(st.integers(1, 9))
     side = st.none() | st.integers(0, 5)
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
@@ -43,15 +47,29 @@ def drawn_options(draw: st.DrawFn) -> tuple[Options, int, int]:
     if draw(st.booleans()):
         lengths = st.lists(st.integers(-1, n_keys + 1), min_size=B, max_size=B)
         options["lengths"] = torch.tensor(draw(lengths))
-    return Options(**options), n_queries, n_keys
+    if draw(st.booleans()):
+        shape = [size if draw(st.booleans()) else 1 for size in (B, H)]
+        chosen = torch.randint(-1, n_keys, (*shape, n_queries, 3), generator=generator)
+        options["indices"] = chosen.sort(-1).values
+    ids = None
+    if draw(st.booleans()):
+        batch = draw(st.sampled_from((1, B)))
+        queries, keys = (
+            torch.randint(-1, 3, (batch, size), generator=generator).sort(-1).values
+            for size in (n_queries, n_keys)
+        )
+        ids = queries, keys
+        options["segments"] = spans_of(*ids, options["position"])
+    return Options(**options), n_queries, n_keys, ids
 
 
-def truth(options: Options, n_queries: int, n_keys: int) -> Tensor:
+def truth(options: Options, n_queries: int, n_keys: int, ids: Ids | None) -> Tensor:
     """(B, H, Nq, Nk), by the reference."""
     q, k = np.ones((B, H, n_queries, 1)), np.ones((B, H, n_keys, 1))
     arguments: dict[str, Any] = {
         name: x.numpy() if isinstance(x, Tensor) else x for name, x in options.arguments().items()
     }
+    arguments["segments"] = None if ids is None else tuple(x.numpy() for x in ids)
     return torch.from_numpy(reference.attention(q, k, k, **arguments).allowed.copy())
 
 
@@ -60,17 +78,17 @@ def full(options: Options, n_queries: int, n_keys: int) -> Tensor:
 
 
 @given(drawn_options())
-def test_allowed_is_what_the_reference_allows(made: tuple[Options, int, int]) -> None:
-    options, n_queries, n_keys = made
+def test_allowed_is_what_the_reference_allows(made: Drawn) -> None:
+    options, n_queries, n_keys, _ = made
     expected = truth(*made)
-    assert torch.equal(full(*made), expected)
+    assert torch.equal(full(options, n_queries, n_keys), expected)
     counts = options.count((B, H, n_queries, n_keys), CPU)
     assert torch.equal(counts, expected.sum(-1))
 
 
 @given(drawn_options(), st.data())
-def test_of_some_rows_it_is_the_same(made: tuple[Options, int, int], data: st.DataObject) -> None:
-    options, n_queries, n_keys = made
+def test_of_some_rows_it_is_the_same(made: Drawn, data: st.DataObject) -> None:
+    options, n_queries, n_keys, _ = made
     expected = truth(*made)
     start, stop = sorted(
         (data.draw(st.integers(0, n_queries)), data.draw(st.integers(0, n_queries)))
@@ -84,25 +102,26 @@ def test_of_some_rows_it_is_the_same(made: tuple[Options, int, int], data: st.Da
 
 
 @given(drawn_options(), st.integers(0, B - 1), st.integers(0, H - 1))
-def test_of_one_head_it_is_the_same(made: tuple[Options, int, int], b: int, h: int) -> None:
-    options, n_queries, n_keys = made
+def test_of_one_head_it_is_the_same(made: Drawn, b: int, h: int) -> None:
+    options, n_queries, n_keys, _ = made
     found = options.head(h, b).allowed(n_queries, n_keys, CPU)
     assert torch.equal(found[0, 0], truth(*made)[b, h])
 
 
 @given(drawn_options(), st.data())
-def test_of_a_tile_it_is_the_same(made: tuple[Options, int, int], data: st.DataObject) -> None:
-    options, n_queries, n_keys = made
+def test_of_a_tile_it_is_the_same(made: Drawn, data: st.DataObject) -> None:
+    options, n_queries, n_keys, _ = made
     row, key = data.draw(st.integers(0, n_queries - 1)), data.draw(st.integers(0, n_keys - 1))
     rows, keys = slice(row, n_queries), slice(key, n_keys)
-    position = torch.arange(row, n_queries)[:, None] + options.offset(n_queries, n_keys)
+    positions = options.places(rows, n_queries, n_keys, CPU)
     mask, bias = part(options.mask, rows, keys), part(options.bias, rows, keys)
     expected = truth(*made)[:, :, rows, keys]
     allowed = torch.ones_like(expected)
-    for forbidden in options.forbidden(position, torch.arange(key, n_keys), mask, bias):
+    size = n_queries, n_keys
+    for forbidden in options.forbidden(rows, torch.arange(key, n_keys), size, mask, bias):
         allowed = allowed & ~forbidden
     assert torch.equal(allowed, expected)
-    low, high = options.bounds(int(position[0, 0]), int(position[-1, 0]))
+    low, high = options.bounds(int(positions.min()), int(positions.max()))
     columns = expected.any(0).any(0).any(0).nonzero()[:, 0] + key
     assert low is None or bool((columns >= low).all())
     assert high is None or bool((columns < high).all())

@@ -152,6 +152,8 @@ class Problem:
 
 def numbers(given: Any) -> Any:
     """A tensor as an array for the reference, float64 unless boolean or integer; else as it is."""
+    if isinstance(given, tuple):
+        return tuple(numbers(each) for each in given)
     if not isinstance(given, Tensor):
         return given
     given = given.detach()
@@ -194,7 +196,7 @@ def _broadcast_shape(square: tuple[int, ...], way: int) -> tuple[int, ...]:
 
 
 # Drawing is what takes the time: what goes together is drawn together.
-_switches = st.integers(0, 2**9 - 1)
+_switches = st.integers(0, 2**11 - 1)
 _broadcasts = st.integers(0, 2**5 - 1)
 _layouts = st.integers(0, len(LAYOUTS) - 1)
 _three_layouts = st.tuples(_layouts, _layouts, _layouts)
@@ -221,8 +223,9 @@ def problems(
     magnitudes: tuple[float, ...] = (0.1, 1.0, 6.0),
     dtype: torch.dtype = torch.float32,
 ) -> Problem:
-    """`positional`: causal and window may be drawn; `by_key`: mask, bias and lengths may be;
-    `anywhere`: the queries may stand elsewhere than at the end of the keys; `square`: Nq = Nk."""
+    """`positional`: causal and window may be drawn; `by_key`: mask, bias, lengths and indices;
+    `anywhere`: the queries may stand elsewhere than at the end of the keys; segments only with all
+    of these; `square`: Nq = Nk."""
     random = np.random.default_rng(draw(_seeds))
     some_batch, heads, kv_heads = draw(_heads)
     batch = some_batch if batch is None else batch
@@ -247,11 +250,11 @@ def problems(
     if layouts:
         q, k, v = map(placed, (q, k, v), draw(_three_layouts))
     options: dict[str, Any] = {}
-    switches = iter(f"{draw(_switches):09b}"[::-1])
+    switches = iter(f"{draw(_switches):011b}"[::-1])
     has_causal, has_window, has_position, has_mask, has_bias, has_lengths, *rest = (
         switch == "1" for switch in switches
     )
-    has_softcap, has_scale, has_sinks = rest
+    has_softcap, has_scale, has_sinks, has_segments, has_indices = rest
     if positional and has_causal:
         options["causal"] = True
     if positional and has_window:
@@ -268,6 +271,11 @@ def problems(
         options["bias"] = _placed_by_key(torch.where(hidden, -math.inf, bias), random)
     if by_key and has_lengths:
         options["lengths"] = torch.from_numpy(random.integers(0, n_keys + 3, size=batch))
+    if positional and by_key and anywhere and has_segments:
+        options["segments"] = tuple(_ids(random, batch, n) for n in (n_queries, n_keys))
+    if by_key and has_indices:
+        shape = (*_broadcast_shape(shape[:3], int(random.integers(8))), int(random.integers(9)))
+        options["indices"] = torch.from_numpy(random.integers(-2, max(n_keys, 1), size=shape))
     if has_softcap:
         options["softcap"] = float(random.choice((0.5, 5.0, 50.0)))
     if has_scale:
@@ -275,6 +283,13 @@ def problems(
     if sinks and has_sinks:
         options["sinks"] = normal(heads)
     return Problem(q, k, v, options, random)
+
+
+def _ids(random: np.random.Generator, batch: int, n_tokens: int) -> Tensor:
+    """Segments of any lengths, in any order, with padding between and behind them."""
+    order = random.permutation(6) - 1
+    ids = order[np.sort(random.integers(0, 6, size=(batch, n_tokens)), axis=-1)]
+    return torch.from_numpy(ids)
 
 
 def _placed_by_key(x: Tensor, random: np.random.Generator) -> Tensor:
@@ -377,7 +392,11 @@ def _eager(problem: Problem) -> Eager:
 
 
 def _statistics(
-    weights: Tensor, allowed: Array, sight: Sight, position: int | None
+    weights: Tensor,
+    allowed: Array,
+    sight: Sight,
+    position: int | None,
+    segments: tuple[Tensor, Tensor] | None,
 ) -> dict[str, Tensor]:
     """What the eager weights say, by plain PyTorch operations."""
     n_queries, n_keys = weights.shape[-2:]
@@ -392,6 +411,8 @@ def _statistics(
     number = counts.to(weights) @ of_row.T.to(weights)
     start = n_keys - n_queries if position is None else position
     away = (torch.arange(n_keys) - torch.arange(n_queries)[:, None] - start).abs()
+    if segments is not None:
+        away = torch.stack([_away(q, k, position) for q, k in zip(*segments, strict=True)])[:, None]
     return {
         "entropy": torch.special.entr(weights).sum(dim=-1),
         "distance": (weights * away.to(weights)).sum(dim=-1),
@@ -399,6 +420,17 @@ def _statistics(
         "map": (of_row.to(weights) @ counted @ of_column.to(weights))
         / number.clamp(min=1)[..., None],
     }
+
+
+def _away(queries: Tensor, keys: Tensor, position: int | None) -> Tensor:
+    """|p − j| where query and key are of one segment, counted within it."""
+    away = torch.zeros(len(queries), len(keys), dtype=torch.int64)
+    for segment in set(queries.tolist()) - {-1}:
+        rows, columns = (queries == segment).nonzero(), (keys == segment).nonzero()
+        start = len(columns) - len(rows) if position is None else position
+        place = torch.arange(len(rows))[:, None] + start
+        away[rows, columns[:, 0]] = (torch.arange(len(columns)) - place).abs()
+    return away
 
 
 def unit(dtype: torch.dtype) -> float:
@@ -479,12 +511,12 @@ def assert_observation_is_right(problem: Problem, seen: regard.Observation, sigh
     """Each statistic against the reference, by the rule for the output with its own largest value
     in the place of max|v|."""
     step, peer = problem.truth(), problem.eager
-    position = problem.options.get("position")
+    position, segments = problem.options.get("position"), problem.options.get("segments")
     dtype = torch.float64 if problem.q.dtype == torch.float64 else torch.float32
     truth = {
         "lse": step.lse,
         "entropy": reference.entropy(step.weights),
-        "distance": reference.distance(step.weights, position),
+        "distance": reference.distance(step.weights, position, numbers(segments)),
         "received": reference.received(step.weights, sight.queries),
         "map": reference.pooled_map(
             step.weights, sight.map, allowed=step.allowed, queries=sight.queries
@@ -492,7 +524,7 @@ def assert_observation_is_right(problem: Problem, seen: regard.Observation, sigh
     }
     peers = {
         "lse": peer.lse,
-        **_statistics(peer.weights, step.allowed, sight, position),
+        **_statistics(peer.weights, step.allowed, sight, position, segments),
     }
     online, later = unit(dtype) * floor(problem), 4 * unit(dtype) * exponent_size(problem)
     # A map is a mean over queries of sums over keys.

@@ -37,6 +37,21 @@ struct Cells {
     std::int64_t strides[4] = {0, 0, 0, 0};
 };
 
+// Three numbers for each (b, i), contiguous: the keys [first, end) of its segment, and where it
+// stands. Strides are in numbers; any of them may be 0.
+struct Segments {
+    const std::int64_t* data = nullptr;  // null: not given
+    std::int64_t strides[2] = {0, 0};
+};
+
+// The keys that each (b, h, i) may attend to, in ascending order, contiguous; what is no key (less
+// than 0) does nothing. Strides are in keys; any of them may be 0.
+struct KeyLists {
+    const std::int64_t* data = nullptr;  // null: not given
+    std::int64_t strides[3] = {0, 0, 0};
+    std::int64_t count = 0;
+};
+
 // Which weights are dropped, by seed, b, h, i and j alone; those that are kept grow.
 struct Dropout {
     double chance = 0;  // in [0, 1); 0: all are kept
@@ -55,11 +70,13 @@ struct Problem {
     float scale = 1;
     float softcap = 0;  // c > 0: a score s becomes c·tanh(s/c) before bias and masks; 0: none
 
-    // Key j stands at j, query i at p = i + position.
+    // Key j stands at j, query i at p = i + position, or where its segment says.
     std::int64_t position = 0;
+    Segments segments;                      // only keys of the query's own
     bool causal = false;                    // only j ≤ p
     std::int64_t left = -1, right = -1;     // only p − left ≤ j ≤ p + right; −1: unbounded
     Cells<std::uint8_t> mask;               // 0: may not attend
+    KeyLists chosen;                        // only these
     Cells<float> bias;                      // added to the scaled scores; −inf: may not attend
     const std::int64_t* lengths = nullptr;  // (batch): only j < length; null: all keys
     const float* sinks = nullptr;           // (heads): one more logit, which gives no value; null

@@ -37,6 +37,8 @@ def attention(
     see: None = None,
     backend: str | None = None,
     position: int | None = None,
+    segments: Tensor | tuple[Tensor, Tensor] | None = None,
+    indices: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def attention(
@@ -56,6 +58,8 @@ def attention(
     see: See,
     backend: str | None = None,
     position: int | None = None,
+    segments: Tensor | tuple[Tensor, Tensor] | None = None,
+    indices: Tensor | None = None,
 ) -> tuple[Tensor, Observation]: ...
 def attention(
     q: Tensor,
@@ -74,6 +78,8 @@ def attention(
     see: See | None = None,
     backend: str | None = None,
     position: int | None = None,
+    segments: Tensor | tuple[Tensor, Tensor] | None = None,
+    indices: Tensor | None = None,
 ) -> Tensor | tuple[Tensor, Observation]:
     """weights · V with weights = softmax(scale · Q Kᵀ + bias), over the keys a query may attend to.
 
@@ -89,6 +95,11 @@ def attention(
     - `causal`: query i stands at p = i + Nk − Nq, the last query beside the last key, and key j at
       j; only j ≤ p. `position` puts query i at i + position instead; 0 aligns the first ones.
     - `window=(left, right)`: only p − left ≤ j ≤ p + right; None is unbounded
+    - `segments`: sequences packed one behind the other, which do not see each other: ids (B, N), of
+      which one less than 0 is padding, or cumulative lengths (S + 1,) from 0 to N. If queries and
+      keys have different ones, a pair. All positions are counted within a segment.
+    - `indices` (B, Nq, K) or (B, H, Nq, K): the keys that are chosen for each query; less than 0 is
+      none. Like a mask of them, which is never made.
 
     How much of each:
 
@@ -127,6 +138,8 @@ def attention(
         and softcap is None
         and sinks is None
         and position is None
+        and segments is None
+        and indices is None
         and type(dropout) is float  # what else may be 0, or have no ==, goes the long way
         and dropout == 0.0
         and (backend is None or backend == "native")
@@ -134,8 +147,10 @@ def attention(
         done = short_attention(q, k, v, causal, scale, see)
         if done is not None:
             return done[0] if see is None else done  # pyright: ignore[reportReturnType]
-    options = Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)  # pyright: ignore[reportArgumentType] -- lengths are checked
-    others = with_function_of_their_own(q, k, v, mask, bias, lengths, sinks)
+    numbers = scale, softcap, sinks, position
+    options = Options(causal, window, mask, bias, lengths, *numbers, segments, indices)  # pyright: ignore[reportArgumentType] -- lengths and segments are checked
+    pair = segments if isinstance(segments, tuple) else (segments,)
+    others = with_function_of_their_own(q, k, v, mask, bias, lengths, sinks, *pair, indices)
     if others or has_function_mode():
         arguments = options.arguments()
         arguments |= {"dropout": dropout, "see": see, "backend": backend}

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from regard._arguments import WrongType, WrongValue, flag, number, shown, whole
-from regard._attention.eager import is_causal_bias, lost_its_memory
+from regard._attention.eager import is_causal_bias, is_plain, lost_its_memory
 from regard._attention.options import Options, Window, broadcasts, four_axes
 from regard._attention.problem import computed_in
+from regard._attention.segments import ids_of, scattered, spans_of
 from regard.observation import See
 
 # What the numbers of a tensor must be, and the types that are.
@@ -68,7 +69,13 @@ def check(call: str, tensors: dict[str, Tensor], given: Options) -> Options:
         remedy = "It is one logit for each head of q; sinks.to(q.dtype) is of q's type."
         _check_tensor(call, "sinks", sinks, q, _NUMBERS, remedy, "(H,)", q.shape[1:2])
     mask, bias = cells.values()
-    return Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)
+    segments, indices = given.segments, given.indices
+    if segments is not None:
+        segments = _check_segments(call, segments, q, k, position)
+    if indices is not None:
+        indices = _check_indices(call, indices, q, k.shape[2])
+    numbers = scale, softcap, sinks, position
+    return Options(causal, window, mask, bias, lengths, *numbers, segments, indices)
 
 
 # ── tensors ───────────────────────────────────────────────────────────────────────────────────
@@ -234,6 +241,86 @@ def _check_lengths(call: str, lengths: object, q: Tensor) -> Tensor:
     if given.dtype == torch.uint64:  # what is too large for int64 came out as less than 0
         found = torch.where(found < 0, _LONGEST, found)
     return found
+
+
+def _check_segments(
+    call: str, segments: object, q: Tensor, k: Tensor, position: int | None
+) -> Tensor:
+    """(1 or B, Nq, 3), from ids or cumulative lengths, of all or of (queries, keys)."""
+    batch, _, n_queries, _ = q.shape
+    if isinstance(segments, Tensor) and segments.dim() == 3:  # as this function gives them
+        remedy = "They are the first key, the end and the position of each query."
+        _check_tensor(call, "segments", segments, q, ("int64", (torch.int64,)), remedy)
+        if segments.shape[0] not in (1, batch) or segments.shape[1:] != (n_queries, 3):
+            raise WrongValue(
+                f"{call}: segments must be (B, Nq, 3) = ({batch}, {n_queries}, 3); "
+                f"got {tuple(segments.shape)}. {remedy}"
+            )
+        return segments
+    pair = tuple(segments) if isinstance(segments, tuple | list) else (segments, segments)
+    sizes = (n_queries, k.shape[2])
+    if len(pair) != 2 or (pair[0] is pair[1] and sizes[0] != sizes[1]):
+        got = "one for both" if len(pair) == 2 else f"{len(pair)}"
+        raise WrongValue(
+            f"{call}: segments must be (those of the queries, those of the keys), where there are "
+            f"{sizes[0]} queries and {sizes[1]} keys; got {got}. Each is a tensor of ids (B, N), "
+            "or of cumulative lengths from 0 to N."
+        )
+    names = ("segments",) * 2 if pair[0] is pair[1] else ("segments[0]", "segments[1]")
+    queries, keys = (
+        _check_ids(call, name, x, q, size) for name, x, size in zip(names, pair, sizes, strict=True)
+    )
+    return spans_of(queries, keys, position)
+
+
+def _check_ids(call: str, name: str, x: object, q: Tensor, n_tokens: int) -> Tensor:
+    """Ids (1 or B, N), from such or from cumulative lengths."""
+    remedy = "They are ids (B, N), or cumulative lengths from 0 to N."
+    x = _check_tensor(call, name, x, q, ("whole numbers", _SIGNED), remedy)
+    looks = x.device.type == "cpu" and is_plain((x,))
+    if x.dim() == 1:
+        if len(x) < 1 or (looks and (x[0] != 0 or x[-1] != n_tokens or (x.diff() < 0).any())):
+            raise WrongValue(
+                f"{call}: {name}, cumulative lengths, must ascend from 0 to N = {n_tokens}; "
+                f"got {shown(x.tolist() if looks else tuple(x.shape))}. Ids have two axes, (B, N)."
+            )
+        return ids_of(x, n_tokens)
+    if x.dim() != 2 or x.shape[0] not in (1, q.shape[0]) or x.shape[1] != n_tokens:
+        raise WrongValue(
+            f"{call}: {name} must be ids (B, N) = ({q.shape[0]}, {n_tokens}), or cumulative "
+            f"lengths, of one axis; got {tuple(x.shape)}. Tokens of one id make a segment; less "
+            "than 0 is padding."
+        )
+    ids = x.to(torch.int64)
+    if looks and scattered(ids).any():
+        raise WrongValue(
+            f"{call}: {name} must have the tokens of a segment next to one another; got an id that "
+            "comes back after others. What belongs together in another way is said by a mask."
+        )
+    return ids
+
+
+def _check_indices(call: str, indices: object, q: Tensor, n_keys: int) -> Tensor:
+    """(1 or B, 1 or H, Nq, K), ascending; what is no key is −1."""
+    batch, heads, n_queries, _ = q.shape
+    remedy = "They are the keys that each query may attend to; less than 0 is none."
+    x = _check_tensor(call, "indices", indices, q, ("whole numbers", _SIGNED), remedy)
+    found = tuple(x.shape)
+    if x.dim() == 3:
+        x = x[:, None]
+    if x.dim() != 4 or not broadcasts(x.shape[:3], (batch, heads, n_queries)):
+        raise WrongValue(
+            f"{call}: indices must be (B, Nq, K) or (B, H, Nq, K), with B = {batch}, H = {heads}, "
+            f"Nq = {n_queries}; got {found}. {remedy}"
+        )
+    x = x.to(torch.int64).expand(-1, -1, n_queries, -1)
+    if x.device.type == "cpu" and is_plain((x,)) and (x >= n_keys).any():
+        raise WrongValue(
+            f"{call}: indices must be less than Nk = {n_keys}; got {int(x.max())}. {remedy}"
+        )
+    if not x.shape[3]:  # none at all is one that is none
+        x = x.new_full((*x.shape[:3], 1), -1)
+    return x.masked_fill((x < 0) | (x >= n_keys), -1).sort(-1).values
 
 
 # ── what stands beside them ───────────────────────────────────────────────────────────────────

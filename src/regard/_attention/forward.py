@@ -76,10 +76,10 @@ class _Recorder:
         if seen.entropy is not None:
             seen.entropy[:, :, rows] = torch.special.entr(values).sum(-1).abs_()
         if seen.distance is not None:
-            device, offset = values.device, self.problem.offset
+            problem, device = self.problem, values.device
             key = torch.arange(tile.key, tile.key_end, device=device, dtype=values.dtype)
-            query = torch.arange(tile.row + offset, tile.row_end + offset, device=device)
-            away = (key - query.to(values.dtype)[:, None]).abs_()
+            query = problem.options.places(rows, *problem.scores_shape[2:], device)
+            away = (key - query.to(values.dtype)[..., None]).abs_()
             seen.distance[:, :, rows] = (values * away).sum(-1)
         if strongest is not None and seen.top_keys is not None and seen.top_weights is not None:
             # exp may turn round two scores that are as good as equal: sort by weights themselves.

@@ -122,12 +122,12 @@ def _run(work: Callable[..., bool], problem: Problem, *arguments: object) -> Non
     if floats and work((problem.q, problem.k, problem.v, options, *place), *arguments, threads):
         return
     copies = {
-        name: _in_memory(x if name in ("mask", "lengths") else x.to(_float32))
-        for name in ("mask", "bias", "lengths", "sinks")
+        name: _in_memory(x.to(_float32) if name in ("bias", "sinks") else x)
+        for name in ("mask", "bias", "lengths", "sinks", "segments", "indices")
         if (x := getattr(options, name)) is not None
     }
-    if "sinks" in copies:
-        copies["sinks"] = copies["sinks"].contiguous()
+    for name in copies.keys() & {"sinks", "segments", "indices"}:
+        copies[name] = copies[name].contiguous()
     if copies:
         options = replace(options, **copies)
     tensors = (_rows(x) for x in (problem.q, problem.k, problem.v))

@@ -25,10 +25,10 @@ from regard.observation import FIELDS, Observation, See
 
 _INPUTS = (
     "Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? bias, Tensor? lengths, Tensor? sinks, "
-    "Tensor? seed, bool causal, SymInt? left, SymInt? right, SymInt? position, float? scale, "
-    "float? softcap, float dropout, str layout"
+    "Tensor? seed, Tensor? segments, Tensor? indices, bool causal, SymInt? left, SymInt? right, "
+    "SymInt? position, float? scale, float? softcap, float dropout, str layout"
 )
-_N_TENSORS, _N_INPUTS = 8, 16
+_N_TENSORS, _N_INPUTS = 10, 18
 _WITH_GRADIENT = (0, 1, 2, 4, 6)  # q, k, v, bias and sinks among the inputs
 
 _LSE = See()  # made once, as small calls are measured in microseconds
@@ -43,6 +43,7 @@ def attend(backend: str, problem: Problem, see: See | None) -> tuple[Tensor, Obs
     """The output, which carries gradients, and what was asked for in `see`, which does not."""
     o, asked = problem.options, _LSE if see is None else see
     tensors = problem.q, problem.k, problem.v, o.mask, o.bias, o.lengths, o.sinks, problem.seed
+    tensors += (o.segments, o.indices)
     left, right = o.window or (None, None)
     numbers = o.causal, left, right, o.position, o.scale, o.softcap, problem.dropout, problem.layout
     queries = () if asked.queries is None else (asked.queries,)
@@ -62,10 +63,11 @@ def attend(backend: str, problem: Problem, see: See | None) -> tuple[Tensor, Obs
 
 def _problem(arguments: tuple[Any, ...]) -> Problem:
     """The problem among an operator's arguments, which begin with `_INPUTS`."""
-    q, k, v, mask, bias, lengths, sinks, seed, *numbers = arguments[:_N_INPUTS]
+    q, k, v, mask, bias, lengths, sinks, seed, *sets = arguments[:_N_TENSORS]
+    numbers = arguments[_N_TENSORS:_N_INPUTS]
     causal, left, right, position, scale, softcap, dropout, layout = numbers
     window = None if left is None and right is None else (left, right)
-    options = Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)
+    options = Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position, *sets)
     return Problem(q, k, v, options, layout, dropout, seed)
 
 

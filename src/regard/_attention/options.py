@@ -24,8 +24,9 @@ _FAR = -1e8  # what is added to a score to forbid a key, at most: exp of it is 0
 class Options:
     """The options of `regard.attention`.
 
-    Query i stands at p = i + `position`, which is Nk − Nq unless given, and key j at j. `mask` and
-    `bias` broadcast to (B, H, Nq, Nk).
+    Query i stands at p = i + `position`, which is Nk − Nq unless given, or where its segment says,
+    and key j at j. `mask` and `bias` broadcast to (B, H, Nq, Nk), and so do `segments` and
+    `indices` on the axes that they have.
     """
 
     causal: bool = False
@@ -37,6 +38,8 @@ class Options:
     softcap: float | None = None
     sinks: Tensor | None = None  # (H,)
     position: int | None = None
+    segments: Tensor | None = None  # (B, Nq, 3): the keys [first, end), and p
+    indices: Tensor | None = None  # (B, H, Nq, K): the keys that are chosen, ascending; −1: none
 
     def arguments(self) -> dict[str, Any]:
         """As keyword arguments.
@@ -67,6 +70,17 @@ class Options:
         """
         return n_keys - n_queries if self.position is None else self.position
 
+    def places(self, rows: slice, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
+        """Where queries stand, (n,) or, by their segments, (1 or B, 1, n).
+
+        >>> Options().places(slice(0, 2), 3, 7, torch.device("cpu"))
+        tensor([4, 5])
+        """
+        if self.segments is not None:
+            return self.segments[:, None, rows, 2]
+        offset = self.offset(n_queries, n_keys)
+        return torch.arange(rows.start + offset, rows.stop + offset, device=device)
+
     def bounds(self, first: Position, last: Position) -> tuple[Position | None, Position | None]:
         """[low, high): the keys that queries standing from `first` to `last` may attend to by
         causality and window; None is unbounded.
@@ -80,14 +94,21 @@ class Options:
         return None if left is None else first - left, None if right is None else last + (right + 1)
 
     def forbidden(
-        self, position: Tensor, key: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
+        self,
+        rows: slice,
+        key: Tensor,
+        size: tuple[int, int],
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
     ) -> list[Tensor]:
-        """True where the query at `position` (…, n, 1) may not attend to `key` (…, m).
+        """True where a query of these rows may not attend to `key`, of Nq and Nk as in `size`.
 
-        Each broadcasts to the scores (B, H, n, m) of these queries and keys, as must `mask` and
+        The keys are (m,), all from one to another, or (B, 1, n, m), of each query its own. What is
+        found broadcasts to the scores (B, H, n, m) of these queries and keys, as must `mask` and
         `bias`: these are `part` of the options'.
         """
         forbidden: list[Tensor] = []
+        position = self.places(rows, *size, key.device)[..., None]
         low, high = self.bounds(position, position)
         if low is not None:
             forbidden.append(key < low)
@@ -95,6 +116,11 @@ class Options:
             forbidden.append(key >= high)
         if self.lengths is not None:
             forbidden.append(key >= self.lengths[:, None, None, None])
+        if self.segments is not None:
+            first, end, _ = self.segments[:, None, rows, :, None].unbind(3)
+            forbidden += [key < first, key >= end]
+        if self.indices is not None:
+            forbidden.append(_unchosen(self.indices[:, :, rows], key))
         if mask is not None:
             forbidden.append(~mask)
         if bias is not None:
@@ -108,17 +134,13 @@ class Options:
         tensor([[1, 1, 0],
                 [1, 1, 1]], dtype=torch.int32)
         """
-        queries = torch.arange(n_queries, device=device)
-        return self._allowed(queries + self.offset(n_queries, n_keys), n_keys, self.mask, self.bias)
-
-    def _allowed(
-        self, positions: Tensor, n_keys: int, mask: Tensor | None, bias: Tensor | None
-    ) -> Tensor:
-        key = torch.arange(n_keys, device=positions.device)
-        allowed = torch.ones(
-            (1, 1, len(positions), n_keys), dtype=torch.bool, device=positions.device
+        rows, key, size = (
+            slice(0, n_queries),
+            torch.arange(n_keys, device=device),
+            (n_queries, n_keys),
         )
-        for forbidden in self.forbidden(positions[:, None], key, mask, bias):
+        allowed = torch.ones((1, 1, *size), dtype=torch.bool, device=device)
+        for forbidden in self.forbidden(rows, key, size, self.mask, self.bias):
             allowed = allowed & ~forbidden
         return allowed
 
@@ -131,20 +153,19 @@ class Options:
         such a row is equal everywhere.
         """
         batch, heads, n_queries, n_keys = shape
-        parts = [four_axes(x) for x in (self.mask, self.bias) if x is not None]
+        given = (self.mask, self.bias, self.indices)
+        parts = [four_axes(x) for x in given if x is not None]
 
         def allowed(options: Options, rows: int) -> Tensor:
             found = replace(options, bias=None).allowed(rows, n_keys, device)
             return found if real is None else found & real[:, None, None]
 
         if self.bias is None and all(x.shape[2] == 1 for x in parts):
-            keys = allowed(replace(self, causal=False, window=None), 1)[:, :, 0]
+            keys = allowed(replace(self, causal=False, window=None, segments=None), 1)[:, :, 0]
             before = torch.nn.functional.pad(keys.long().cumsum(-1), (1, 0))  # how many before each
-            positions = torch.arange(n_queries, device=device) + self.offset(n_queries, n_keys)
-            low, high = self.bounds(positions, positions)
-            counts = before[..., -1:] if high is None else before[..., high.clamp(0, n_keys)]
-            if low is not None:
-                counts = (counts - before[..., low.clamp(0, n_keys)]).clamp(min=0)
+            low, high = self._intervals(n_queries, n_keys, device)
+            counts = torch.take_along_dim(before, high, -1)
+            counts = (counts - torch.take_along_dim(before, low, -1)).clamp(min=0)
             return counts.expand(batch, heads, n_queries)
         counted: list[Tensor] = []
         for rows in row_chunks(n_queries, batch * max(x.shape[1] for x in parts) * n_keys):
@@ -159,27 +180,42 @@ class Options:
             return torch.zeros((batch, heads, 0), dtype=torch.int64, device=device)
         return torch.cat(counted, 2)
 
+    def _intervals(
+        self, n_queries: int, n_keys: int, device: torch.device
+    ) -> tuple[Tensor, Tensor]:
+        """[low, high) of each query by causality, window and segment, (1 or B, 1, Nq) each."""
+        places = self.places(slice(0, n_queries), n_queries, n_keys, device)
+        places = places.expand(1, 1, -1) if places.dim() == 1 else places
+        low, high = self.bounds(places, places)
+        low = torch.zeros_like(places) if low is None else low
+        high = torch.full_like(places, n_keys) if high is None else high
+        if self.segments is not None:
+            low = torch.maximum(low, self.segments[:, None, :, 0])
+            high = torch.minimum(high, self.segments[:, None, :, 1])
+        return low.clamp(0, n_keys), high.clamp(0, n_keys)
+
     # ── parts ─────────────────────────────────────────────────────────────────────────────────
 
     def rows(self, rows: slice | Tensor, n_queries: int, n_keys: int) -> Options:
         """The options of some queries alone: of a slice of step 1, or of any by their indices.
 
-        Queries with gaps between them have no one position: a mask says what they may attend to.
+        Queries with gaps between them have no one position: segments say where each stands.
         """
-        mask, bias = part(self.mask, rows), part(self.bias, rows)
+        options = replace(
+            self,
+            mask=part(self.mask, rows),
+            bias=part(self.bias, rows),
+            segments=None if self.segments is None else self.segments[:, rows],
+            indices=None if self.indices is None else self.indices[:, :, rows],
+        )
         offset = self.offset(n_queries, n_keys)
         if isinstance(rows, slice):
             start, _, _ = rows.indices(n_queries)
-            return replace(self, mask=mask, bias=bias, position=offset + start)
-        return replace(
-            self,
-            causal=False,
-            window=None,
-            mask=self._allowed(rows + offset, n_keys, mask, None),
-            bias=bias,
-            lengths=None,
-            position=None,
-        )
+            return replace(options, position=offset + start)
+        if options.segments is None and (self.causal or self.window is not None):
+            all_keys = torch.zeros_like(rows), torch.full_like(rows, n_keys)
+            options = replace(options, segments=torch.stack((*all_keys, rows + offset), -1)[None])
+        return replace(options, position=None)
 
     def head(self, head: int | None = None, sequence: int | None = None) -> Options:
         """The options of one head, of one sequence of the batch, or of both."""
@@ -199,7 +235,22 @@ class Options:
             bias=of(self.bias),
             lengths=None if self.lengths is None else self.lengths[b],
             sinks=None if self.sinks is None else self.sinks[h],
+            segments=None
+            if self.segments is None
+            else self.segments[b if len(self.segments) > 1 else slice(None)],
+            indices=of(self.indices),
         )
+
+
+def _unchosen(chosen: Tensor, key: Tensor) -> Tensor:
+    """Is a key, (m,) or (B, 1, n, m), not among those chosen, (B, H, n, K)? (B, H, n, m)"""
+    if key.dim() > 1:
+        return (chosen[..., None, :] != key[..., None]).all(-1)
+    width = len(key)
+    place = chosen - key[0] if width else chosen
+    place = place.masked_fill((place < 0) | (place >= width), width)
+    cells = torch.ones((*chosen.shape[:3], width + 1), dtype=torch.bool, device=key.device)
+    return cells.scatter_(3, place, False)[..., :width]
 
 
 # ── masks ─────────────────────────────────────────────────────────────────────────────────────

@@ -89,6 +89,7 @@ class Problem:
         """All that were given."""
         options = self.options
         others = (options.mask, options.bias, options.lengths, options.sinks)
+        others += (options.segments, options.indices)
         return (self.q, self.k, self.v, *(x for x in others if x is not None))
 
     @property
@@ -120,7 +121,8 @@ class Problem:
     def tiles(self, whole: Tile | None = None) -> Iterator[Tile]:
         """The chunks of a tile, or of everything, which hold about `_CHUNK` scores each.
 
-        Keys that causality and window leave to none of the queries of a chunk are left out.
+        Keys that causality, window and segments leave to none of the queries of a chunk are left
+        out.
         """
         batch, heads, n_queries, n_keys = self.scores_shape
         whole = whole or Tile(0, n_queries, 0, n_keys)
@@ -134,9 +136,16 @@ class Problem:
         height, offset = max(height, 1), self.offset
         for start in range(whole.row, whole.row_end, height):
             stop = min(start + height, whole.row_end)
-            low, high = self.options.bounds(start + offset, stop - 1 + offset)
-            first = whole.key if low is None else max(whole.key, low)
-            last = whole.key_end if high is None else min(whole.key_end, high)
+            position, last_position = start + offset, stop - 1 + offset
+            first, last = whole.key, whole.key_end
+            if (segments := self.options.segments) is not None:
+                some = segments[:, start:stop]
+                least, most = some.amin((0, 1)).tolist(), some.amax((0, 1)).tolist()
+                position, last_position = least[2], most[2]
+                first, last = max(first, least[0]), min(last, most[1])
+            low, high = self.options.bounds(position, last_position)
+            first = first if low is None else max(first, low)
+            last = last if high is None else min(last, high)
             if first < last:
                 yield Tile(start, stop, first, last)
 

@@ -85,10 +85,9 @@ def score(
     if bias is not None:
         bias = bias.to(values.dtype)
         values.add_(bias)
-    first, last = tile.row + problem.offset, tile.row_end + problem.offset
-    position = torch.arange(first, last, device=values.device)[:, None]
     key = torch.arange(tile.key, tile.key_end, device=values.device)
-    forbidden = options.forbidden(position, key, part(options.mask, rows, keys), bias)
+    mask = part(options.mask, rows, keys)
+    forbidden = options.forbidden(rows, key, problem.scores_shape[2:], mask, bias)
     scores = Scores(values, forbidden, queries, capped)
     scores.forbid(values, _NEGATIVE)
     return scores

@@ -121,6 +121,6 @@ class _Short(torch.autograd.Function):
             if native.core.attention_backward(call, out, lse, grad, dq, dk, dv, threads):
                 return dq, dk, dv, *nothing
         numbers = options.causal, None, None, None, ctx.call[1], None, 0.0, ctx.layout
-        others = (None, None, None, None, None)
+        others = (None,) * 7  # the operator's other tensors
         made = flow_back(grad, (*saved, *others), numbers, [*wanted, False, False], "native")[:3]
         return *(x if want else None for x, want in zip(made, wanted, strict=True)), *nothing

@@ -42,6 +42,8 @@ def weights(
     sinks: Tensor | None = None,
     backend: str | None = None,
     position: int | None = None,
+    segments: Tensor | tuple[Tensor, Tensor] | None = None,
+    indices: Tensor | None = None,
 ) -> Tensor:
     """The weights of some queries on some keys, (B, H, rows, keys): exp(score − lse).
 
@@ -56,7 +58,8 @@ def weights(
     tensor([[[[0.3600, 0.6400],
               [0.2600, 0.2600]]]])
     """
-    options = Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)  # pyright: ignore[reportArgumentType] -- lengths are checked
+    numbers = scale, softcap, sinks, position
+    options = Options(causal, window, mask, bias, lengths, *numbers, segments, indices)  # pyright: ignore[reportArgumentType] -- lengths and segments are checked
     problem, lse, tile, natively = _prepare("weights()", q, k, options, rows, keys, lse, backend)
     if natively:
         return native.weights(problem, lse, tile)
@@ -86,6 +89,8 @@ def pooled(
     sinks: Tensor | None = None,
     backend: str | None = None,
     position: int | None = None,
+    segments: Tensor | tuple[Tensor, Tensor] | None = None,
+    indices: Tensor | None = None,
 ) -> Tensor:
     """A picture of the weights of some queries on some keys, (B, H, *shape).
 
@@ -112,7 +117,8 @@ def pooled(
             f"{call}: shape must be (rows, columns), whole numbers of 1 or more, with at most "
             f"2**31 pixels; got {shown(shape)}. It is the size of the picture."
         )
-    options = Options(causal, window, mask, bias, lengths, scale, softcap, sinks, position)  # pyright: ignore[reportArgumentType] -- lengths are checked
+    numbers = scale, softcap, sinks, position
+    options = Options(causal, window, mask, bias, lengths, *numbers, segments, indices)  # pyright: ignore[reportArgumentType] -- lengths and segments are checked
     problem, lse, tile, natively = _prepare(call, q, k, options, rows, keys, lse, backend)
     if natively:
         return native.pooled(problem, lse, tile, (height, width), reduce == "max")

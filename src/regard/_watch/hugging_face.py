@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regard._attention.options import broadcasts, part
 from regard._attention.sdpa import as_autocast
+from regard._attention.segments import ids_of, spans_of
 from regard._watch.call import Call
 from regard._watch.hugging_face_masks import MaskFunction, Pattern
 from regard._watch.masks import read_masks
@@ -43,6 +44,8 @@ _HARMLESS = {
     "cache_position", "past_key_values", "past_key_value", "position_embeddings",
     "num_items_in_batch", "logits_to_keep", "layer_idx", "deterministic", "kernel_options",
 }  # fmt: skip
+# How packed sequences are said to flash attention.
+_PACKED = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
 
 
 class HuggingFace:
@@ -214,7 +217,8 @@ class _AttentionFunction:
             on_cpu = q.device.type == "cpu" and given.get("s_aux") is not None
             return not given.get("dropout") and not on_cpu
         if self._kind == "flash":
-            known = {*_names(self._before), *_EAGER_ARGUMENTS, *_HARMLESS, "is_causal", "s_aux"}
+            known = {*_names(self._before), *_EAGER_ARGUMENTS, *_HARMLESS, *_PACKED}
+            known |= {"is_causal", "s_aux"}
             return all(x is None or x is False for name, x in given.items() if name not in known)
         return True
 
@@ -238,6 +242,8 @@ class _AttentionFunction:
                 return Options(causal=True)
             if kind == "flash" and given.get("sliding_window") is not None:
                 window = (given["sliding_window"] - 1, None)
+            if kind == "flash" and (packed := _segments(q, k, given)) is not None:
+                return Options(causal=True, window=window, segments=packed)
             return Options(causal=True, window=window, position=0)
         if kind == "flex" and not isinstance(mask, Tensor):
             return Options(mask=_dense(mask, shape, q.device))
@@ -254,6 +260,14 @@ class _AttentionFunction:
         if not is_cast and mask.dtype not in (torch.bool, torch.float32, q.dtype):
             return None
         return Options(mask=mask) if mask.dtype == torch.bool else Options(bias=mask)
+
+
+def _segments(q: Tensor, k: Tensor, given: dict[str, Any]) -> Tensor | None:
+    """The sequences that are packed into one, if the arguments say so."""
+    queries, keys = (given.get(name) for name in _PACKED[:2])
+    if not isinstance(queries, Tensor) or not isinstance(keys, Tensor) or len(q) != 1:
+        return None
+    return spans_of(ids_of(queries, q.shape[2]), ids_of(keys, k.shape[2]), None)
 
 
 def _without_last(call: Call, count: int) -> Call:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
+from regard._attention.segments import spans_of
 from regard.run import Options
 from regard.run.on_disk import TOLD
 
@@ -136,14 +138,20 @@ class MaskFunction:
         dtype = given.get("dtype", torch.float32) if self._kind == "eager" else torch.bool
         shape = (given["batch_size"], 1, n_queries, n_keys)
         pattern = partial(Pattern, shape, dtype, device, partial(self._whole, given))
-        found = None if given.get("use_vmap") else _causal_and_window(function)
+        found = None if given.get("use_vmap") else _said_by(function)
         if found is None:
             mask = MaskFunction(masking_utils.sdpa_mask, self._is_watched)._whole(given)
             return pattern(Options(mask=mask, position=first - start), start, queries)
         if not start and self._gives_none(given):
             return None  # a model may go another way without one: the same that it goes unwatched
-        (causal, window), mask = found, None if keys is None else keys[:, None, None, :]
+        causal, window, ids = found
+        mask = None if keys is None else keys[:, None, None, :]
         options = Options(causal=causal, window=window, mask=mask, position=first - start)
+        if ids is not None:
+            if first or start or ids.shape[-1] != n_queries or n_queries != n_keys:
+                mask = MaskFunction(masking_utils.sdpa_mask, self._is_watched)._whole(given)
+                return pattern(Options(mask=mask, position=first - start), start, queries)
+            options = replace(options, segments=spans_of(ids.to(device), ids.to(device), 0))
         return pattern(options, start)
 
     def _whole(self, given: dict[str, Any]) -> Tensor:
@@ -176,30 +184,37 @@ def _raise(*_: Any) -> Any:
     raise _Made
 
 
-def _causal_and_window(
-    function: Callable[..., Any],
-) -> tuple[bool, tuple[int | None, int | None] | None] | None:
+# Causal; window; the ids (B, N) of packed sequences.
+_Said = tuple[bool, tuple[int | None, int | None] | None, Tensor | None]
+
+
+def _said_by(function: Callable[..., Any]) -> _Said | None:
     """What a mask function of transformers says; None for any other."""
     from transformers import masking_utils
 
     if function is masking_utils.causal_mask_function:
-        return True, None
+        return True, None, None
     if function is masking_utils.bidirectional_mask_function:
-        return False, None
+        return False, None, None
     if getattr(function, "__module__", "") != masking_utils.__name__:
         return None
     kind, _, _ = getattr(function, "__qualname__", "").partition(".")
     given = inspect.getclosurevars(function).nonlocals
     if kind == "sliding_window_overlay":
-        return False, (int(given["sliding_window"]) - 1, None)
+        return False, (int(given["sliding_window"]) - 1, None), None
     if kind == "sliding_window_bidirectional_overlay":
-        return False, (int(given["sliding_window"]), int(given["sliding_window"]))
+        return False, (int(given["sliding_window"]), int(given["sliding_window"])), None
+    if kind == "packed_sequence_mask_function":
+        return False, None, given["packed_sequence_mask"]
     if kind != "and_masks":
         return None
-    parts = [_causal_and_window(part) for part in given["mask_functions"]]
-    if any(part is None for part in parts):
+    found = [_said_by(part) for part in given["mask_functions"]]
+    parts = [part for part in found if part is not None]
+    packed = [ids for _, _, ids in parts if ids is not None]
+    if len(parts) < len(found) or len(packed) > 1:
         return None
-    windows = [part[1] for part in parts if part is not None and part[1] is not None]
+    windows = [window for _, window, _ in parts if window is not None]
     sides = ([x for window in windows if (x := window[side]) is not None] for side in (0, 1))
     left, right = (min(side, default=None) for side in sides)
-    return any(part is not None and part[0] for part in parts), (left, right) if windows else None
+    is_causal = any(causal for causal, _, _ in parts)
+    return is_causal, (left, right) if windows else None, packed[0] if packed else None

@@ -43,7 +43,9 @@ def read_masks(call: Call) -> Call:
     if options.lengths is not None:
         key = torch.arange(n_keys, device=options.lengths.device)
         real.append(key < options.lengths[:, None])
-    for name in ("mask", "bias"):
+    if options.segments is not None and n_queries == n_keys:
+        real.append(options.segments[..., 0] < options.segments[..., 1])
+    for name in ("mask", "bias") if options.segments is None else ():
         given: Tensor | None = getattr(options, name)
         found = None if given is None else _read(given, n_queries, n_keys)
         if found is None or not _fits(found, options, n_keys - n_queries):
@@ -62,6 +64,8 @@ def read_masks(call: Call) -> Call:
             options = replace(options, mask=mask)
         real.append(found.keys.expand(batch, n_keys))
     keys, queries = reduce(and_, real) if real else None, None
+    if options.segments is not None and keys is not None:
+        keys = None if bool(keys.all()) else keys.expand(batch, n_keys)
     looks_back = options.causal or grows
     # As many queries as keys are taken for the same tokens. If they are not as many, and may look
     # anywhere, they are taken for those of another sequence.
@@ -158,8 +162,9 @@ def _check(
     allowed, expected = is_allowed(x), keys[:, None].expand(-1, len(places), -1)
     key = torch.arange(n_keys, device=x.device)
     positions = places + (position or 0)
-    for forbidden in Options(causal=position is not None).forbidden(positions[:, None], key):
-        expected = expected & ~forbidden
+    _, end = Options(causal=position is not None).bounds(positions, positions)
+    if end is not None:
+        expected = expected & (key < end[:, None])
     if x.dtype != torch.bool:
         is_plain = not bool(_any(allowed & (x != 0)))
     differs = _any(allowed ^ expected[:, None], -1)  # (B, H, places)

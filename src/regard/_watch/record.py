@@ -34,6 +34,7 @@ class _Piece:
     n_new: int
     mask: Tensor | None  # those that differ from query to query
     bias: Tensor | None
+    indices: Tensor | None
     output: Tensor | None
     held: dict[str, Held]  # q, and what was new in k and v, as a cache may forget the old
 
@@ -68,6 +69,8 @@ class Record:
         last = self._last
         if last is None or call.cross != self.cross or not self.is_whole:
             return False
+        if not call.options.segments is last.options.segments is None:
+            return False  # packed sequences are complete
         n_queries, n_keys, start = call.q.shape[2], call.k.shape[2], call.start - self._base
         if call.k.shape[:2] + call.k.shape[3:] != last.k.shape[:2] + last.k.shape[3:]:
             return False
@@ -114,7 +117,7 @@ class Record:
             call = replace(call, start=call.start - self._base)
         hold, keep = self.retention.hold, self.retention.keep
         options, k = call.options, call.k.detach()
-        for name in ("mask", "bias", "lengths", "sinks"):
+        for name in ("mask", "bias", "lengths", "sinks", "segments", "indices"):
             if (x := getattr(call.options, name)) is not None:
                 options = replace(options, **{name: self.retention.copy(x)})
         keys = None if call.keys is None else call.keys.clone()
@@ -147,6 +150,7 @@ class Record:
             n_new=new,
             mask=options.mask if has_both and not _is_of_keys(call) else None,
             bias=options.bias if has_both else None,
+            indices=options.indices if has_both else None,
             output=output.detach().clone() if "output" in keep else None,
             held=held,
         )
@@ -181,7 +185,7 @@ class Record:
                 if mask is not None and (mask.shape[-2] > 1 or mask.shape[-3] == 1):
                     mask = None if keys is None else keys[:, None, None, :]
                 causal = options.causal or last.grows
-                options = replace(options, mask=mask, bias=None, causal=causal)
+                options = replace(options, mask=mask, bias=None, indices=None, causal=causal)
             seen = self._joined(options, q, k, queries)
         spoilt = seen.lse.isnan() | (seen.lse == torch.inf)
         count = int((spoilt if queries is None else spoilt & queries[:, None]).sum())
@@ -252,7 +256,23 @@ class Record:
             batch, heads = (max(x.shape[axis] for x in rows) for axis in (0, 1))
             joined = torch.cat([x.expand(batch, heads, -1, -1) for x in rows], 2)
             options = replace(options, **{name: joined})
-        return options
+        return replace(options, indices=self._all_indices())
+
+    def _all_indices(self) -> Tensor | None:
+        """The keys chosen in each call, one row a query; all keys, where none were chosen."""
+        given = [piece.indices for piece in self._pieces]
+        if all(x is None for x in given):
+            return None
+        rows: list[Tensor] = []
+        for piece, x in zip(self._pieces, given, strict=True):
+            if x is None:
+                every = torch.arange(piece.n_keys, device=piece.seen.lse.device)
+                x = every.expand(1, 1, piece.seen.lse.shape[2], -1)
+            rows.append(x)
+        batch, heads, count = (max(x.shape[axis] for x in rows) for axis in (0, 1, 3))
+        # In front, where what is no key stands, so that they go on ascending.
+        full = (pad(x, (count - x.shape[3], 0), value=-1) for x in rows)
+        return torch.cat([x.expand(batch, heads, -1, -1) for x in full], 2)
 
     def _joined(
         self, options: Options, q: Tensor | None, k: Tensor | None, queries: Tensor | None

@@ -26,23 +26,28 @@ def shares_of(
     q, k, start, position = call.q.detach(), call.k.detach(), call.start, call.position
     batch, _, n_queries, _ = q.shape
     n_keys = k.shape[2]
+    segments = call.options.segments
     p = (torch.arange(n_queries, device=q.device) + position)[None]
-    indices = {
-        "first": (first_real - start).expand(batch, n_queries),
-        "self": p,
-        "previous": _real(p - 1, call.keys),
-    }
+    first = (first_real - start).expand(batch, n_queries)
+    if segments is not None:
+        p = segments[..., 2]
+        first = segments[..., 0].masked_fill(segments[..., 0] >= segments[..., 1], -1)
+        first = first.expand(batch, n_queries)
+    indices = {"first": first, "self": p, "previous": _real(p - 1, call.keys)}
     if tokens is not None and tokens.shape == (batch, call.end):
         after = _after_last_time(tokens, call.keys, position + start, n_queries)
         indices["induction"] = torch.where(after < 0, call.end, after - start)
+    if segments is not None:  # what stands before a segment is nothing to it
+        for name in indices.keys() & {"previous", "induction"}:
+            indices[name] = torch.where(indices[name] < segments[..., 0], -1, indices[name])
     # In the type of the result before the product: float16 would overflow.
     q, k = q.to(lse.dtype), k.to(lse.dtype)
     shares: dict[str, Tensor] = {}
     for name, index in indices.items():
         at = index.clamp(0, n_keys - 1).expand(batch, -1)
-        if name == "first":
+        if name == "first" and segments is None:
             dots = _dots(q, k[torch.arange(batch, device=k.device), :, at[:, 0]][:, :, None])
-        elif name == "induction":
+        elif name == "induction" or segments is not None:
             every = at[:, None, :, None].expand(-1, k.shape[1], -1, k.shape[3])
             dots = _dots(q, k.gather(2, every))
         else:  # neighbours lie beside each other: nothing is copied
@@ -76,10 +81,10 @@ def _weights(call: Call, lse: Tensor, dots: Tensor, at: Tensor, exists: Tensor) 
 
     bias = None if options.bias is None else cells(options.bias)[..., 0]
     weights = (options.scores(dots, call.q.shape[3], bias) - lse).exp().clamp(max=1.0)
-    position = torch.arange(n_queries, device=at.device)[:, None] + call.position
+    size = (n_queries, call.k.shape[2])
     mask = None if options.mask is None else cells(options.mask)
     allowed = lse > -math.inf
-    for forbidden in options.forbidden(position, at[:, None, :, None], mask):
+    for forbidden in options.forbidden(slice(0, n_queries), at[:, None, :, None], size, mask):
         allowed = allowed & ~forbidden[..., 0]
     return torch.where(exists[:, None, :], torch.where(allowed, weights, 0.0), math.nan)
 

@@ -215,6 +215,8 @@ class Layer:
             bias=in_memory(of_rows(options.bias)),
             lengths=in_memory(options.lengths),
             sinks=in_memory(options.sinks),
+            segments=in_memory(options.segments),
+            indices=in_memory(of_rows(options.indices)),
         )
         lse = with_part(self.lse[b, h], rows)
         return with_part(self.q[b, h], rows), with_part(self.k[b, shared], keys), lse, options

@@ -27,6 +27,8 @@ TENSORS: dict[str, tuple[tuple[torch.dtype, ...], tuple[str, ...] | None]] = {
     "seen.sinks": (_FLOATS, ("H",)),
     "options.sinks": (_FLOATS, ("H",)),
     "options.lengths": (WHOLE, ("B",)),
+    "options.segments": ((torch.int64,), ("B of segments", "Nq", "columns")),
+    "options.indices": ((torch.int64,), ("B of indices", "H of indices", "Nq", "K")),
     "options.mask": (_BOOL, None),
     "options.bias": (_FLOATS, None),
     "queries": (_BOOL, ("B", "Nq")),
@@ -137,6 +139,11 @@ def _wrong_together(layer: Layer) -> str | None:
     by_key = ((layer.k, 2), (layer.v, 2), (layer.keys, 1), (layer.received, 2))
     if batch * n_keys > _KEYS and all(x is None or not x.stride(axis) for x, axis in by_key):
         return f"says that {name} has {n_keys:,} keys, of which there is no trace"
+    segments, indices = layer.options.segments, layer.options.indices
+    if segments is not None and (len(segments) not in (1, batch) or segments.shape[2] != 3):
+        return f"has segments {tuple(segments.shape)} of {name}, which are no intervals of its keys"
+    if indices is not None and not broadcasts(indices.shape[:2], (batch, heads)):
+        return f"has indices {tuple(indices.shape)} of {name}, which has other heads"
     top = layer.top_keys
     if top is not None and top.numel():
         least, most = (int(x) for x in top.aminmax())

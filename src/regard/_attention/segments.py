@@ -1,0 +1,63 @@
+"""Packed sequences: of each query the keys of its own segment, and where it stands among them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def ids_of(cumulative: Tensor, n_tokens: int) -> Tensor:
+    """The segment of each token, (1, N), from where the segments begin and the last one ends; −1
+    for tokens that are in none.
+
+    >>> ids_of(torch.tensor([0, 2, 2, 5]), 6).tolist()
+    [[0, 0, 2, 2, 2, -1]]
+    """
+    token = torch.arange(n_tokens, device=cumulative.device)
+    found = torch.searchsorted(cumulative.to(torch.int64).contiguous(), token, right=True) - 1
+    return found.masked_fill(found == len(cumulative) - 1, -1)[None]
+
+
+def spans_of(queries: Tensor, keys: Tensor, position: int | None) -> Tensor:
+    """(B, Nq, 3) from ids (B, Nq) and (B, Nk): the keys [first, end) of a query's segment, and
+    where it stands, the first key of all being at 0.
+
+    Within its segment a query is at its place among the segment's queries, plus `position`; that is
+    the difference of their numbers, unless given: the last query stands beside the last key.
+
+    >>> spans_of(torch.tensor([[4, 7, 7]]), torch.tensor([[4, 4, 7, 7, 7]]), None)[0].tolist()
+    [[0, 2, 1], [2, 5, 3], [2, 5, 4]]
+    """
+    batch = max(len(queries), len(keys))
+    queries, keys = queries.expand(batch, -1), keys.expand(batch, -1)
+    first, end = _runs(queries, keys)
+    own_first, own_end = _runs(queries, queries)
+    before = torch.arange(queries.shape[1], device=queries.device) - own_first
+    shift = (end - first) - (own_end - own_first) if position is None else position
+    return torch.stack((first, end, first + before + shift), -1)
+
+
+def scattered(ids: Tensor) -> Tensor:
+    """Does an id come back after others came between? (B, N)
+
+    >>> scattered(torch.tensor([[3, 3, 1], [3, 1, 3]])).any(-1).tolist()
+    [False, True]
+    """
+    first, end = _runs(ids, ids)
+    token = torch.arange(ids.shape[1], device=ids.device)
+    return (ids >= 0) & ((token < first) | (token >= end))
+
+
+def _runs(wanted: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the run of each wanted id begins and ends among the ids; nowhere if it is less than 0
+    or not among them."""
+    if not ids.shape[1]:
+        nowhere = torch.zeros_like(wanted)
+        return nowhere, nowhere
+    ordered, order = ids.sort(dim=-1, stable=True)
+    wanted = wanted.contiguous()
+    low = torch.searchsorted(ordered, wanted)
+    count = torch.searchsorted(ordered, wanted, right=True) - low
+    count = count.masked_fill(wanted < 0, 0)
+    first = order.gather(-1, low.clamp(max=ids.shape[1] - 1)).masked_fill(count == 0, 0)
+    return first, first + count
