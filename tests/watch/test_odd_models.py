@@ -225,11 +225,11 @@ def test_a_model_of_transformers_is_told_in_one_line_and_not_advised_to_be_rewri
 def test_a_model_without_attention_is_not_told_about_attention_by_hand() -> None:
     model = made("mamba")
     with (
-        pytest.warns(UserWarning, match="no attention was computed") as caught,
+        pytest.warns(UserWarning, match="no weights to see") as caught,
         regard.watch(model) as run,
     ):
         model(given("mamba")["input_ids"])
-    assert not run.unseen
+    assert run.unseen == ["layers 0–1 are state-space mixing (Mamba): there are no weights to see."]
     for warning in caught:
         assert "softmax" not in str(warning.message)
         assert "scaled_dot_product" not in str(warning.message)
@@ -303,11 +303,11 @@ def test_usual_maps_that_generating_leaves_out_are_not_warned_of(
 def test_the_router_of_jamba_is_not_called_attention() -> None:
     model = small("jamba")
     expected = model(**given("jamba")).logits
-    with regard.watch(model) as run:
+    with pytest.warns(UserWarning, match="state-space"), regard.watch(model) as run:
         out = model(**given("jamba")).logits
     torch.testing.assert_close(out, expected, atol=2e-4, rtol=1e-4)
     assert list(run.layers) == ["model.layers.1.self_attn"]
-    assert not run.unseen
+    assert [line.partition(" is ")[0] for line in run.unseen] == ["layer 0 of model.layers"]
 
 
 @pytest.mark.parametrize("padded", [False, True])

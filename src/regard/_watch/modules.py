@@ -100,6 +100,7 @@ class Modules:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.stack = _Stack()  # those that are being computed in this thread, the innermost last
+        self.have_run = set[str]()  # the names of those that were computed
         self.by_id: dict[int, Running] = {}
         for name, module in model.named_modules():
             said = getattr(module, "is_cross_attention", None)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 import torch
 from torch import Tensor, nn
 
+from regard._watch.mixers import Mixers
 from regard._watch.modules import Modules, Running
 
 _ATTENTION = re.compile("attention|attn")
@@ -18,6 +19,7 @@ _ROUTER = re.compile("(router|gating|gate|experts?)( |$)", re.IGNORECASE)
 class Unseen:
     def __init__(self, modules: Modules) -> None:
         self._modules = modules
+        self._mixers = Mixers(modules)
         self._own: dict[str, nn.Module] = {}  # those that attend in a way of their own
         self._only_torch: dict[str, str] = {}  # what was given to PyTorch, which alone can do it
 
@@ -40,7 +42,8 @@ class Unseen:
         is_square = x.dim() == 3 and x.shape[-1] == x.shape[-2]
         is_said = type(running.module).__module__.startswith("transformers.")
         looks_so = not is_said and (x.dim() >= 4 or is_square)
-        if x.shape[-1] >= 2 and (looks_so or is_named):
+        is_mixer = self._mixers.is_inside(running.name)
+        if x.shape[-1] >= 2 and (looks_so or is_named) and not is_mixer:
             self.add(running)
 
     def add_sdpa(self, given: Iterable[Tensor]) -> None:
@@ -90,4 +93,4 @@ class Unseen:
                         f"{name}: is TorchScript, which cannot be watched, so attention inside it "
                         "was not seen. The module that it was made from can be."
                     )
-        return found
+        return found + self._mixers.sentences({*seen, *self._own, *self._only_torch})

@@ -129,6 +129,7 @@ class Watching:
                     # Another thread, or what is computed once more on the way back.
                     has_entered = True
                     self._mode.enter()
+            self._modules.have_run.add(known.name)
             is_plain = OTHER_SEQUENCE.isdisjoint(kwargs)
             stack.append(known if is_plain else known.given(args, kwargs))
             return run(*args, **kwargs)
