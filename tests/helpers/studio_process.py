@@ -66,9 +66,9 @@ class Studio:
         return found
 
     def end(self, signal: int) -> tuple[int, str]:
-        """The exit code, and what was said on the way. At most 10 seconds are waited for it."""
+        """The exit code, and what was said on the way. What it was busy with takes minutes."""
         self.process.send_signal(signal)
-        said, _ = self.process.communicate(timeout=10)
+        said, _ = self.process.communicate(timeout=30)
         return self.process.returncode, said
 
     def children(self) -> list[int]:

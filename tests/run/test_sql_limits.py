@@ -25,8 +25,8 @@ import sys
 from regard.run import Run
 run = Run()
 run.sql("select 1")
-print("asking", flush=True)
 try:
+    print("asking", flush=True)
     run.sql({query!r}{limits})
 except (KeyboardInterrupt, TimeoutError) as error:
     print(type(error).__name__)
@@ -45,7 +45,8 @@ except (KeyboardInterrupt, TimeoutError) as error:
             if interrupted:
                 time.sleep(0.7)
                 python.send_signal(signal.SIGINT)
-            said, _ = python.communicate(timeout=10)
+            # On a busy machine torch alone may take long to let go; the queries take minutes.
+            said, _ = python.communicate(timeout=60)
         finally:
             python.kill()
     return python.returncode, said

@@ -19,6 +19,9 @@ from regard._wanted import still_wanted
 
 Message = dict[str, Any]
 
+_BEGUN: Message = {"begun": True}
+_START = 60.0  # seconds that a process may take to start, which are not those of a question
+
 
 class Ended(Exception):
     """The process is no more, though nobody ended it. Says how."""
@@ -53,16 +56,18 @@ class Process:
         Process.alive.add(self)
 
     def ask(self, question: Message, seconds: float, *, late: str, ended: str) -> Message:
-        """Its answer. Raises ValueError, which says that it is `late`, or how it has `ended`, and
-        whatever `still_wanted` does.
+        """Its answer, within so many seconds of when it began. Raises ValueError, which says that
+        it is `late`, or how it has `ended`, and whatever `still_wanted` does.
         """
-        end = time.monotonic() + seconds
+        end = time.monotonic() + _START
         try:
             self.tell(question)
             while time.monotonic() < end:
                 still_wanted()
                 found = self.hear(0.1)
-                if found is not None:
+                if found == _BEGUN:
+                    end = time.monotonic() + seconds
+                elif found is not None:
                     return found
         except Ended as error:
             raise ValueError(ended.format(error)) from None
@@ -160,6 +165,12 @@ class Teller:
     def hear(self) -> Message:
         """The next thing to do, when it comes."""
         return self._heard.get()
+
+    def begin(self) -> Message:
+        """The same, for a process that is ready: from now on its time counts (`Process.ask`)."""
+        asked = self.hear()
+        self.tell(_BEGUN)
+        return asked
 
     def tell(self, message: Message) -> None:
         try:

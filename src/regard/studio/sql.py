@@ -78,7 +78,7 @@ def main(handle: int) -> None:
     import pyarrow
 
     os.nice(5)  # pages come first
-    asked = teller.hear()
+    asked = teller.begin()
     memory: int = asked["memory"]
     # What DuckDB counts as its memory are not the texts and lists that it is working on.
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
