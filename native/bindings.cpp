@@ -31,13 +31,20 @@ const Name kRow("row"), kRowEnd("row_end"), kKey("key"), kKeyEnd("key_end");
 // ── what the core is asked ──────────────────────────────────────────────────────────────────────
 
 // A problem, and the lengths that it points to.
-struct Problem : regard::Problem {
+template <typename Real>
+struct Problem : regard::ProblemOf<Real> {
     std::vector<Index> real;
+
+    using Base = regard::ProblemOf<Real>;
+    using Base::batch, Base::heads, Base::kv_heads, Base::queries, Base::keys, Base::width,
+        Base::value_width, Base::q, Base::k, Base::v, Base::scale, Base::softcap, Base::position,
+        Base::segments, Base::causal, Base::left, Base::right, Base::mask, Base::chosen, Base::bias,
+        Base::lengths, Base::sinks, Base::dropout;
 
     // From (q, k, v, options, scale, position, dropout, seed).
     bool read(const nb::tuple& given) {
         if (given.size() != 8) return false;
-        scale = static_cast<float>(nb::cast<double>(given[4]));
+        scale = static_cast<Real>(nb::cast<double>(given[4]));
         position = integer(given[5]);
         dropout = {nb::cast<double>(given[6]), nb::cast<std::uint64_t>(given[7])};
         return read_tensors(given[0], given[1], given[2]) && read_options(given[3]);
@@ -46,7 +53,8 @@ struct Problem : regard::Problem {
     bool read_tensors(nb::handle q_given, nb::handle k_given, nb::handle v_given) {
         Tensor of_q, of_k, of_v;
         if (!of_q.read_rows(q_given, q) || !of_k.read_rows(k_given, k) ||
-            !of_v.read_rows(v_given, v) || k.type != q.type || v.type != q.type) {
+            !of_v.read_rows(v_given, v) || k.type != q.type || v.type != q.type ||
+            (q.type == regard::Type::float64) != (sizeof(Real) == sizeof(double))) {
             return false;
         }
         batch = of_q.shape[0];
@@ -70,7 +78,7 @@ struct Problem : regard::Problem {
             right = last.is_none() ? -1 : integer(last);
         }
         if (const nb::object cap = get(options, kSoftcap); !cap.is_none()) {
-            softcap = static_cast<float>(nb::cast<double>(cap));
+            softcap = static_cast<Real>(nb::cast<double>(cap));
         }
         if (const nb::object given = get(options, kLengths); !given.is_none()) {
             Tensor x;
@@ -83,7 +91,7 @@ struct Problem : regard::Problem {
         }
         return read_segments(get(options, kSegments)) && read_chosen(get(options, kIndices)) &&
                read_cells<bool>(get(options, kMask), mask) &&
-               read_cells<float>(get(options, kBias), bias) &&
+               read_cells<Real>(get(options, kBias), bias) &&
                read_numbers(get(options, kSinks), {heads}, sinks);
     }
 
@@ -131,8 +139,9 @@ struct Problem : regard::Problem {
 };
 
 // From an Observation that is to be filled in, or None; `queries` are those that count, or None.
-bool read_seen(const Problem& problem, nb::handle observation, nb::handle queries,
-               regard::Seen& seen) {
+template <typename Real>
+bool read_seen(const Problem<Real>& problem, nb::handle observation, nb::handle queries,
+               regard::SeenOf<Real>& seen) {
     if (observation.is_none()) return true;
     const Index b = problem.batch, h = problem.heads, n = problem.queries;
     const auto read = [&](const Name& name, std::initializer_list<Index> shape, auto*& to) {
@@ -144,7 +153,7 @@ bool read_seen(const Problem& problem, nb::handle observation, nb::handle querie
         seen.top = top.shape[3];
     }
     if (const nb::object picture = get(observation, kMap); !picture.is_none()) {
-        if (!map.read<float>(picture) || map.ndim != 4) return false;
+        if (!map.read<Real>(picture) || map.ndim != 4) return false;
         seen.map_rows = map.shape[2];
         seen.map_columns = map.shape[3];
     }
@@ -166,7 +175,8 @@ regard::Rectangle rectangle(nb::handle tile) {
     return {row, integer(get(tile, kRowEnd)) - row, key, integer(get(tile, kKeyEnd)) - key};
 }
 
-bool is_inside(const regard::Rectangle& part, const Problem& problem) {
+template <typename Real>
+bool is_inside(const regard::Rectangle& part, const Problem<Real>& problem) {
     return part.row >= 0 && part.rows > 0 && part.row + part.rows <= problem.queries &&
            part.key >= 0 && part.keys > 0 && part.key + part.keys <= problem.keys;
 }
@@ -190,24 +200,26 @@ bool interrupted() {
     return PyErr_CheckSignals() != 0;
 }
 
+template <typename Real>
 bool attention(const nb::tuple& given, nb::handle out, nb::handle observation, nb::handle queries,
                int threads) {
-    Problem problem;
+    Problem<Real> problem;
     regard::RowsOut output;
-    regard::Seen seen;
+    regard::SeenOf<Real> seen;
     if (!problem.read(given) ||
         !read_rows(out, problem.q.type,
                    {problem.batch, problem.heads, problem.queries, problem.value_width}, output) ||
         !read_seen(problem, observation, queries, seen)) {
         return false;
     }
-    return run([&] { regard::attention(problem, output, seen, threads); });
+    return run([&] { regard::attention<Real>(problem, output, seen, threads); });
 }
 
+template <typename Real>
 bool attention_backward(const nb::tuple& given, nb::handle out, nb::handle lse, nb::handle grad,
                         nb::handle dq, nb::handle dk, nb::handle dv, int threads) {
-    Problem p;
-    regard::Attended attended;
+    Problem<Real> p;
+    regard::AttendedOf<Real> attended;
     regard::Gradients to;
     const regard::Type& type = p.q.type;
     if (!p.read(given) || p.value_width == 0 || p.softcap != 0 ||
@@ -220,38 +232,40 @@ bool attention_backward(const nb::tuple& given, nb::handle out, nb::handle lse, 
           read_rows(dv, type, {p.batch, p.kv_heads, p.keys, p.value_width}, to.v))) {
         return false;
     }
-    return run([&] { regard::attention_backward(p, attended, to, threads); });
+    return run([&] { regard::attention_backward<Real>(p, attended, to, threads); });
 }
 
+template <typename Real>
 bool weights(const nb::tuple& given, nb::handle lse, nb::handle tile, nb::handle out, int threads) {
-    Problem p;
+    Problem<Real> p;
     const regard::Rectangle part = rectangle(tile);
-    const float* sums = nullptr;
-    float* to = nullptr;
+    const Real* sums = nullptr;
+    Real* to = nullptr;
     if (!p.read(given) || !is_inside(part, p) ||
         !read_numbers(lse, {p.batch, p.heads, p.queries}, sums) ||
         !read_numbers(out, {p.batch, p.heads, part.rows, part.keys}, to)) {
         return false;
     }
-    return run([&] { regard::weights(p, sums, part, to, threads); });
+    return run([&] { regard::weights<Real>(p, sums, part, to, threads); });
 }
 
+template <typename Real>
 bool pooled(const nb::tuple& given, nb::handle lse, nb::handle tile, nb::handle out, bool maximum,
             int threads) {
-    Problem p;
+    Problem<Real> p;
     const regard::Rectangle part = rectangle(tile);
-    const float* sums = nullptr;
+    const Real* sums = nullptr;
     Tensor to;
     if (!p.read(given) || !is_inside(part, p) ||
-        !read_numbers(lse, {p.batch, p.heads, p.queries}, sums) || !to.read<float>(out) ||
+        !read_numbers(lse, {p.batch, p.heads, p.queries}, sums) || !to.read<Real>(out) ||
         to.ndim != 4 || !to.is({p.batch, p.heads, to.shape[2], to.shape[3]}) ||
         !to.is_contiguous()) {
         return false;
     }
     const auto reduce = maximum ? regard::Reduce::maximum : regard::Reduce::mean;
     return run([&] {
-        regard::pooled(p, sums, part, to.shape[2], to.shape[3], reduce, to.numbers<float>(),
-                       threads);
+        regard::pooled<Real>(p, sums, part, to.shape[2], to.shape[3], reduce, to.numbers<Real>(),
+                             threads);
     });
 }
 
@@ -278,8 +292,8 @@ bool linear(nb::handle x_given, nb::handle weight_given, nb::handle bias, nb::ha
     regard::Type types[3];
     if (!x.read_real(x_given, map.type) || !weight.read_real(weight_given, types[0]) ||
         !result.read_real(y, types[1]) || types[0] != map.type || types[1] != map.type ||
-        x.ndim < 1 || weight.ndim != 2 || result.ndim != x.ndim || !x.is_contiguous() ||
-        !result.is_contiguous()) {
+        map.type == regard::Type::float64 || x.ndim < 1 || weight.ndim != 2 ||
+        result.ndim != x.ndim || !x.is_contiguous() || !result.is_contiguous()) {
         return false;
     }
     const int last = x.ndim - 1;
@@ -338,6 +352,12 @@ void use_kernel(const std::optional<std::string>& name) {
 
 }  // namespace
 
+// A call in float32, or else in float64: what is of the other type is not read.
+template <typename... Arguments>
+auto either(bool (*floats)(Arguments...), bool (*doubles)(Arguments...)) {
+    return [=](Arguments... given) { return floats(given...) || doubles(given...); };
+}
+
 NB_MODULE(_native, module) {
     module.doc() = "The native part of regard; _native.pyi says what its functions take.";
     module.attr("MOST") = kMost;
@@ -350,13 +370,16 @@ NB_MODULE(_native, module) {
     module.def("use_kernel", &use_kernel, "name"_a.none());
     module.def("measure_peak", &regard::measure_peak, "seconds"_a,
                nb::call_guard<nb::gil_scoped_release>());
-    module.def("attention", &attention, "problem"_a, "out"_a, "seen"_a.none(), "queries"_a.none(),
+    module.def("attention", either(&attention<float>, &attention<double>), "problem"_a, "out"_a,
+               "seen"_a.none(), "queries"_a.none(), "threads"_a);
+    module.def("attention_backward",
+               either(&attention_backward<float>, &attention_backward<double>), "problem"_a,
+               "out"_a, "lse"_a, "grad"_a, "dq"_a.none(), "dk"_a.none(), "dv"_a.none(),
                "threads"_a);
-    module.def("attention_backward", &attention_backward, "problem"_a, "out"_a, "lse"_a, "grad"_a,
-               "dq"_a.none(), "dk"_a.none(), "dv"_a.none(), "threads"_a);
-    module.def("weights", &weights, "problem"_a, "lse"_a, "tile"_a, "out"_a, "threads"_a);
-    module.def("pooled", &pooled, "problem"_a, "lse"_a, "tile"_a, "out"_a, "maximum"_a,
-               "threads"_a);
+    module.def("weights", either(&weights<float>, &weights<double>), "problem"_a, "lse"_a, "tile"_a,
+               "out"_a, "threads"_a);
+    module.def("pooled", either(&pooled<float>, &pooled<double>), "problem"_a, "lse"_a, "tile"_a,
+               "out"_a, "maximum"_a, "threads"_a);
     module.def("kept", &kept, "out"_a, "first"_a, "tile"_a, "dropout"_a, "seed"_a, "threads"_a);
     module.def("linear", &linear, "x"_a, "weight"_a, "bias"_a.none(), "y"_a, "threads"_a);
     module.def("multiply_floats", &multiply<float>, "a"_a, "b"_a, "c"_a, "threads"_a);

@@ -70,6 +70,8 @@ struct Tensor : nb::dlpack::dltensor {
         constexpr auto kBFloat = static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat);
         if (dtype.code == kFloat && dtype.bits == 32) {
             type = regard::Type::float32;
+        } else if (dtype.code == kFloat && dtype.bits == 64) {
+            type = regard::Type::float64;
         } else if (dtype.code == kFloat && dtype.bits == 16) {
             type = regard::Type::float16;
         } else if (dtype.code == kBFloat && dtype.bits == 16) {

@@ -20,10 +20,10 @@ inline void backward_row(const BackwardCall& back, BackwardTile& work, Index r, 
                          Index start, Index first, Index last) {
     Tile& tile = work.tile;
     const Index wide_first = first / kLanes * kLanes, wide_last = round_up(last, kLanes);
-    float* scores = tile.scores + r * kScoreStride;
-    float* d_scores = work.d_scores + r * kScoreStride;
+    Real* scores = tile.scores + r * kScoreStride;
+    Real* d_scores = work.d_scores + r * kScoreStride;
     const Scale scale = work.scales[r];
-    const float delta = work.delta[r];
+    const Real delta = work.delta[r];
     finish_scores(back.call, tile, r, part.bad_k, start, first, last, wide_first, wide_last,
                   scores);
     const Vector maximum = all(scale.maximum), inverse = all(scale.inverse);
@@ -45,7 +45,7 @@ inline void backward_row(const BackwardCall& back, BackwardTile& work, Index r, 
         return;
     }
     const Vector subtract = all(delta);
-    alignas(64) float weights[kBlock];
+    alignas(64) Real weights[kBlock];
     Vector excess{};
     for (Index n = wide_first; n < wide_last; n += kLanes, keys = RowDrops::next(keys)) {
         const Vector t = smaller(Vector{}, load(scores + n) - maximum);
@@ -66,7 +66,7 @@ inline void backward_row(const BackwardCall& back, BackwardTile& work, Index r, 
     // The dS of a row sum to 0, but for the rounding of δ and of dO · Vᵀ. Where all its keys are in
     // this block that is known, and put right. With a sink the sum is another.
     const bool is_whole = tile.keys[r].first >= start && tile.keys[r].last <= start + kBlock;
-    const float rest = sum(excess);
+    const Real rest = sum(excess);
     if (!is_whole || back.problem.sinks || rest == 0.0f || rest - rest != 0.0f) return;
     for (Index n = wide_first; n < wide_last; n += kLanes) {
         store(d_scores + n, load(d_scores + n) - load(weights + n) * all(rest));
@@ -83,7 +83,7 @@ inline void backward_strip(const BackwardCall& back, BackwardTile& work, const K
                problem.width);
     if (back.want_scores) {
         const Index width = problem.value_width;
-        const float* panels = part.v + (start - part.first) * width;
+        const Real* panels = part.v + (start - part.first) * width;
         for (Index n = allowed.first / kPanel * kPanel; n < allowed.last; n += kPanel) {
             strip<Score>(rows, work.gradient + row * width, width, panels + n * width, width,
                          work.d_scores + row * kScoreStride + n);
@@ -98,7 +98,7 @@ inline void backward_strip(const BackwardCall& back, BackwardTile& work, const K
             back.call.drops.any ? backward_row<true>(back, work, r, part, start, first, last)
                                 : backward_row<false>(back, work, r, part, start, first, last);
         }
-        for (float* cells : {tile.scores, work.d_scores}) {
+        for (Real* cells : {tile.scores, work.d_scores}) {
             for (Index n = shown.first; n < first; ++n) cells[r * kScoreStride + n] = 0.0f;
             for (Index n = last; n < shown.last; ++n) cells[r * kScoreStride + n] = 0.0f;
         }
@@ -106,8 +106,8 @@ inline void backward_strip(const BackwardCall& back, BackwardTile& work, const K
 }
 
 // What the rows of a tile give to keys [n, n + keys) of a block: sums += cellsᵀ · columns.
-inline void gather(const BackwardTile& work, const float* cells, const float* columns, Index n,
-                   Index keys, Index first_row, Index last_row, float* sums, Index width) {
+inline void gather(const BackwardTile& work, const Real* cells, const Real* columns, Index n,
+                   Index keys, Index first_row, Index last_row, Real* sums, Index width) {
     for (Index d = 0; d < width; d += kPanel) {
         strip<Gather>(keys, cells + first_row * kScoreStride + n,
                       columns + d * work.capacity + first_row * kPanel, last_row - first_row,
@@ -124,13 +124,13 @@ inline void add_bad_gradients(const BackwardCall& back, BackwardTile& work, cons
         if (!work.spoilt[r]) continue;
         const Index h = tile.head[r], i = tile.query[r];
         const Index width = problem.value_width;
-        const float* gradient =
-            floats_of(back.attended.gradient, tile.b, h, i, width, work.gradient_rows + r * width);
+        const Real* gradient =
+            reals_of(back.attended.gradient, tile.b, h, i, width, work.gradient_rows + r * width);
         const Index last = smaller(tile.keys[r].last, end);
         for (Index j = larger(tile.keys[r].first, start); j < last; ++j) {
             if (!allowed_by_mask(problem, tile.b, h, i, j)) continue;
-            const float weight = tile.scores[r * kScoreStride + j - start];
-            float* to = part.dv + (j - part.first) * back.call.padded_width;
+            const Real weight = tile.scores[r * kScoreStride + j - start];
+            Real* to = part.dv + (j - part.first) * back.call.padded_width;
             for (Index e = 0; e < width; ++e) to[e] += weight * gradient[e];
         }
     }
@@ -187,14 +187,14 @@ inline void backward_block(const BackwardCall& back, BackwardTile& work, const K
 }
 
 // to += from
-inline void add_row(const float* from, Index count, float* to) {
+inline void add_row(const Real* from, Index count, Real* to) {
     Index n = 0;
     for (; n + kLanes <= count; n += kLanes) store(to + n, load(to + n) + load(from + n));
     for (; n < count; ++n) to[n] += from[n];
 }
 
 // All queries of a key head and one part of its keys. What flows into q is written to `dq`, or
-// added to what is there, which is then float32.
+// added to what is there, which is then of type Real.
 inline void backward_part(const BackwardCall& back, Index b, Index kv_head, Index first, Index last,
                           const RowsOut& dq, bool add, Scratch& scratch) {
     const Problem& problem = back.problem;
@@ -209,17 +209,17 @@ inline void backward_part(const BackwardCall& back, Index b, Index kv_head, Inde
         }
         for (Index r = 0; dq.data && r < work.tile.rows; ++r) {
             const Index h = work.tile.head[r], i = work.tile.query[r];
-            float* row = work.dq + r * back.padded_width;
+            Real* row = work.dq + r * back.padded_width;
             if (add) {
                 write_scaled(row, problem.width, problem.scale, row);
-                add_row(row, problem.width, static_cast<float*>(row_of(dq, b, h, i)));
+                add_row(row, problem.width, static_cast<Real*>(row_of(dq, b, h, i)));
             } else {
                 write_row(row, problem.width, problem.scale, dq, b, h, i);
             }
         }
     }
-    const auto write = [&](const RowsOut& to, const float* from, Index width, Index padded_width,
-                           float factor) {
+    const auto write = [&](const RowsOut& to, const Real* from, Index width, Index padded_width,
+                           Real factor) {
         for (Index j = first; to.data && j < last; ++j) {
             write_row(from + (j - first) * padded_width, width, factor, to, b, kv_head, j);
         }

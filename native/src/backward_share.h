@@ -31,12 +31,13 @@ void attention_backward(const Problem& problem, const Attended& attended,
                       smaller((n + 1) * parts.size, problem.keys), dq, add, scratch);
     };
     // A gradient of q in the making, of whole sequences.
-    const auto in = [&](float* room) -> RowsOut {
-        return {size ? room : nullptr, {size, problem.queries * problem.width, problem.width}};
+    const auto in = [&](Real* room) -> RowsOut {
+        return {
+            size ? room : nullptr, {size, problem.queries * problem.width, problem.width}, kType};
     };
     const bool by_head = threads <= 1 || parts.count == 1 || heads >= 4 * threads;
-    // What is added up is float32: the gradient itself, if it is.
-    const bool in_place = gradients.q.type == Type::float32;
+    // What is added up is of type Real: the gradient itself, if it is.
+    const bool in_place = gradients.q.type == kType;
     Scratch shared;
     if (by_head && (in_place || parts.count == 1)) {
         share_out(heads, threads, [&](Index head) {
@@ -45,7 +46,7 @@ void attention_backward(const Problem& problem, const Attended& attended,
         return;
     }
     const Index rooms = by_head ? 1 : parts.count - in_place;
-    float* room = shared.take<float>(rooms * problem.batch * size);
+    Real* room = shared.take<Real>(rooms * problem.batch * size);
     const auto part_of = [&](Index n) { return room + (n - in_place) * problem.batch * size; };
     if (by_head) {
         share_out(heads, threads, [&](Index head) {
@@ -66,7 +67,7 @@ void attention_backward(const Problem& problem, const Attended& attended,
             const Index b = row / problem.queries / problem.heads;
             const Index h = row / problem.queries % problem.heads, i = row % problem.queries;
             const Index at = row * problem.width;
-            float* to = in_place ? static_cast<float*>(row_of(gradients.q, b, h, i)) : room + at;
+            Real* to = in_place ? static_cast<Real*>(row_of(gradients.q, b, h, i)) : room + at;
             for (Index n = 1; !by_head && n < parts.count; ++n) {
                 add_row(part_of(n) + at, problem.width, to);
             }

@@ -23,11 +23,11 @@ struct BackwardCall {
 struct KeyPart {
     Index first, last;
     Index padded;           // how many there are, rounded up to whole panels
-    float* k;               // panels of kPanel keys
-    float* v;               // panels of kPanel keys
-    float* k_columns;       // panels of kPanel columns
-    float* dk;              // [last − first][padded_width]
-    float* dv;              // [last − first][padded value width]
+    Real* k;                // panels of kPanel keys
+    Real* v;                // panels of kPanel keys
+    Real* k_columns;        // panels of kPanel columns
+    Real* dk;               // [last − first][padded_width]
+    Real* dv;               // [last − first][padded value width]
     BadKeys bad_k, bad_v;   // those in bad_v get to dS by δ, which is then not finite
     BadKeys bad_k_columns;  // bad_k, counted from `first`
 
@@ -37,7 +37,7 @@ struct KeyPart {
         const Problem& problem = back.problem;
         const Index count = last - first, value_width = back.call.padded_width;
         const auto room = [&](bool wanted, Index size) {
-            return scratch.take<float>(wanted ? size : 0);
+            return scratch.take<Real>(wanted ? size : 0);
         };
         k = room(true, padded * problem.width);
         v = room(back.want_scores, padded * problem.value_width);
@@ -65,8 +65,8 @@ struct KeyPart {
         if (back.gradients.v.data) clear(dv, count * value_width);
     }
 
-    static void clear(float* numbers, Index count) {
-        __builtin_memset(numbers, 0, sizeof(float) * static_cast<std::size_t>(count));
+    static void clear(Real* numbers, Index count) {
+        __builtin_memset(numbers, 0, sizeof(Real) * static_cast<std::size_t>(count));
     }
 };
 
@@ -74,37 +74,36 @@ struct KeyPart {
 struct BackwardTile {
     Tile tile;
     Index capacity;
-    float* gradient;          // [rows][value_width]; 0 in a row with something not finite …
-    bool* spoilt;             // … which this marks
-    float* gradient_columns;  // the same in panels of kPanel columns
-    float* q_columns;         // tile.q in panels of kPanel columns
-    float* d_scores;          // [rows][kScoreStride]: dO · Vᵀ, then dS
-    float* dq;                // [rows][padded_width]
+    Real* gradient;          // [rows][value_width]; 0 in a row with something not finite …
+    bool* spoilt;            // … which this marks
+    Real* gradient_columns;  // the same in panels of kPanel columns
+    Real* q_columns;         // tile.q in panels of kPanel columns
+    Real* d_scores;          // [rows][kScoreStride]: dO · Vᵀ, then dS
+    Real* dq;                // [rows][padded_width]
     Scale* scales;
-    float* delta;
-    float *gradient_rows, *output_rows;  // as floats, [rows][value_width], if they are not
-    float* ones;                         // [kStrip]
-    Interval* allowed;                   // of each strip of rows, in a block
+    Real* delta;
+    Real *gradient_rows, *output_rows;  // as floats, [rows][value_width], if they are not
+    Real* ones;                         // [kStrip]
+    Interval* allowed;                  // of each strip of rows, in a block
     BadKeys ignored;
 
     BackwardTile(const BackwardCall& back, Scratch& scratch)
         : tile(back.call, smaller(kTile, back.rows), scratch), capacity(smaller(kTile, back.rows)) {
         const Problem& problem = back.problem;
-        gradient = scratch.take<float>(capacity * problem.value_width);
+        gradient = scratch.take<Real>(capacity * problem.value_width);
         spoilt = scratch.take<bool>(capacity);
-        gradient_columns = scratch.take<float>(capacity * back.call.padded_width);
-        q_columns = scratch.take<float>(capacity * back.padded_width);
-        d_scores = scratch.take<float>(capacity * kScoreStride);
-        dq = scratch.take<float>(capacity * back.padded_width);
+        gradient_columns = scratch.take<Real>(capacity * back.call.padded_width);
+        q_columns = scratch.take<Real>(capacity * back.padded_width);
+        d_scores = scratch.take<Real>(capacity * kScoreStride);
+        dq = scratch.take<Real>(capacity * back.padded_width);
         scales = scratch.take<Scale>(capacity);
-        delta = scratch.take<float>(capacity);
+        delta = scratch.take<Real>(capacity);
         const auto rows_of = [&](const Rows& rows) {
-            return scratch.take<float>(rows.type == Type::float32 ? 0
-                                                                  : capacity * problem.value_width);
+            return scratch.take<Real>(rows.type == kType ? 0 : capacity * problem.value_width);
         };
         gradient_rows = rows_of(back.attended.gradient);
         output_rows = rows_of(back.attended.output);
-        ones = scratch.take<float>(kStrip);
+        ones = scratch.take<Real>(kStrip);
         allowed = scratch.take<Interval>((capacity + kStrip - 1) / kStrip);
         ignored.keys = scratch.take<std::int32_t>(capacity);
         for (Index n = 0; n < kStrip; ++n) ones[n] = 1.0f;
@@ -114,7 +113,7 @@ struct BackwardTile {
 // δ of kRows rows, each a chain of multiply-adds in the order of a score: where one key has all the
 // weight, δ is its dO · Vᵀ to the last bit, and dS exactly 0.
 template <int kRows>
-inline void sum_products(const float* const* a, const float* const* b, Index count, float* sums) {
+inline void sum_products(const Real* const* a, const Real* const* b, Index count, Real* sums) {
     Vector totals[kRows];
     REGARD_UNROLL(16)
     for (int r = 0; r < kRows; ++r) totals[r] = Vector{};
@@ -141,13 +140,13 @@ inline void begin(const BackwardCall& back, BackwardTile& work, Index b, Index h
     }
     Scales scales;
     scales.lse = back.attended.lse;
-    const float *gradients[kTile], *outputs[kTile];
+    const Real *gradients[kTile], *outputs[kTile];
     for (Index r = 0; r < rows; ++r) {
         const Index h = tile.head[r], i = tile.query[r];
         const Index width = problem.value_width;
         gradients[r] =
-            floats_of(back.attended.gradient, b, h, i, width, work.gradient_rows + r * width);
-        outputs[r] = floats_of(back.attended.output, b, h, i, width, work.output_rows + r * width);
+            reals_of(back.attended.gradient, b, h, i, width, work.gradient_rows + r * width);
+        outputs[r] = reals_of(back.attended.output, b, h, i, width, work.output_rows + r * width);
         work.scales[r] = scales.of((b * problem.heads + h) * problem.queries + i);
         work.spoilt[r] = pack_query(gradients[r], problem.value_width, 1.0f,
                                     work.gradient + r * problem.value_width);

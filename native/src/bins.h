@@ -57,10 +57,10 @@ struct Columns {
 // The sums of `count` whole columns from c on, at most kCount of them; `weights` starts at key
 // `start`. All have as many whole vectors, and one of which only some lanes count.
 template <int kCount>
-inline void sum_some(const Columns& map, const float* weights, Index start, Index c, Index count,
-                     float* to) {
+inline void sum_some(const Columns& map, const Real* weights, Index start, Index c, Index count,
+                     Real* to) {
     const Index whole = map.narrowest / kLanes * kLanes;
-    const float* from[kCount];
+    const Real* from[kCount];
     Vector partial[kGroup]{};
     REGARD_UNROLL(16)
     for (int n = 0; n < kCount; ++n) {
@@ -77,14 +77,14 @@ inline void sum_some(const Columns& map, const float* weights, Index start, Inde
         sum_each(partial, to);
         return;
     }
-    float sums[kGroup];
+    Real sums[kGroup];
     sum_each(partial, sums);
     for (Index n = 0; n < count; ++n) to[n] = sums[n];
 }
 
 // The same where all columns have `wide` keys, two or four or a multiple of kLanes: for `count`
 // columns, a multiple of kGroup, from `weights` on.
-inline void sum_alike(const float* weights, Index wide, Index count, float* to) {
+inline void sum_alike(const Real* weights, Index wide, Index count, Real* to) {
     if (wide == 2) {
         for (Index c = 0; c < count; c += kLanes) store(to + c, sums_of_pairs(weights + 2 * c));
         return;
@@ -107,14 +107,14 @@ inline void sum_alike(const float* weights, Index wide, Index count, float* to) 
 
 // Sum the weights of keys [first, last) of a block by column into `kept`. `weights` is the block's
 // row, which starts at key `start`; up to kLanes numbers behind `last` may be read.
-__attribute__((noinline)) void sum_columns(const Columns& map, Index block, const float* weights,
-                                           Index start, Index first, Index last, float* kept) {
+__attribute__((noinline)) void sum_columns(const Columns& map, Index block, const Real* weights,
+                                           Index start, Index first, Index last, Real* kept) {
     if (map.one_key_each()) {
         __builtin_memcpy(kept + first, weights + first - start,
-                         sizeof(float) * static_cast<std::size_t>(last - first));
+                         sizeof(Real) * static_cast<std::size_t>(last - first));
         return;
     }
-    float* to = kept + map.slot(block, 0);
+    Real* to = kept + map.slot(block, 0);
     const Index end = map.of[last - 1] + 1;
     Index c = map.of[first];
     // A column at either end may be cut.
@@ -123,7 +123,7 @@ __attribute__((noinline)) void sum_columns(const Columns& map, Index block, cons
         Vector lanes{};
         Index j = from;
         for (; j + kLanes <= behind; j += kLanes) lanes += load(weights + (j - start));
-        float total = sum(lanes);
+        Real total = sum(lanes);
         for (; j < behind; ++j) total += weights[j - start];
         to[c++] = total;
     };

@@ -13,8 +13,8 @@ constexpr Index kPart = 8 * kBlock;  // keys of a part
 // scores[r][j] = q[r] · k[j] for kRows rows and keys [first, last), of which each is read once:
 // kGroup sums are made together.
 template <int kRows, typename Number>
-inline void score_keys(const float* q, const Number* k, Index stride, Index width, Index first,
-                       Index last, float* scores) {
+inline void score_keys(const Real* q, const Number* k, Index stride, Index width, Index first,
+                       Index last, Real* scores) {
     constexpr int kKeys = kGroup / kRows;
     const Index whole = width / kLanes * kLanes;
     for (Index j = first; j < last; j += kKeys) {
@@ -28,7 +28,7 @@ inline void score_keys(const float* q, const Number* k, Index stride, Index widt
             for (int r = 0; r < kRows; ++r) query[r] = load(q + r * width + d);
             REGARD_UNROLL(16)
             for (int n = 0; n < kKeys; ++n) {
-                const Vector numbers = load_floats(key[n] + d);
+                const Vector numbers = load_numbers(key[n] + d);
                 REGARD_UNROLL(16)
                 for (int r = 0; r < kRows; ++r) {
                     Vector& sum = total[r * kKeys + n];
@@ -36,12 +36,12 @@ inline void score_keys(const float* q, const Number* k, Index stride, Index widt
                 }
             }
         }
-        float score[kGroup];
+        Real score[kGroup];
         sum_each(total, score);
         for (int r = 0; r < kRows; ++r) {
             for (Index n = 0; n < count; ++n) {
-                float& sum = score[r * kKeys + n];
-                for (Index d = whole; d < width; ++d) sum += q[r * width + d] * to_float(key[n][d]);
+                Real& sum = score[r * kKeys + n];
+                for (Index d = whole; d < width; ++d) sum += q[r * width + d] * to_real(key[n][d]);
                 scores[r * kScoreStride + j + n] = sum;
             }
         }
@@ -51,8 +51,8 @@ inline void score_keys(const float* q, const Number* k, Index stride, Index widt
 // sums[r][0 … kVectors · kLanes) = Σ_j weights[r][j] · v[j] over keys [first, last), for kRows
 // rows.
 template <int kRows, int kVectors, typename Number>
-inline void sum_values(const float* weights, const Number* v, Index stride, Index first, Index last,
-                       float* sums, Index sums_stride) {
+inline void sum_values(const Real* weights, const Number* v, Index stride, Index first, Index last,
+                       Real* sums, Index sums_stride) {
     Vector total[kRows][kVectors] = {};
     for (Index j = first; j < last; ++j) {
         Vector weight[kRows];
@@ -60,7 +60,7 @@ inline void sum_values(const float* weights, const Number* v, Index stride, Inde
         for (int r = 0; r < kRows; ++r) weight[r] = all(weights[r * kScoreStride + j]);
         REGARD_UNROLL(16)
         for (int n = 0; n < kVectors; ++n) {
-            const Vector numbers = load_floats(v + j * stride + n * kLanes);
+            const Vector numbers = load_numbers(v + j * stride + n * kLanes);
             REGARD_UNROLL(16)
             for (int r = 0; r < kRows; ++r) {
                 total[r][n] = multiply_add(weight[r], numbers, total[r][n]);
@@ -74,8 +74,8 @@ inline void sum_values(const float* weights, const Number* v, Index stride, Inde
 
 // The same for values of any width.
 template <int kRows, typename Number>
-inline void sum_all_values(const float* weights, const Number* v, Index stride, Index width,
-                           Index first, Index last, float* sums) {
+inline void sum_all_values(const Real* weights, const Number* v, Index stride, Index width,
+                           Index first, Index last, Real* sums) {
     constexpr int kVectors = 8 / kRows;
     Index d = 0;
     for (; d + kVectors * kLanes <= width; d += kVectors * kLanes) {
@@ -86,9 +86,9 @@ inline void sum_all_values(const float* weights, const Number* v, Index stride, 
     }
     for (; d < width; ++d) {
         for (int r = 0; r < kRows; ++r) {
-            float total = 0;
+            Real total = 0;
             for (Index j = first; j < last; ++j) {
-                total += weights[r * kScoreStride + j] * to_float(v[j * stride + d]);
+                total += weights[r * kScoreStride + j] * to_real(v[j * stride + d]);
             }
             sums[r * width + d] = total;
         }
@@ -112,12 +112,12 @@ struct BlockRows {
     Type type;
     Index stride, width, start;
     Interval allowed;
-    float* copy;
+    Real* copy;
     std::int32_t bad_keys[kBlock];
     BadKeys bad{bad_keys, 0};
 
     BlockRows(const Rows& rows, Index b, Index kv_head, Index row_width, Index first_key,
-              Interval keys, float* room)
+              Interval keys, Real* room)
         : data(row_of(rows, b, kv_head, first_key)),
           type(rows.type),
           stride(rows.strides[2]),
@@ -136,7 +136,7 @@ struct BlockRows {
         });
         if (bad.count == 0) return false;
         data = copy;
-        type = Type::float32;
+        type = kType;
         stride = width;
         return true;
     }
@@ -147,9 +147,9 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
     const Problem& problem = call.problem;
     const Index b = tile.b;
     check_interrupt();
-    auto* clean_k = scratch.take<float>(kBlock * problem.width);
-    auto* clean_v = scratch.take<float>(kBlock * problem.value_width);
-    auto* sums = scratch.take<float>(2 * problem.value_width);
+    auto* clean_k = scratch.take<Real>(kBlock * problem.width);
+    auto* clean_v = scratch.take<Real>(kBlock * problem.value_width);
+    auto* sums = scratch.take<Real>(2 * problem.value_width);
     clear_state(call, tile);
     const Interval keys = allowed_keys(call, tile);
     const Index from = larger(keys.first, part * kPart) / kBlock;
@@ -160,7 +160,7 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
         if (allowed.empty()) continue;
         BlockRows key_rows(problem.k, b, kv_head, problem.width, start, allowed, clean_k);
         each_few<4>(tile.rows, [&](Index row, auto count) {
-            float* scores = tile.scores + row * kScoreStride;
+            Real* scores = tile.scores + row * kScoreStride;
             const auto score = [&] {
                 with_numbers(key_rows.type, key_rows.data, [&](const auto* k) {
                     score_keys<count()>(tile.q + row * problem.width, k, key_rows.stride,
@@ -190,7 +190,7 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
             // The same for V: even a weight of 0 shows it.
             if (row == 0 && any_not_finite(sums, problem.value_width) && value_rows.clean()) sum();
             for (Index r = 0; r < count(); ++r) {
-                float* output = tile.output + (row + r) * call.padded_width;
+                Real* output = tile.output + (row + r) * call.padded_width;
                 for (Index d = 0; d < problem.value_width; ++d) {
                     output[d] =
                         tile.rescale[row + r] * output[d] + sums[r * problem.value_width + d];
@@ -198,7 +198,7 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
             }
         };
         // Two rows at a time pass over V twice, in halves: that pays where numbers are converted.
-        if (value_rows.type == Type::float32) {
+        if (value_rows.type == kType) {
             each_few<1>(tile.rows, weigh);
         } else {
             each_few<2>(tile.rows, weigh);
@@ -217,19 +217,19 @@ inline void merge(const Call& call, Tile& whole, const Tile& part) {
     const Index listed = call.seen.top ? vectors_of(call.seen.top) * kLanes : 0;
     for (Index r = 0; r < whole.rows; ++r) {
         if (part.total[r] == 0) continue;
-        const float a = whole.maximum[r], b = part.maximum[r];
-        const float now = a > b ? a : b;
-        const float reference = now == -infinity() ? 0.0f : now;
-        const float own = a == now ? 1.0f : exp2(a - reference);
-        const float other = b == now ? 1.0f : exp2(b - reference);
-        const float moment =
+        const Real a = whole.maximum[r], b = part.maximum[r];
+        const Real now = a > b ? a : b;
+        const Real reference = now == -infinity() ? 0.0f : now;
+        const Real own = a == now ? 1.0f : exp2(a - reference);
+        const Real other = b == now ? 1.0f : exp2(b - reference);
+        const Real moment =
             whole.total[r] == 0 ? 0.0f : own * (whole.moment[r] + whole.total[r] * (a - now));
         whole.moment[r] = moment + other * (part.moment[r] + part.total[r] * (b - now));
         whole.total[r] = whole.total[r] * own + part.total[r] * other;
         whole.away[r] = whole.away[r] * own + part.away[r] * other;
         whole.maximum[r] = now;
         for (Index d = 0; d < call.problem.value_width; ++d) {
-            float& cell = whole.output[r * call.padded_width + d];
+            Real& cell = whole.output[r * call.padded_width + d];
             cell = cell * own + part.output[r * call.padded_width + d] * other;
         }
         for (Index n = 0; n < listed; n += kLanes) {

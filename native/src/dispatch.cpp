@@ -9,17 +9,23 @@
 namespace regard {
 namespace {
 
+// A build, and the one that serves float64 beside it.
+struct Build {
+    const Kernel& floats;
+    const AttentionOf<double>& doubles;
+};
+
 // From the best to the least; AVX-512 processors use what there is for them.
-const Kernel* const kKernels[] = {
+const Build kBuilds[] = {
 #if defined(REGARD_AVX2)
-    &avx2::kernel,
+    {avx2::kernel, avx2_double::kernel},
 #endif
 #if defined(REGARD_ARM)
-    &neon::kernel,
+    {neon::kernel, portable_double::kernel},
 #endif
-    &portable::kernel,
+    {portable::kernel, portable_double::kernel},
 #if defined(REGARD_WIDE)
-    &wide::kernel,
+    {wide::kernel, portable_double::kernel},
 #endif
 };
 
@@ -28,19 +34,28 @@ bool can_run(const Kernel& kernel) {
     return instruction_set() == InstructionSet::avx2 || instruction_set() == InstructionSet::avx512;
 }
 
-const Kernel* best() {
-    for (const Kernel* kernel : kKernels) {
-        if (can_run(*kernel)) return kernel;
+const Build& best() {
+    for (const Build& build : kBuilds) {
+        if (can_run(build.floats)) return build;
     }
-    return &portable::kernel;
+    return kBuilds[0];
 }
 
-std::atomic<const Kernel*>& in_use() {
-    static std::atomic<const Kernel*> kernel{best()};
-    return kernel;
+std::atomic<const Build*>& in_use() {
+    static std::atomic<const Build*> build{&best()};
+    return build;
 }
 
-const Kernel& kernel() { return *in_use().load(std::memory_order_relaxed); }
+const Kernel& kernel() { return in_use().load(std::memory_order_relaxed)->floats; }
+
+template <typename Real>
+const AttentionOf<Real>& attention_of() {
+    if constexpr (sizeof(Real) == sizeof(double)) {
+        return in_use().load(std::memory_order_relaxed)->doubles;
+    } else {
+        return kernel().attention;
+    }
+}
 
 }  // namespace
 
@@ -48,41 +63,57 @@ const char* kernel_name() noexcept { return kernel().name; }
 
 bool use_kernel(const char* name) noexcept {
     if (name == nullptr) {
-        in_use() = best();
+        in_use() = &best();
         return true;
     }
-    for (const Kernel* one : kKernels) {
-        if (std::strcmp(one->name, name) == 0 && can_run(*one)) {
-            in_use() = one;
+    for (const Build& build : kBuilds) {
+        if (std::strcmp(build.floats.name, name) == 0 && can_run(build.floats)) {
+            in_use() = &build;
             return true;
         }
     }
     return false;
 }
 
-void attention(const Problem& problem, const RowsOut& output, const Seen& seen, int threads) {
+template <typename Real>
+void attention(const ProblemOf<Real>& problem, const RowsOut& output, const SeenOf<Real>& seen,
+               int threads) {
     const Calling calling;
-    kernel().attention(problem, output, seen, threads);
+    attention_of<Real>().attention(problem, output, seen, threads);
 }
 
-void attention_backward(const Problem& problem, const Attended& attended,
+template <typename Real>
+void attention_backward(const ProblemOf<Real>& problem, const AttendedOf<Real>& attended,
                         const Gradients& gradients, int threads) {
     const Calling calling;
-    kernel().attention_backward(problem, attended, gradients, threads);
+    attention_of<Real>().attention_backward(problem, attended, gradients, threads);
 }
 
-void weights(const Problem& problem, const float* lse, const Rectangle& rectangle, float* out,
+template <typename Real>
+void weights(const ProblemOf<Real>& problem, const Real* lse, const Rectangle& rectangle, Real* out,
              int threads) {
     const Calling calling;
-    kernel().weights(problem, lse, rectangle, out, threads);
+    attention_of<Real>().weights(problem, lse, rectangle, out, threads);
 }
 
-void pooled(const Problem& problem, const float* lse, const Rectangle& rectangle,
-            std::int64_t pixel_rows, std::int64_t pixel_columns, Reduce reduce, float* out,
+template <typename Real>
+void pooled(const ProblemOf<Real>& problem, const Real* lse, const Rectangle& rectangle,
+            std::int64_t pixel_rows, std::int64_t pixel_columns, Reduce reduce, Real* out,
             int threads) {
     const Calling calling;
-    kernel().pooled(problem, lse, rectangle, pixel_rows, pixel_columns, reduce, out, threads);
+    attention_of<Real>().pooled(problem, lse, rectangle, pixel_rows, pixel_columns, reduce, out,
+                                threads);
 }
+
+#define REGARD_FOR(Real)                                                                       \
+    template void attention(const ProblemOf<Real>&, const RowsOut&, const SeenOf<Real>&, int); \
+    template void attention_backward(const ProblemOf<Real>&, const AttendedOf<Real>&,          \
+                                     const Gradients&, int);                                   \
+    template void weights(const ProblemOf<Real>&, const Real*, const Rectangle&, Real*, int);  \
+    template void pooled(const ProblemOf<Real>&, const Real*, const Rectangle&, std::int64_t,  \
+                         std::int64_t, Reduce, Real*, int);
+REGARD_FOR(float)
+REGARD_FOR(double)
 
 void kept(const Dropout& dropout, std::int64_t b, std::int64_t heads, const Rectangle& rectangle,
           float* out, int threads) {

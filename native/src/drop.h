@@ -12,13 +12,13 @@ namespace {
 struct Drops {
     bool any;
     std::uint64_t seed;
-    float growth;  // of the weights that are kept
+    Real growth;  // of the weights that are kept
     std::int32_t floor;
 
     explicit Drops(const Dropout& dropout)
         : any(dropout.chance > 0),
           seed(dropout.seed),
-          growth(static_cast<float>(1 / (1 - dropout.chance))),
+          growth(static_cast<Real>(1 / (1 - dropout.chance))),
           floor(floor_of(dropout.chance)) {}
 
     // chance · 2³² numbers lie below it, to the nearest; never all of them.
@@ -40,7 +40,7 @@ inline std::uint64_t mixed(std::uint64_t bits) {
 // a head have the same.
 class RowDrops {
   public:
-    RowDrops(const Drops& drops, Index b, Index h, Index i) : floor_(all(drops.floor)) {
+    RowDrops(const Drops& drops, Index b, Index h, Index i) : floor_(drops.floor - Signed{}) {
         std::uint64_t state = drops.seed;
         const Index places[] = {b, h, i};
         for (const Index place : places) {
@@ -64,20 +64,21 @@ class RowDrops {
     Integers dropped(Naturals keys) const {
         Naturals bits = (keys ^ (keys >> 16)) * all(0x85ebca77u) + second_;
         bits = (bits ^ (bits >> 15)) * all(0xc2b2ae3du);
-        return reinterpret_cast<Integers>(bits) < floor_;
+        return __builtin_convertvector(reinterpret_cast<Signed>(bits) < floor_, Integers);
     }
 
   private:
+    using Signed = VectorOf<std::int32_t, kLanes>::Type;
     static constexpr std::uint32_t kStride = 0x9e3779b9u;  // 2³² times the golden section
     std::uint32_t first_;
     Naturals second_;
-    Integers floor_;
+    Signed floor_;
 };
 
 // Drop what is to be dropped of `count` weights, a multiple of kLanes, of the keys from j on. The
 // others do not grow here: the row does, at its end.
 __attribute__((noinline)) void drop_row(const Drops& drops, Index b, Index h, Index i, Index j,
-                                        Index count, float* weights) {
+                                        Index count, Real* weights) {
     const RowDrops row(drops, b, h, i);
     Naturals keys = row.begin(j);
     for (Index n = 0; n < count; n += kLanes, keys = RowDrops::next(keys)) {

@@ -9,10 +9,10 @@ namespace {
 // The map of one head in the making, as sums, and how many queries each row holds. A span of
 // queries keeps the rows at its ends, which it may share with its neighbours, to itself.
 struct MapRows {
-    float* sums = nullptr;  // (map_rows, map_columns), of the head
+    Real* sums = nullptr;  // (map_rows, map_columns), of the head
     std::int32_t* counts = nullptr;
-    Index first = 0, last = 0;   // the rows at the ends
-    float* edge_sums = nullptr;  // (2, map_columns)
+    Index first = 0, last = 0;  // the rows at the ends
+    Real* edge_sums = nullptr;  // (2, map_columns)
     std::int32_t* edge_counts = nullptr;
 };
 
@@ -20,7 +20,7 @@ inline Index map_row(const Call& call, Index query) {
     return query * call.seen.map_rows / call.problem.queries;
 }
 
-inline void add_scaled(const float* from, Index count, float factor, float* to) {
+inline void add_scaled(const Real* from, Index count, Real factor, Real* to) {
     Index n = 0;
     for (; n + kLanes <= count; n += kLanes) {
         store(to + n, multiply_add(load(from + n), all(factor), load(to + n)));
@@ -28,15 +28,14 @@ inline void add_scaled(const float* from, Index count, float factor, float* to) 
     for (; n < count; ++n) to[n] += from[n] * factor;
 }
 
-inline void add_to_map(const Call& call, const Tile& tile, Index r, float maximum, float inverse,
+inline void add_to_map(const Call& call, const Tile& tile, Index r, Real maximum, Real inverse,
                        const MapRows& map) {
     const Columns& columns = call.columns;
     const Index row = map_row(call, tile.query[r]);
     const Index edge = row == map.first ? 0 : row == map.last ? 1 : -1;
-    float* to =
-        edge < 0 ? map.sums + row * columns.columns : map.edge_sums + edge * columns.columns;
+    Real* to = edge < 0 ? map.sums + row * columns.columns : map.edge_sums + edge * columns.columns;
     ++(edge < 0 ? map.counts[row] : map.edge_counts[edge]);
-    const float* kept = tile.column_sums + r * columns.slots();
+    const Real* kept = tile.column_sums + r * columns.slots();
     const Interval keys = tile.keys[r];
     if (is_nan(inverse)) {  // so is the weight of every key that it may attend to, and of no other
         for (Index j = keys.first; j < keys.last; ++j) {
@@ -47,7 +46,7 @@ inline void add_to_map(const Call& call, const Tile& tile, Index r, float maximu
         return;
     }
     for (Index block = keys.first / kBlock; block * kBlock < keys.last; ++block) {
-        const float factor = exp2(tile.reference[r * call.blocks + block] - maximum) * inverse;
+        const Real factor = exp2(tile.reference[r * call.blocks + block] - maximum) * inverse;
         const Index first = larger(keys.first, block * kBlock);
         const Index last = smaller(keys.last, (block + 1) * kBlock);
         if (columns.columns == columns.keys) {
@@ -64,16 +63,16 @@ inline void add_to_map(const Call& call, const Tile& tile, Index r, float maximu
 
 // The strongest keys of a row. In a row that is not finite every weight is NaN, and the first keys
 // come first.
-inline void write_top(const Call& call, const Tile& tile, Index r, float maximum, float inverse,
+inline void write_top(const Call& call, const Tile& tile, Index r, Real maximum, Real inverse,
                       Index at) {
     const Index top = call.seen.top, listed = vectors_of(top) * kLanes;
-    float* best = tile.best + r * listed;
-    std::int32_t* best_keys = tile.best_keys + r * listed;
+    Real* best = tile.best + r * listed;
+    Whole* best_keys = tile.best_keys + r * listed;
     if (is_nan(inverse)) {
         Index n = 0;
         for (Index j = tile.keys[r].first; j < tile.keys[r].last && n < top; ++j) {
             if (allowed_by_mask(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
-                best_keys[n++] = static_cast<std::int32_t>(j);
+                best_keys[n++] = static_cast<Whole>(j);
             }
         }
         for (; n < top; ++n) best_keys[n] = -1;
@@ -82,7 +81,7 @@ inline void write_top(const Call& call, const Tile& tile, Index r, float maximum
         store(best + n, exp2(load(best + n) - all(maximum)) * all(inverse));
     }
     std::int64_t* keys = call.seen.top_keys ? call.seen.top_keys + at * top : nullptr;
-    float* weights = call.seen.top_weights ? call.seen.top_weights + at * top : nullptr;
+    Real* weights = call.seen.top_weights ? call.seen.top_weights + at * top : nullptr;
     for (Index n = 0; keys && n < top; ++n) keys[n] = best_keys[n];
     for (Index n = 0; weights && n < top; ++n) weights[n] = best_keys[n] < 0 ? 0.0f : best[n];
 }
@@ -101,14 +100,14 @@ inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
     for (Index r = 0; r < tile.rows; ++r) {
         const Index b = tile.b, h = tile.head[r], i = tile.query[r];
         const Index at = (b * problem.heads + h) * problem.queries + i;
-        float maximum = tile.maximum[r];
-        // Not one key; if there is one, all scores fell below what a float can hold.
+        Real maximum = tile.maximum[r];
+        // Not one key; if there is one, all scores fell below what a Real can hold.
         const bool none = tile.total[r] == 0 && !has_key(call, tile, r);
-        float total = none || tile.total[r] != 0 ? tile.total[r] : not_a_number();
-        float own = 1.0f;  // what remains of the keys' sums when a sink sets the maximum
+        Real total = none || tile.total[r] != 0 ? tile.total[r] : not_a_number();
+        Real own = 1.0f;  // what remains of the keys' sums when a sink sets the maximum
         if (!none && problem.sinks) {
-            const float given = in_base_2(problem.sinks[h]);
-            const float sink = is_nan(given) ? not_a_number() : given;
+            const Real given = in_base_2(problem.sinks[h]);
+            const Real sink = is_nan(given) ? not_a_number() : given;
             if (!(sink <= maximum)) {
                 own = exp2(maximum - sink);
                 maximum = sink;
@@ -116,9 +115,9 @@ inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
             total = total * own + exp2(sink - maximum);
         }
         if (!none && tile.spoilt[r]) total = not_a_number();
-        const float inverse = none ? 0.0f : 1.0f / total;
+        const Real inverse = none ? 0.0f : 1.0f / total;
 
-        const float factor = own * inverse;
+        const Real factor = own * inverse;
         write_row(tile.output + r * call.padded_width, problem.value_width,
                   factor * call.drops.growth, call.output, b, h, i);
 
@@ -126,19 +125,19 @@ inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
             call.maxima[at] = none ? -infinity() : is_nan(total) ? total : maximum;
             call.inverses[at] = inverse;
         }
-        const float log_total = seen.lse || seen.entropy ? __builtin_logf(total) : 0.0f;
+        const Real log_total = seen.lse || seen.entropy ? logarithm(total) : 0.0f;
         if (seen.lse) {
             // In double: the maximum may be large, and its logarithm's digits count.
             seen.lse[at] =
                 none ? -infinity()
-                     : static_cast<float>(static_cast<double>(maximum) * 0.693147180559945309417 +
-                                          static_cast<double>(log_total));
+                     : static_cast<Real>(static_cast<double>(maximum) * 0.693147180559945309417 +
+                                         static_cast<double>(log_total));
         }
         if (seen.entropy) {
             // −Σ w ln w with w = 2^t/total: the moment is relative to the keys' own maximum.
-            const float shift = own == 1.0f ? 0.0f : tile.maximum[r] - maximum;
-            const float moment = tile.moment[r] + (shift != 0 ? shift * tile.total[r] : 0.0f);
-            const float entropy = factor * (tile.total[r] * log_total - kLn2 * moment);
+            const Real shift = own == 1.0f ? 0.0f : tile.maximum[r] - maximum;
+            const Real moment = tile.moment[r] + (shift != 0 ? shift * tile.total[r] : 0.0f);
+            const Real entropy = factor * (tile.total[r] * log_total - kLn2 * moment);
             // With all weight on a sink there is none left to be spread.
             seen.entropy[at] = none || (own == 0 && !is_nan(total)) ? 0.0f
                                : is_nan(entropy)                    ? entropy

@@ -1,16 +1,18 @@
 // One build of the kernel: how the work is shared out among threads. Compiled once for each
-// instruction set, with REGARD_KERNEL as its name.
+// instruction set, with REGARD_KERNEL as its name, and once more with REGARD_DOUBLE.
 #include "kernel.h"
-
-#include <time.h>
 
 #include "backward_share.h"
 #include "direct.h"
-#include "linear.h"
-#include "multiply.h"
 #include "plan.h"
 #include "pool.h"
 #include "share.h"
+#if !defined(REGARD_DOUBLE)
+#include "kept.h"
+#include "linear.h"
+#include "multiply.h"
+#include "peak.h"
+#endif
 
 #define REGARD_TEXT_OF(name) #name
 #define REGARD_TEXT(name) REGARD_TEXT_OF(name)
@@ -22,8 +24,8 @@ namespace {
 Packed make_packed(const Call& call, Index b, Index kv_head, Scratch& scratch) {
     const Problem& problem = call.problem;
     Packed packed;
-    packed.k = scratch.take<float>(call.padded_keys * problem.width);
-    packed.v = scratch.take<float>(call.padded_keys * call.padded_width);
+    packed.k = scratch.take<Real>(call.padded_keys * problem.width);
+    packed.v = scratch.take<Real>(call.padded_keys * call.padded_width);
     packed.bad_k.keys = scratch.take<std::int32_t>(problem.keys);
     packed.bad_v.keys = scratch.take<std::int32_t>(problem.keys);
     packed.values = row_of(problem.v, b, kv_head, 0);
@@ -164,11 +166,11 @@ PackedKeys* pack_rectangle(const Call& call, const Rectangle& box, int threads, 
     const Problem& problem = call.problem;
     const Index heads = problem.batch * problem.kv_heads;
     auto* packed = shared.take<PackedKeys>(heads);
-    float* panels = shared.take<float>(heads * round_up(box.keys, kPanel) * problem.width);
+    Real* panels = shared.take<Real>(heads * round_up(box.keys, kPanel) * problem.width);
     auto* bad = shared.take<std::int32_t>(heads * box.keys);
     share_out(heads, threads, [&](Index head) {
         const Index b = head / problem.kv_heads, kv_head = head % problem.kv_heads;
-        float* to = panels + head * round_up(box.keys, kPanel) * problem.width;
+        Real* to = panels + head * round_up(box.keys, kPanel) * problem.width;
         BadKeys found{bad + head * box.keys, 0};
         with_numbers(problem.k.type, row_of(problem.k, b, kv_head, 0), [&](const auto* k) {
             pack_keys(k, problem.k.strides[2], box.key, box.key + box.keys, problem.width, to,
@@ -268,8 +270,8 @@ void attention(const Problem& problem, const RowsOut& output, const Seen& seen, 
     Call call{problem, rest, output};
     if (rest.map) call.columns = Columns(problem.keys, seen.map_columns, shared);
     if (rest.received) {
-        call.maxima = shared.take<float>(heads * problem.queries);
-        call.inverses = shared.take<float>(heads * problem.queries);
+        call.maxima = shared.take<Real>(heads * problem.queries);
+        call.inverses = shared.take<Real>(heads * problem.queries);
     }
     const Plan plan(problem.queries);
     if (problem.queries <= kFew) {
@@ -281,7 +283,7 @@ void attention(const Problem& problem, const RowsOut& output, const Seen& seen, 
     }
 }
 
-void weights(const Problem& problem, const float* lse, const Rectangle& box, float* out,
+void weights(const Problem& problem, const Real* lse, const Rectangle& box, Real* out,
              int threads) {
     if (problem.batch * problem.heads == 0 || box.rows == 0 || box.keys == 0) return;
     const Seen nothing;
@@ -301,8 +303,8 @@ void weights(const Problem& problem, const float* lse, const Rectangle& box, flo
     });
 }
 
-void pooled(const Problem& problem, const float* lse, const Rectangle& box, Index pixel_rows,
-            Index pixel_columns, Reduce reduce, float* out, int threads) {
+void pooled(const Problem& problem, const Real* lse, const Rectangle& box, Index pixel_rows,
+            Index pixel_columns, Reduce reduce, Real* out, int threads) {
     const Index heads = problem.batch * problem.heads;
     if (heads == 0 || box.rows == 0 || box.keys == 0) {
         for (Index n = 0; n < heads * pixel_rows * pixel_columns; ++n) out[n] = 0.0f;
@@ -321,62 +323,18 @@ void pooled(const Problem& problem, const float* lse, const Rectangle& box, Inde
     run_pictures({problem, nothing, {}}, picture, threads);
 }
 
-void kept(const Dropout& dropout, Index b, Index heads, const Rectangle& box, float* out,
-          int threads) {
-    const Drops drops(dropout);
-    share_out(heads * box.rows, threads, [&](Index task) {
-        const RowDrops row(drops, b, task / box.rows, box.row + task % box.rows);
-        float* to = out + task * box.keys;
-        Naturals keys = row.begin(box.key);
-        for (Index n = 0; n < box.keys; n += kLanes, keys = RowDrops::next(keys)) {
-            const Vector factors = row.dropped(keys) ? Vector{} : all(drops.growth);
-            for (Index lane = 0; lane < smaller(kLanes, box.keys - n); ++lane) {
-                to[n + lane] = factors[lane];
-            }
-        }
-    });
-}
-
-// As many independent chains as hide the latency of a multiply-add.
-double measure_peak(double seconds) {
-    constexpr int kChains = 12;
-    constexpr int kRounds = 1 << 16;
-    const auto now = [] {
-        timespec time;
-        clock_gettime(CLOCK_MONOTONIC, &time);
-        return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-    };
-    const double start = now();
-    double best = 0;
-    do {
-        Vector chains[kChains];
-        for (int n = 0; n < kChains; ++n) chains[n] = all(1.0f + static_cast<float>(n));
-        Vector factor = all(0.999f), added = all(0.001f);
-        const double from = now();
-        for (int round = 0; round < kRounds; ++round) {
-            for (int n = 0; n < kChains; ++n) chains[n] = multiply_add(chains[n], factor, added);
-            factor = held(factor);
-            added = held(added);
-        }
-        const double took = now() - from;
-        for (int n = 0; n < kChains; ++n) asm volatile("" : : "m"(chains[n]));
-        const double speed = 2.0 * kLanes * kChains * kRounds / took;
-        best = speed > best ? speed : best;
-    } while (now() - start < seconds);
-    return best;
-}
-
 }  // namespace
 
+#if defined(REGARD_DOUBLE)
+const AttentionOf<double> kernel{attention, attention_backward, weights, pooled};
+#else
 const Kernel kernel{REGARD_TEXT(REGARD_KERNEL),
-                    attention,
-                    attention_backward,
-                    weights,
-                    pooled,
+                    {attention, attention_backward, weights, pooled},
                     kept,
                     measure_peak,
                     linear,
                     multiply<float>,
                     multiply<double>};
+#endif
 
 }  // namespace regard::REGARD_KERNEL

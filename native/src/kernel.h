@@ -7,13 +7,23 @@
 
 namespace regard {
 
+// Attention, in numbers of one type.
+template <typename Real>
+struct AttentionOf {
+    void (*attention)(const ProblemOf<Real>&, const RowsOut&, const SeenOf<Real>&, int threads);
+    void (*attention_backward)(const ProblemOf<Real>&, const AttendedOf<Real>&, const Gradients&,
+                               int threads);
+    void (*weights)(const ProblemOf<Real>&, const Real* lse, const Rectangle&, Real* out,
+                    int threads);
+    void (*pooled)(const ProblemOf<Real>&, const Real* lse, const Rectangle&,
+                   std::int64_t pixel_rows, std::int64_t pixel_columns, Reduce, Real* out,
+                   int threads);
+};
+
+// All the rest is in a build for float32.
 struct Kernel {
     const char* name;
-    void (*attention)(const Problem&, const RowsOut&, const Seen&, int threads);
-    void (*attention_backward)(const Problem&, const Attended&, const Gradients&, int threads);
-    void (*weights)(const Problem&, const float* lse, const Rectangle&, float* out, int threads);
-    void (*pooled)(const Problem&, const float* lse, const Rectangle&, std::int64_t pixel_rows,
-                   std::int64_t pixel_columns, Reduce, float* out, int threads);
+    AttentionOf<float> attention;
     void (*kept)(const Dropout&, std::int64_t b, std::int64_t heads, const Rectangle&, float* out,
                  int threads);
     double (*measure_peak)(double seconds);
@@ -26,8 +36,14 @@ struct Kernel {
 namespace portable {
 extern const Kernel kernel;
 }
+namespace portable_double {
+extern const AttentionOf<double> kernel;
+}
 namespace avx2 {
 extern const Kernel kernel;
+}
+namespace avx2_double {
+extern const AttentionOf<double> kernel;
 }
 namespace neon {
 extern const Kernel kernel;

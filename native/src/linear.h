@@ -46,25 +46,25 @@ inline void linear_tile(const Linear& map, Index row, Index output) {
     };
     Index d = 0;
     for (; d + 2 * kLanes <= map.inputs; d += 2 * kLanes) {
-        add(0, [d](const Number* from) { return load_floats(from + d); });
-        add(1, [d](const Number* from) { return load_floats(from + d + kLanes); });
+        add(0, [d](const Number* from) { return load_numbers(from + d); });
+        add(1, [d](const Number* from) { return load_numbers(from + d + kLanes); });
     }
     if (d + kLanes <= map.inputs) {
-        add(0, [d](const Number* from) { return load_floats(from + d); });
+        add(0, [d](const Number* from) { return load_numbers(from + d); });
         d += kLanes;
     }
     if (d < map.inputs) {
         const Index rest = map.inputs - d;
-        add(1, [d, rest](const Number* from) { return load_first_floats(from + d, rest); });
+        add(1, [d, rest](const Number* from) { return load_first_numbers(from + d, rest); });
     }
     REGARD_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
         REGARD_UNROLL(16)
         for (int o = 0; o < kOutputs; ++o) {
             float total = sum(sums[0][r][o] + sums[1][r][o]);
-            if (bias) total += to_float(bias[output + o]);
+            if (bias) total += to_real(bias[output + o]);
             Number* y = static_cast<Number*>(map.y) + (row + r) * map.y_stride + output + o;
-            store_first_floats(y, all(total), 1);
+            store_first_numbers(y, all(total), 1);
         }
     }
 }

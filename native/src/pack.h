@@ -16,11 +16,11 @@ inline bool any_not_finite(const Number* numbers, Index count) {
     Index n = 0;
     Integers found{};
     for (; n + kLanes <= count; n += kLanes) {
-        const Vector vector = load_floats(numbers + n);
+        const Vector vector = load_numbers(numbers + n);
         found |= ((vector - vector) != Vector{});  // x − x is 0 unless x is not finite
     }
     if (n < count) {
-        const Vector vector = load_first_floats(numbers + n, count - n);
+        const Vector vector = load_first_numbers(numbers + n, count - n);
         found |= ((vector - vector) != Vector{});
     }
     return bits(found) != 0;
@@ -50,22 +50,22 @@ struct BadKeys {
 };
 
 // kLanes rows of kLanes numbers, turned: to[d][r] = from[r][d].
-[[gnu::always_inline]] inline void transpose_floats(const float* from, Index stride, float* to,
-                                                    Index to_stride) {
+[[gnu::always_inline]] inline void transpose_numbers(const Real* from, Index stride, Real* to,
+                                                     Index to_stride) {
     transpose(from, stride, to, to_stride);
 }
 template <typename Number>
-[[gnu::always_inline]] inline void transpose_floats(const Number* from, Index stride, float* to,
-                                                    Index to_stride) {
-    alignas(64) float rows[kLanes * kLanes];
-    for (int n = 0; n < kLanes; ++n) store(rows + n * kLanes, load_floats(from + n * stride));
+[[gnu::always_inline]] inline void transpose_numbers(const Number* from, Index stride, Real* to,
+                                                     Index to_stride) {
+    alignas(64) Real rows[kLanes * kLanes];
+    for (int n = 0; n < kLanes; ++n) store(rows + n * kLanes, load_numbers(from + n * stride));
     transpose(rows, kLanes, to, to_stride);
 }
 
 // Panels of K: keys [first, last), kPanel at a time, each [width][kPanel]. Missing keys are 0.
 template <typename Number>
 inline void pack_keys(const Number* k, Index stride, Index first, Index last, Index width,
-                      float* panels, BadKeys& bad) {
+                      Real* panels, BadKeys& bad) {
     for (Index j = first; j < last; j += kPanel, panels += width * kPanel) {
         const Index count = smaller(kPanel, last - j);
         bool spoilt[kPanel] = {};
@@ -79,13 +79,14 @@ inline void pack_keys(const Number* k, Index stride, Index first, Index last, In
         for (; plain && d + kLanes <= width; d += kLanes) {
             REGARD_UNROLL(16)
             for (Index c = 0; c < kPanel; c += kLanes) {
-                transpose_floats(k + (j + c) * stride + d, stride, panels + d * kPanel + c, kPanel);
+                transpose_numbers(k + (j + c) * stride + d, stride, panels + d * kPanel + c,
+                                  kPanel);
             }
         }
         for (; d < width; ++d) {
             for (Index c = 0; c < kPanel; ++c) {
                 panels[d * kPanel + c] =
-                    c < count && !spoilt[c] ? to_float(k[(j + c) * stride + d]) : 0.0f;
+                    c < count && !spoilt[c] ? to_real(k[(j + c) * stride + d]) : 0.0f;
             }
         }
     }
@@ -95,21 +96,21 @@ inline void pack_keys(const Number* k, Index stride, Index first, Index last, In
 // last) of each.
 template <typename Number>
 inline void pack_values(const Number* v, Index stride, Index first, Index last, Index width,
-                        Index padded_keys, float* panels, BadKeys& bad) {
+                        Index padded_keys, Real* panels, BadKeys& bad) {
     const Index whole = width / kPanel * kPanel;
     for (Index j = first; j < last; ++j) {
         const Number* from = v + j * stride;
         const bool spoilt = any_not_finite(from, width);
         if (spoilt) bad.keys[bad.count++] = static_cast<std::int32_t>(j);
-        float* to = panels + j * kPanel;
+        Real* to = panels + j * kPanel;
         for (Index c = 0; c < whole; c += kPanel, to += padded_keys * kPanel) {
             for (int n = 0; n < kPanel; n += kLanes) {
-                store(to + n, spoilt ? Vector{} : load_floats(from + c + n));
+                store(to + n, spoilt ? Vector{} : load_numbers(from + c + n));
             }
         }
         if (whole < width) {
             for (Index n = 0; n < kPanel; ++n) {
-                to[n] = whole + n < width && !spoilt ? to_float(from[whole + n]) : 0.0f;
+                to[n] = whole + n < width && !spoilt ? to_real(from[whole + n]) : 0.0f;
             }
         }
     }
@@ -118,7 +119,7 @@ inline void pack_values(const Number* v, Index stride, Index first, Index last, 
 // Rows of Q times `scale`, one after the other. A row with something not finite becomes 0; returns
 // whether it was.
 template <typename Number>
-inline bool pack_query(const Number* q, Index width, float scale, float* to) {
+inline bool pack_query(const Number* q, Index width, Real scale, Real* to) {
     if (any_not_finite(q, width)) {
         for (Index d = 0; d < width; ++d) to[d] = 0.0f;
         return true;

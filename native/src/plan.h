@@ -41,9 +41,9 @@ struct Maps {
         spans = plan.spans;
         const Index cells = seen.map_rows * seen.map_columns;
         const Index edge = 2 * seen.map_columns;
-        float* sums = seen.map + first * cells;
+        Real* sums = seen.map + first * cells;
         auto* counts = scratch.take<std::int32_t>(heads * seen.map_rows);
-        auto* edge_sums = scratch.take<float>(heads * spans * edge);
+        auto* edge_sums = scratch.take<Real>(heads * spans * edge);
         auto* edge_counts = scratch.take<std::int32_t>(heads * spans * 2);
         rows = scratch.take<MapRows>(heads * spans);
         for (Index n = 0; n < heads * cells; ++n) sums[n] = 0.0f;
@@ -81,7 +81,7 @@ struct Maps {
         const MapRows& map = rows[h * spans];
         for (Index row = 0; row < call.seen.map_rows; ++row) {
             if (map.counts[row] <= 1) continue;
-            const float inverse = 1.0f / static_cast<float>(map.counts[row]);
+            const Real inverse = 1.0f / static_cast<Real>(map.counts[row]);
             for (Index c = 0; c < columns; ++c) map.sums[row * columns + c] *= inverse;
         }
     }

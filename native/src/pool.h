@@ -10,7 +10,7 @@ constexpr Index kChunk = 1024;  // keys that one task reads again for every tile
 
 // K of one head, keys [first, first + keys), in panels.
 struct PackedKeys {
-    const float* panels = nullptr;
+    const Real* panels = nullptr;
     Index first = 0;
     BadKeys bad;
 };
@@ -19,7 +19,7 @@ struct PackedKeys {
 inline void score_block(const Call& call, Tile& tile, const PackedKeys& packed, Index start,
                         Index end) {
     const Index width = call.problem.width;
-    const float* panels = packed.panels + (start - packed.first) * width;
+    const Real* panels = packed.panels + (start - packed.first) * width;
     for (Index row = 0; row < tile.rows; row += kStrip) {
         const Index rows = smaller(kStrip, tile.rows - row);
         score_rows(tile, row, rows, allowed_part(tile, row, rows, start, end), panels, width);
@@ -28,25 +28,25 @@ inline void score_block(const Call& call, Tile& tile, const PackedKeys& packed, 
 
 // What turns a row's scores into weights: 2^(score − maximum) · inverse.
 struct Scale {
-    float maximum, inverse;
+    Real maximum, inverse;
     bool none() const { return maximum == -infinity(); }
 };
 
 // Where scales come from: kept by the forward pass, or the lse that was given.
 struct Scales {
-    const float* maxima = nullptr;
-    const float* inverses = nullptr;
-    const float* lse = nullptr;
+    const Real* maxima = nullptr;
+    const Real* inverses = nullptr;
+    const Real* lse = nullptr;
 
     Scale of(Index at) const {
         if (!lse) return {maxima[at], inverses[at]};
-        // In base 2 the lse has more digits than a float: the rest goes into the factor.
+        // In base 2 the lse has more digits than a Real: the rest goes into the factor.
         const double exact = static_cast<double>(lse[at]) * 1.44269504088896340736;
-        const float maximum = static_cast<float>(exact);
+        const Real maximum = static_cast<Real>(exact);
         const double rest = static_cast<double>(maximum) - exact;
         // Beyond 2^24 the rest is as large as the scores' own rounding, and means nothing.
         if (!(rest < 0.5 && rest > -0.5)) return {maximum, 1.0f};
-        return {maximum, exp2(static_cast<float>(rest))};
+        return {maximum, exp2(static_cast<Real>(rest))};
     }
 };
 
@@ -60,7 +60,7 @@ inline void weigh_row(const Call& call, Tile& tile, Index r, const PackedKeys& p
     const Index last = smaller(tile.keys[r].last, end) - start;
     if (first >= last || scale.none()) return;
     const Index wide_first = first / kLanes * kLanes, wide_last = round_up(last, kLanes);
-    float* scores = tile.scores + r * kScoreStride;
+    Real* scores = tile.scores + r * kScoreStride;
     finish_scores(call, tile, r, packed.bad, start, first, last, wide_first, wide_last, scores);
     if (is_nan(scale.maximum) || is_nan(scale.inverse)) {
         for (Index n = wide_first; n < wide_last; n += kLanes) {
@@ -81,7 +81,7 @@ struct Picture {
     Rectangle rectangle;
     Index rows = 0, columns = 0;  // pixels
     enum { sum, mean, maximum } reduce = mean;
-    float* out = nullptr;  // (batch, heads, rows, columns)
+    Real* out = nullptr;  // (batch, heads, rows, columns)
     Scales scales;
     bool counted = false;  // only the queries that count
 
@@ -98,10 +98,10 @@ struct Picture {
     Index tasks() const { return row_groups() * column_groups(); }
 };
 
-inline float larger_or_nan(float a, float b) { return is_nan(a) || a > b ? a : b; }
+inline Real larger_or_nan(Real a, Real b) { return is_nan(a) || a > b ? a : b; }
 
 // Add the sums of keys [key, key + count) of the rectangle to the pixels of their row.
-inline void add_to_pixels(const Columns& columns, bool maximum, const float* sums, Index key,
+inline void add_to_pixels(const Columns& columns, bool maximum, const Real* sums, Index key,
                           Index count, double* pixels) {
     if (columns.columns == columns.keys && !maximum) {
         for (Index n = 0; n < count; ++n) pixels[key + n] += static_cast<double>(sums[n]);
@@ -110,11 +110,11 @@ inline void add_to_pixels(const Columns& columns, bool maximum, const float* sum
     for (Index n = 0; n < count;) {
         const Index column = columns.of[key + n];
         const Index stop = smaller(count, columns.starts[column + 1] - key);
-        float total = sums[n];
+        Real total = sums[n];
         for (++n; n < stop; ++n) {
             total = maximum ? larger_or_nan(total, sums[n]) : total + sums[n];
         }
-        pixels[column] = maximum ? larger_or_nan(static_cast<float>(pixels[column]), total)
+        pixels[column] = maximum ? larger_or_nan(static_cast<Real>(pixels[column]), total)
                                  : pixels[column] + static_cast<double>(total);
     }
 }
@@ -138,7 +138,7 @@ inline void run_picture(const Call& call, const Picture& picture, const PackedKe
 
     Tile tile(call, smaller(kTile, last_row - first_row), scratch);
     auto* pixels = scratch.take<double>((bottom - top) * wide);
-    auto* sums = scratch.take<float>(kBlock + kLanes);
+    auto* sums = scratch.take<Real>(kBlock + kLanes);
     for (Index n = 0; n < (bottom - top) * wide; ++n) pixels[n] = 0.0;
 
     for (Index row = first_row; row < last_row; row += kTile) {
@@ -158,7 +158,7 @@ inline void run_picture(const Call& call, const Picture& picture, const PackedKe
                 const Index next =
                     smaller(tile.rows, first_key(pixel_row + 1, box.rows, picture.rows) - row);
                 if (r >= next) continue;  // a pixel row without a query
-                __builtin_memset(sums, 0, sizeof(float) * kBlock);
+                __builtin_memset(sums, 0, sizeof(Real) * kBlock);
                 for (; r < next; ++r) {
                     const Index i = tile.query[r];
                     if (picture.counted && !counts(call.seen, b, i)) continue;
@@ -189,8 +189,7 @@ inline void run_picture(const Call& call, const Picture& picture, const PackedKe
                                         first_key(x, box.keys, picture.columns));
             double value = pixels[(y - top) * wide + x - left];
             if (picture.reduce == Picture::mean && cells > 1) value /= static_cast<double>(cells);
-            picture.out[(head * picture.rows + y) * picture.columns + x] =
-                static_cast<float>(value);
+            picture.out[(head * picture.rows + y) * picture.columns + x] = static_cast<Real>(value);
         }
     }
 }
@@ -198,7 +197,7 @@ inline void run_picture(const Call& call, const Picture& picture, const PackedKe
 // Rows [first, first + rows) of the rectangle, of head h, as they are.
 inline void run_weights(const Call& call, const Rectangle& box, const Scales& scales,
                         const PackedKeys& packed, Index b, Index h, Index first, Index rows,
-                        float* out, Scratch& scratch) {
+                        Real* out, Scratch& scratch) {
     const Problem& problem = call.problem;
     check_interrupt();
     Tile tile(call, rows, scratch);
@@ -209,7 +208,7 @@ inline void run_weights(const Call& call, const Rectangle& box, const Scales& sc
         score_block(call, tile, packed, start, end);
         for (Index r = 0; r < rows; ++r) {
             const Index at = (b * problem.heads + h) * problem.queries + tile.query[r];
-            float* to = out + ((b * problem.heads + h) * box.rows + first + r) * box.keys + key;
+            Real* to = out + ((b * problem.heads + h) * box.rows + first + r) * box.keys + key;
             for (Index n = 0; n < end - start; ++n) to[n] = 0.0f;
             weigh_row(call, tile, r, packed, start, end, scales.of(at), [&](Index n, Vector w) {
                 if (n + kLanes <= end - start) {

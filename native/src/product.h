@@ -52,8 +52,7 @@ template <int kRows, typename Number, typename Write>
 // scores[r][…] = Σ_d q[r][d] · panel[d][…]
 struct Score {
     template <int kRows>
-    static void tile(const float* q, Index q_stride, const float* panel, Index width,
-                     float* scores) {
+    static void tile(const Real* q, Index q_stride, const Real* panel, Index width, Real* scores) {
         multiply_panel<kRows>(q, q_stride, 1, panel, width, [&](int r, int c, Vector sums) {
             store(scores + r * kScoreStride + c * kLanes, sums);
         });
@@ -63,11 +62,11 @@ struct Score {
 // output[r][…] = factor[r] · output[r][…] + Σ_j weights[r][j] · panel[j][…]
 struct Weigh {
     template <int kRows>
-    static void tile(const float* weights, const float* panel, Index keys, const float* factor,
-                     float* output, Index output_stride) {
+    static void tile(const Real* weights, const Real* panel, Index keys, const Real* factor,
+                     Real* output, Index output_stride) {
         multiply_panel<kRows>(weights, kScoreStride, 1, panel, keys,
                               [&](int r, int c, Vector sums) {
-                                  float* cell = output + r * output_stride + c * kLanes;
+                                  Real* cell = output + r * output_stride + c * kLanes;
                                   store(cell, multiply_add(all(factor[r]), load(cell), sums));
                               });
     }
@@ -76,11 +75,11 @@ struct Weigh {
 // to[n][…] += Σ_r weights[r][n] · panel[r][…], for keys n
 struct Gather {
     template <int kKeys>
-    static void tile(const float* weights, const float* panel, Index rows, float* to,
+    static void tile(const Real* weights, const Real* panel, Index rows, Real* to,
                      Index to_stride) {
         multiply_panel<kKeys>(weights, 1, kScoreStride, panel, rows,
                               [&](int n, int c, Vector sums) {
-                                  float* cell = to + n * to_stride + c * kLanes;
+                                  Real* cell = to + n * to_stride + c * kLanes;
                                   store(cell, load(cell) + sums);
                               });
     }

@@ -7,9 +7,12 @@
 namespace regard::REGARD_KERNEL {
 namespace {
 
-constexpr float kLog2E = 0x1.715476p+0f;
-constexpr float kLargest = 0x1.fffffep+127f;
-constexpr float kLn2 = 0x1.62e430p-1f;
+using Problem = ProblemOf<Real>;
+using Seen = SeenOf<Real>;
+using Attended = AttendedOf<Real>;
+
+constexpr Real kLargest = sizeof(Real) == 8 ? __DBL_MAX__ : __FLT_MAX__;
+constexpr Real kLn2 = static_cast<Real>(0.693147180559945309417);
 
 // Where row n of head h of sequence b begins.
 template <typename Tensor>
@@ -28,28 +31,27 @@ inline void* row_of(const RowsOut& rows, Index b, Index h, Index n) {
 }
 
 // A row of `count` numbers as floats: where it lies, or else in `room`.
-inline const float* floats_of(const Rows& rows, Index b, Index h, Index n, Index count,
-                              float* room) {
+inline const Real* reals_of(const Rows& rows, Index b, Index h, Index n, Index count, Real* room) {
     const void* row = row_of(rows, b, h, n);
-    if (rows.type == Type::float32) return static_cast<const float*>(row);
+    if (rows.type == kType) return static_cast<const Real*>(row);
     with_numbers(rows.type, row, [&](const auto* from) { write_scaled(from, count, 1.0f, room); });
     return room;
 }
 
 // Row n of head h of sequence b = from · factor
-inline void write_row(const float* from, Index count, float factor, const RowsOut& rows, Index b,
+inline void write_row(const Real* from, Index count, Real factor, const RowsOut& rows, Index b,
                       Index h, Index n) {
     with_numbers(rows.type, row_of(rows, b, h, n),
                  [&](auto* to) { write_scaled(from, count, factor, to); });
 }
 
-inline float infinity() { return __builtin_inff(); }
-inline float not_a_number() { return __builtin_nanf(""); }
-inline bool is_nan(float number) { return number != number; }
+inline Real infinity() { return __builtin_inff(); }
+inline Real not_a_number() { return __builtin_nanf(""); }  // whose payload is 0
+inline bool is_nan(Real number) { return number != number; }
 
 // Scores are made in base 2: what q is multiplied by, so that q·k is the score, or the argument of
 // the softcap's tanh.
-inline float query_factor(const Problem& problem) {
+inline Real query_factor(const Problem& problem) {
     return problem.softcap > 0 ? problem.scale / problem.softcap : problem.scale * kLog2E;
 }
 
@@ -122,9 +124,9 @@ inline bool allowed_by_mask(const Problem& problem, Index b, Index h, Index i, I
 
 // A logit in base 2. The lowest and highest floats, which stand for masks in many programs, stay
 // finite; only an infinity is one.
-inline float in_base_2(float logit) {
-    const float product = logit * kLog2E;
-    const float bounded = product > kLargest ? kLargest : product < -kLargest ? -kLargest : product;
+inline Real in_base_2(Real logit) {
+    const Real product = logit * kLog2E;
+    const Real bounded = product > kLargest ? kLargest : product < -kLargest ? -kLargest : product;
     return logit - logit == 0.0f ? bounded : product;
 }
 
@@ -136,11 +138,11 @@ inline bool counts(const Seen& seen, Index b, Index query) {
 
 // What is added to the scores of keys [first, first + count), in base 2: −inf where masked.
 inline void fill_extra(const Problem& problem, Index b, Index h, Index i, Index first, Index count,
-                       float* extra) {
+                       Real* extra) {
     const auto& mask = problem.mask;
     const auto& bias = problem.bias;
     if (bias.data) {
-        const float* from = row_of(bias, b, h, i) + first * bias.strides[3];
+        const Real* from = row_of(bias, b, h, i) + first * bias.strides[3];
         const Index stride = bias.strides[3];
         if (stride == 1) {
             for (Index n = 0; n < count; ++n) extra[n] = in_base_2(from[n]);
@@ -169,7 +171,7 @@ inline void fill_extra(const Problem& problem, Index b, Index h, Index i, Index 
 
 // Softcap, bias and mask on `count` scores (a multiple of kLanes). What is masked becomes −inf
 // whatever it was, and a NaN the one that exp2() keeps.
-inline void apply_extra(const Problem& problem, const float* extra, Index count, float* scores) {
+inline void apply_extra(const Problem& problem, const Real* extra, Index count, Real* scores) {
     const bool cap = problem.softcap > 0;
     const Vector highest = all(problem.softcap * kLog2E);
     for (Index n = 0; n < count; n += kLanes) {
@@ -193,7 +195,7 @@ struct LaneMaxima {
 };
 
 // Over `count` scores, a multiple of kLanes.
-inline LaneMaxima lane_maxima(const float* scores, Index count) {
+inline LaneMaxima lane_maxima(const Real* scores, Index count) {
     Vector a = all(-infinity()), b = a, c = a, d = a;
     Index n = 0;
     for (; n + 4 * kLanes <= count; n += 4 * kLanes) {
@@ -211,7 +213,7 @@ inline LaneMaxima lane_maxima(const float* scores, Index count) {
 // Scores become 2^(score − reference), in place. Returns their sum, and in `moment` the sum of
 // 2^t · t with t = score − reference, which the entropy needs.
 template <bool kMoment>
-inline float exponentials(float* scores, Index count, float reference, float& moment) {
+inline Real exponentials(Real* scores, Index count, Real reference, Real& moment) {
     const Vector subtract = all(reference);
     Vector a{}, b{};  // two chains: with the constants of exp2() more would not fit the registers
     Vector moments{};
@@ -220,7 +222,7 @@ inline float exponentials(float* scores, Index count, float reference, float& mo
         const Vector power = exp2(t);
         store(scores + n, power);
         total += power;
-        if (kMoment) moments = multiply_add(power, larger(all(-127.0f), t), moments);
+        if (kMoment) moments = multiply_add(power, larger(all(kLeast), t), moments);
     };
     Index n = 0;
     for (; n + 4 * kLanes <= count; n += 4 * kLanes) {
@@ -235,11 +237,11 @@ inline float exponentials(float* scores, Index count, float reference, float& mo
 }
 
 // Σ weight · |p − j| over `count` weights (a multiple of kLanes) of the keys from `first` on.
-inline float weighted_distance(const float* weights, Index count, Index first, Index p) {
+inline Real weighted_distance(const Real* weights, Index count, Index first, Index p) {
     Vector away;
-    for (int lane = 0; lane < kLanes; ++lane) away[lane] = static_cast<float>(first + lane - p);
+    for (int lane = 0; lane < kLanes; ++lane) away[lane] = static_cast<Real>(first + lane - p);
     Vector total{};
-    for (Index n = 0; n < count; n += kLanes, away += all(static_cast<float>(kLanes))) {
+    for (Index n = 0; n < count; n += kLanes, away += all(static_cast<Real>(kLanes))) {
         total = multiply_add(load(weights + n), larger(away, -away), total);
     }
     return sum(total);

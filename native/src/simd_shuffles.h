@@ -17,21 +17,21 @@ inline unsigned bits_of_four(Integers a, Integers b, Integers c, Integers d, Pat
 
 // Each half with the other, until there is one lane.
 template <int kHalf = kLanes / 2>
-inline float sum(Vector vector) {
+inline Real sum(Vector vector) {
     vector = vector + swap_lanes<kHalf>(vector);
     if constexpr (kHalf > 1) return sum<kHalf / 2>(vector);
     return vector[0];
 }
 
 template <int kHalf = kLanes / 2>
-inline float maximum(Vector vector) {
+inline Real maximum(Vector vector) {
     vector = larger(vector, swap_lanes<kHalf>(vector));
     if constexpr (kHalf > 1) return maximum<kHalf / 2>(vector);
     return vector[0];
 }
 
 // to[n] = sum of vectors[n], for kGroup of them.
-inline void sum_each(const Vector* vectors, float* to) {
+inline void sum_each(const Vector* vectors, Real* to) {
     for (int n = 0; n < kGroup; ++n) to[n] = sum(vectors[n]);
 }
 
@@ -42,11 +42,9 @@ inline Vector add_pairs(Vector a, Vector b) {
 }
 
 // The sums of two numbers each, and of four, from `from` on.
-inline Vector sums_of_pairs(const float* from) {
-    return add_pairs(load(from), load(from + kLanes));
-}
+inline Vector sums_of_pairs(const Real* from) { return add_pairs(load(from), load(from + kLanes)); }
 
-inline Vector sums_of_fours(const float* from) {
+inline Vector sums_of_fours(const Real* from) {
     return add_pairs(sums_of_pairs(from), sums_of_pairs(from + 2 * kLanes));
 }
 
@@ -54,7 +52,7 @@ constexpr int low_lane(int lane) { return lane / 2 + lane % 2 * kLanes; }
 constexpr int high_lane(int lane) { return low_lane(lane) + kLanes / 2; }
 
 // kLanes rows of kLanes numbers, turned: to[d][r] = from[r][d].
-[[gnu::always_inline]] inline void transpose(const float* from, Index stride, float* to,
+[[gnu::always_inline]] inline void transpose(const Real* from, Index stride, Real* to,
                                              Index to_stride) {
     Vector rows[kLanes], turned[kLanes];
     for (int n = 0; n < kLanes; ++n) rows[n] = load(from + n * stride);
@@ -72,8 +70,8 @@ constexpr int high_lane(int lane) { return low_lane(lane) + kLanes / 2; }
 
 // Those of kLanes numbers whose bit is set, one after the other, and where they are, counted from
 // `first`. Returns how many; up to kLanes may be written.
-inline Index compress(const float* from, std::int32_t first, unsigned pattern, float* numbers,
-                      std::int32_t* places) {
+inline Index compress(const Real* from, Whole first, unsigned pattern, Real* numbers,
+                      Whole* places) {
     Index count = 0;
     for (; pattern; pattern &= pattern - 1, ++count) {
         const int lane = __builtin_ctz(pattern);

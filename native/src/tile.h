@@ -24,22 +24,22 @@ struct Call {
     Index blocks = (problem.keys + kBlock - 1) / kBlock;
     Index padded_keys = round_up(problem.keys, kPanel);
     Index padded_width = round_up(problem.value_width, kPanel);
-    float factor = query_factor(problem);
+    Real factor = query_factor(problem);
     bool extras = has_extras(problem);
     // Neither mask, choice nor bias differs from query to query: one row serves a whole block.
     bool extra_shared = problem.mask.strides[2] == 0 && problem.chosen.strides[2] == 0 &&
                         problem.bias.strides[2] == 0;
     Drops drops{problem.dropout};
     Columns columns{};  // of the map
-    float* maxima =
+    Real* maxima =
         nullptr;  // (batch, heads, queries): for `received`, 2^(score − maximum) · inverse
-    float* inverses = nullptr;
+    Real* inverses = nullptr;
 };
 
 // K and V of one key head as the tiles read them.
 struct Packed {
-    float* k = nullptr;  // panels of kPanel keys
-    float* v = nullptr;  // panels of kPanel columns
+    Real* k = nullptr;  // panels of kPanel keys
+    Real* v = nullptr;  // panels of kPanel columns
     BadKeys bad_k, bad_v;
     const void* values = nullptr;  // V as it came, for what is not finite
 };
@@ -51,20 +51,20 @@ struct Tile {
     std::int32_t* head;
     std::int32_t* query;
     Interval* keys;
-    float* q;        // [rows][width], times the factor
-    bool* spoilt;    // q holds something not finite
-    float* scores;   // [rows][kScoreStride]
-    float* output;   // [rows][padded_width], relative to `maximum`
-    float* maximum;  // of the scores so far
-    float* total;    // Σ 2^(score − maximum)
-    float* moment;   // Σ 2^t · t, t = score − maximum
-    float* away;     // Σ 2^t · |p − j|
-    float* rescale;  // by how much the last block turned what was summed before
-    float* best;     // [rows][kLanes · vectors]
-    std::int32_t* best_keys;
-    float* reference;    // [rows][blocks]: the maximum in use in each block
-    float* column_sums;  // [rows][slots]
-    float* extra;        // [kBlock]: what is added to the scores of …
+    Real* q;        // [rows][width], times the factor
+    bool* spoilt;   // q holds something not finite
+    Real* scores;   // [rows][kScoreStride]
+    Real* output;   // [rows][padded_width], relative to `maximum`
+    Real* maximum;  // of the scores so far
+    Real* total;    // Σ 2^(score − maximum)
+    Real* moment;   // Σ 2^t · t, t = score − maximum
+    Real* away;     // Σ 2^t · |p − j|
+    Real* rescale;  // by how much the last block turned what was summed before
+    Real* best;     // [rows][kLanes · vectors]
+    Whole* best_keys;
+    Real* reference;    // [rows][blocks]: the maximum in use in each block
+    Real* column_sums;  // [rows][slots]
+    Real* extra;        // [kBlock]: what is added to the scores of …
     Index extra_head = -1, extra_first = 0, extra_last = 0;  // … these keys, for every query
     Candidates* found;
 
@@ -75,22 +75,22 @@ struct Tile {
         head = scratch.take<std::int32_t>(capacity);
         query = scratch.take<std::int32_t>(capacity);
         keys = scratch.take<Interval>(capacity);
-        q = scratch.take<float>(capacity * problem.width);
+        q = scratch.take<Real>(capacity * problem.width);
         spoilt = scratch.take<bool>(capacity);
-        scores = scratch.take<float>(capacity * kScoreStride);
-        output = scratch.take<float>(capacity * call.padded_width);
-        maximum = scratch.take<float>(capacity);
-        total = scratch.take<float>(capacity);
-        moment = scratch.take<float>(capacity);
-        away = scratch.take<float>(capacity);
-        rescale = scratch.take<float>(capacity);
+        scores = scratch.take<Real>(capacity * kScoreStride);
+        output = scratch.take<Real>(capacity * call.padded_width);
+        maximum = scratch.take<Real>(capacity);
+        total = scratch.take<Real>(capacity);
+        moment = scratch.take<Real>(capacity);
+        away = scratch.take<Real>(capacity);
+        rescale = scratch.take<Real>(capacity);
         const Index listed = seen.top ? vectors_of(seen.top) * kLanes : 0;
-        best = scratch.take<float>(capacity * listed);
-        best_keys = scratch.take<std::int32_t>(capacity * listed);
+        best = scratch.take<Real>(capacity * listed);
+        best_keys = scratch.take<Whole>(capacity * listed);
         const Index kept = seen.map && !first ? capacity : 0;
-        reference = first ? first->reference : scratch.take<float>(kept * call.blocks);
-        column_sums = first ? first->column_sums : scratch.take<float>(kept * call.columns.slots());
-        extra = scratch.take<float>(call.extras ? kBlock : 0);
+        reference = first ? first->reference : scratch.take<Real>(kept * call.blocks);
+        column_sums = first ? first->column_sums : scratch.take<Real>(kept * call.columns.slots());
+        extra = scratch.take<Real>(call.extras ? kBlock : 0);
         found = scratch.take<Candidates>(seen.top ? 1 : 0);
         if (call.extras) {
             for (Index n = 0; n < kBlock; ++n) extra[n] = 0.0f;
@@ -122,7 +122,7 @@ inline void clear_state(const Call& call, Tile& tile) {
         tile.total[r] = tile.moment[r] = tile.away[r] = 0.0f;
     }
     __builtin_memset(tile.output, 0,
-                     sizeof(float) * static_cast<std::size_t>(tile.rows * call.padded_width));
+                     sizeof(Real) * static_cast<std::size_t>(tile.rows * call.padded_width));
     if (const Index top = call.seen.top) {
         const Index listed = vectors_of(top) * kLanes;
         for (Index n = 0; n < tile.rows * listed; ++n) {
@@ -145,7 +145,7 @@ inline Interval allowed_part(const Tile& tile, Index row, Index rows, Index star
 
 // Scores of a strip, from row `row` on, for the keys that it is allowed; `panels` begin with the
 // block.
-inline void score_rows(Tile& tile, Index row, Index rows, Interval allowed, const float* panels,
+inline void score_rows(Tile& tile, Index row, Index rows, Interval allowed, const Real* panels,
                        Index width) {
     for (Index n = allowed.first / kPanel * kPanel; n < allowed.last; n += kPanel) {
         strip<Score>(rows, tile.q + row * width, width, panels + n * width, width,
@@ -155,7 +155,7 @@ inline void score_rows(Tile& tile, Index row, Index rows, Interval allowed, cons
 
 // What the weights of a strip give its output.
 inline void output_rows(const Call& call, Tile& tile, Index row, Index rows, Interval allowed,
-                        const float* values, Index start) {
+                        const Real* values, Index start) {
     for (Index d = 0; d < call.padded_width; d += kPanel) {
         strip<Weigh>(rows, tile.scores + row * kScoreStride + allowed.first,
                      values + d * call.padded_keys + (start + allowed.first) * kPanel,
@@ -168,7 +168,7 @@ inline void output_rows(const Call& call, Tile& tile, Index row, Index rows, Int
 // `wide_first` and `wide_last` are these bounds, widened to whole vectors.
 inline void finish_scores(const Call& call, Tile& tile, Index r, const BadKeys& bad, Index start,
                           Index first, Index last, Index wide_first, Index wide_last,
-                          float* scores) {
+                          Real* scores) {
     const Problem& problem = call.problem;
     const Index b = tile.b, h = tile.head[r], i = tile.query[r];
     if (call.extras) {
@@ -198,7 +198,7 @@ struct Part {
     Index first, last;
     Index wide_first = 0, wide_last = 0;
     LaneMaxima maxima;  // this and what follows only of a part that is not empty
-    float highest;
+    Real highest;
     Passing passing;
 
     bool empty() const { return first >= last; }
@@ -212,7 +212,7 @@ __attribute__((noinline)) void see_top(const Call& call, Tile& tile, Index row, 
     for (Index n = 0; n < rows; ++n) {
         Part& part = parts[n];
         if (part.empty()) continue;
-        const float* scores = tile.scores + (row + n) * kScoreStride + part.wide_first;
+        const Real* scores = tile.scores + (row + n) * kScoreStride + part.wide_first;
         find_strongest(tile.best + (row + n) * listed, top, scores, part.count(), part.maxima,
                        part.highest, part.passing);
     }
@@ -221,8 +221,7 @@ __attribute__((noinline)) void see_top(const Call& call, Tile& tile, Index row, 
         if (part.empty() || !part.passing.some) continue;
         take_strongest(tile.best + (row + n) * listed, tile.best_keys + (row + n) * listed, top,
                        tile.scores + (row + n) * kScoreStride + part.wide_first,
-                       static_cast<std::int32_t>(start + part.wide_first), part.passing,
-                       *tile.found);
+                       static_cast<Whole>(start + part.wide_first), part.passing, *tile.found);
     }
 }
 
@@ -230,17 +229,17 @@ __attribute__((noinline)) void see_top(const Call& call, Tile& tile, Index row, 
 inline void soften_row(const Call& call, Tile& tile, Index r, const Part& part, Index block) {
     const Seen& seen = call.seen;
     const Index start = block * kBlock;
-    float* scores = tile.scores + r * kScoreStride;
-    float* row = scores + part.wide_first;
-    const float before = tile.maximum[r];
-    const float now = part.highest > before ? part.highest : before;
-    const float reference = now == -infinity() ? 0.0f : now;
-    const float rescale = now == before           ? 1.0f
-                          : before == -infinity() ? 0.0f
-                                                  : exp2(before - reference);
-    float moment = 0;
-    const float total = seen.entropy ? exponentials<true>(row, part.count(), reference, moment)
-                                     : exponentials<false>(row, part.count(), reference, moment);
+    Real* scores = tile.scores + r * kScoreStride;
+    Real* row = scores + part.wide_first;
+    const Real before = tile.maximum[r];
+    const Real now = part.highest > before ? part.highest : before;
+    const Real reference = now == -infinity() ? 0.0f : now;
+    const Real rescale = now == before           ? 1.0f
+                         : before == -infinity() ? 0.0f
+                                                 : exp2(before - reference);
+    Real moment = 0;
+    const Real total = seen.entropy ? exponentials<true>(row, part.count(), reference, moment)
+                                    : exponentials<false>(row, part.count(), reference, moment);
     if (seen.entropy && tile.total[r] != 0) {
         moment += rescale * (tile.moment[r] + tile.total[r] * (before - now));
     }
@@ -273,7 +272,7 @@ inline void soften_strip(const Call& call, Tile& tile, Index row, Index rows, co
         if (part.empty()) continue;
         part.wide_first = part.first / kLanes * kLanes;
         part.wide_last = round_up(part.last, kLanes);
-        float* scores = tile.scores + r * kScoreStride;
+        Real* scores = tile.scores + r * kScoreStride;
         finish_scores(call, tile, r, bad, start, part.first, part.last, part.wide_first,
                       part.wide_last, scores);
         part.maxima = lane_maxima(scores + part.wide_first, part.count());
@@ -283,7 +282,7 @@ inline void soften_strip(const Call& call, Tile& tile, Index row, Index rows, co
     for (Index n = 0; n < rows; ++n) {
         const Part& part = parts[n];
         const Index r = row + n;
-        float* scores = tile.scores + r * kScoreStride;
+        Real* scores = tile.scores + r * kScoreStride;
         if (part.empty()) {
             for (Index m = allowed.first; m < allowed.last; ++m) scores[m] = 0.0f;
             tile.rescale[r] = 1.0f;
@@ -313,10 +312,10 @@ inline void add_bad_values(const Call& call, Tile& tile, const Packed& packed, I
                     !allowed_by_mask(problem, tile.b, tile.head[r], tile.query[r], j)) {
                     continue;
                 }
-                const float weight = tile.scores[r * kScoreStride + j - start];
-                float* output = tile.output + r * call.padded_width;
+                const Real weight = tile.scores[r * kScoreStride + j - start];
+                Real* output = tile.output + r * call.padded_width;
                 for (Index d = 0; d < problem.value_width; ++d) {
-                    output[d] += weight * to_float(value[d]);
+                    output[d] += weight * to_real(value[d]);
                 }
             }
         }

@@ -11,18 +11,18 @@ inline Index vectors_of(Index top) { return (top + kLanes - 1) / kLanes; }
 
 // Room for what may pass the floor in one block: all of it, and one vector more.
 struct Candidates {
-    float scores[kBlock + kLanes];
-    std::int32_t keys[kBlock + kLanes];
+    Real scores[kBlock + kLanes];
+    Whole keys[kBlock + kLanes];
     Index count = 0;
 };
 
 // Take what was found into a list of any length.
-inline void insert_all(float* scores, std::int32_t* keys, Index vectors, const Candidates& found) {
+inline void insert_all(Real* scores, Whole* keys, Index vectors, const Candidates& found) {
     for (Index n = 0; n < found.count; ++n) {
         const Vector score = all(found.scores[n]);
         const Integers key = all(found.keys[n]);
-        float above = infinity();  // the last of the vector above, which moves in if that one moved
-        std::int32_t above_key = -1;
+        Real above = infinity();  // the last of the vector above, which moves in if that one moved
+        Whole above_key = -1;
         for (Index at = 0; at < vectors * kLanes; at += kLanes) {
             const Vector old = load(scores + at);
             const Integers old_keys = load(keys + at);
@@ -65,7 +65,7 @@ inline void insert_two(Vector* scores, Integers* keys, Vector first, Integers fi
 
 // The same for a list of few vectors, which stay in registers.
 template <int kVectors>
-inline void insert_all(float* scores, std::int32_t* keys, Candidates& found) {
+inline void insert_all(Real* scores, Whole* keys, Candidates& found) {
     Vector best[kVectors];
     Integers best_keys[kVectors];
     for (int v = 0; v < kVectors; ++v) {
@@ -92,7 +92,7 @@ struct Passing {
 };
 
 // Those of `count` scores (a multiple of kLanes) that reach `floor`.
-inline void find_passing(const float* scores, Index count, float floor, Passing& passing) {
+inline void find_passing(const Real* scores, Index count, Real floor, Passing& passing) {
     std::uint64_t some = 0;
     Index n = 0;
     const auto passes = [&](Index m) { return load(scores + m) >= all(floor); };
@@ -111,8 +111,7 @@ inline void find_passing(const float* scores, Index count, float floor, Passing&
 }
 
 // Their scores and keys; the row's scores begin with key `first`.
-inline void gather(const float* scores, std::int32_t first, const Passing& passing,
-                   Candidates& found) {
+inline void gather(const Real* scores, Whole first, const Passing& passing, Candidates& found) {
     Index number = 0;
     for (std::uint64_t some = passing.some; some; some &= some - 1) {
         const int vector = __builtin_ctzll(some), at = vector * kLanes;
@@ -151,7 +150,7 @@ struct Four {
 
 // A score that `top` of a row reach at least, found from its maxima alone; the nearer to the last
 // of the strongest, the fewer candidates pass it.
-inline float floor_of(const LaneMaxima& maxima, Index top) {
+inline Real floor_of(const LaneMaxima& maxima, Index top) {
     const Index each = (top + kLanes - 1) / kLanes;  // of every lane
     if (each > 4) return -infinity();
     Four four(maxima);
@@ -163,7 +162,7 @@ inline float floor_of(const LaneMaxima& maxima, Index top) {
         four.sort_bitonic();
         four.take_best<kLanes / 4>();
         const Vector fourth = smaller(smaller(four.v[0], four.v[1]), smaller(four.v[2], four.v[3]));
-        float lowest = fourth[0];
+        Real lowest = fourth[0];
         for (int lane = 1; lane < kLanes / 4; ++lane) lowest = smaller(lowest, fourth[lane]);
         return lowest;
     }
@@ -173,9 +172,9 @@ inline float floor_of(const LaneMaxima& maxima, Index top) {
 // Find out which of `count` scores (a multiple of kLanes), the largest of which is `highest`, may
 // be among the strongest. Nothing here waits for a branch that is hard to foretell, so that the
 // rows of a strip, one after another, overlap.
-inline void find_strongest(const float* best, Index top, const float* scores, Index count,
-                           const LaneMaxima& maxima, float highest, Passing& passing) {
-    const float worst = best[top - 1];
+inline void find_strongest(const Real* best, Index top, const Real* scores, Index count,
+                           const LaneMaxima& maxima, Real highest, Passing& passing) {
+    const Real worst = best[top - 1];
     passing.some = 0;
     if (highest > worst) {
         find_passing(scores, count, larger(floor_of(maxima, top), worst), passing);
@@ -183,8 +182,8 @@ inline void find_strongest(const float* best, Index top, const float* scores, In
 }
 
 // Take them in; the row's scores begin with key `first`.
-inline void take_strongest(float* best, std::int32_t* best_keys, Index top, const float* scores,
-                           std::int32_t first, const Passing& passing, Candidates& found) {
+inline void take_strongest(Real* best, Whole* best_keys, Index top, const Real* scores, Whole first,
+                           const Passing& passing, Candidates& found) {
     gather(scores, first, passing, found);
     if (top <= kLanes) {
         insert_all<1>(best, best_keys, found);

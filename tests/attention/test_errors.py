@@ -132,15 +132,6 @@ ATTENTION: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "see that is not a See": ({"see": True}, ("see", "See", "True")),
     # backends
     "an unknown backend": ({"backend": "cuda"}, ("backend", "'cuda'", "native", "torch")),
-    "native for float64": (
-        {
-            "q": numbers(2, 3, 5, 11, dtype=torch.float64),
-            "k": numbers(2, 3, 7, 11, dtype=torch.float64),
-            "v": numbers(2, 3, 7, 13, dtype=torch.float64),
-            "backend": "native",
-        },
-        ("native", "float32", "float64", "torch"),
-    ),
     "native on another device": (
         {
             "q": torch.empty(2, 3, 5, 11, device="meta"),
@@ -202,15 +193,6 @@ TILES: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] = {
     "keys that are a number": (tile, {"keys": "x"}, ("keys", "'x'")),
     "a mask of floats": (tile, {"mask": numbers(5, 7)}, ("mask", "bool", "float32")),
     "an unknown backend": (tile, {"backend": "cuda"}, ("backend", "'cuda'")),
-    "native in float64": (
-        tile,
-        {
-            "q": numbers(2, 3, 5, 11, dtype=torch.float64),
-            "k": numbers(2, 3, 7, 11, dtype=torch.float64),
-            "backend": "native",
-        },
-        ("native", "float64"),
-    ),
     "a picture of another rank": (picture, {"shape": (3,)}, ("shape", "(3,)")),
     "a picture without rows": (picture, {"shape": (0, 4)}, ("shape", "(0, 4)")),
     "an unknown reduction": (picture, {"reduce": "sum"}, ("reduce", "'sum'", "mean", "max")),

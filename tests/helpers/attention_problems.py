@@ -36,6 +36,7 @@ on_each_backend_and_dtype = pytest.mark.parametrize(
         ("native", torch.float32),
         ("native", torch.bfloat16),
         ("native", torch.float16),
+        ("native", torch.float64),
         ("torch", torch.float32),
         ("torch", torch.float64),
         ("torch", torch.bfloat16),

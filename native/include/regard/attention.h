@@ -1,12 +1,12 @@
 // Attention, exact, without ever holding the Nq × Nk matrix, and what it looked at. Computed in
-// float32, whatever the type of q, k, v and output.
+// `Real`: in float64 where q, k, v and output are that, else in float32, whatever their type.
 //
 //     weights = softmax(scale · Q Kᵀ + bias) over the keys that a query may attend to
 //     output  = weights · V
 //
-// The functions trust their arguments: shapes, strides and pointers are checked by the caller. They
-// are safe to call from several threads at once, and give the same bits whatever `threads` is and
-// whatever else is in the batch.
+// Real is float or double. The functions trust their arguments: shapes, strides and pointers are
+// checked by the caller. They are safe to call from several threads at once, and give the same bits
+// whatever `threads` is and whatever else is in the batch.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,8 @@ struct Dropout {
     std::uint64_t seed = 0;
 };
 
-struct Problem {
+template <typename Real>
+struct ProblemOf {
     std::int64_t batch = 0, heads = 0, kv_heads = 0;  // heads is a multiple of kv_heads
     std::int64_t queries = 0, keys = 0;
     std::int64_t width = 0, value_width = 0;
@@ -67,8 +68,8 @@ struct Problem {
     Rows k;  // (batch, kv_heads, keys, width)
     Rows v;  // (batch, kv_heads, keys, value_width); unused by weights() and pooled()
 
-    float scale = 1;
-    float softcap = 0;  // c > 0: a score s becomes c·tanh(s/c) before bias and masks; 0: none
+    Real scale = 1;
+    Real softcap = 0;  // c > 0: a score s becomes c·tanh(s/c) before bias and masks; 0: none
 
     // Key j stands at j, query i at p = i + position, or where its segment says.
     std::int64_t position = 0;
@@ -77,42 +78,49 @@ struct Problem {
     std::int64_t left = -1, right = -1;     // only p − left ≤ j ≤ p + right; −1: unbounded
     Cells<std::uint8_t> mask;               // 0: may not attend
     KeyLists chosen;                        // only these
-    Cells<float> bias;                      // added to the scaled scores; −inf: may not attend
+    Cells<Real> bias;                       // added to the scaled scores; −inf: may not attend
     const std::int64_t* lengths = nullptr;  // (batch): only j < length; null: all keys
-    const float* sinks = nullptr;           // (heads): one more logit, which gives no value; null
+    const Real* sinks = nullptr;            // (heads): one more logit, which gives no value; null
     Dropout dropout;                        // of the output's weights; what is seen knows none
 };
+using Problem = ProblemOf<float>;
 
 // What is to be seen. What is null is not made. All are contiguous.
-struct Seen {
-    float* lse = nullptr;       // (batch, heads, queries), natural log
-    float* entropy = nullptr;   // (batch, heads, queries), nats
-    float* distance = nullptr;  // (batch, heads, queries), mean |p − j|
+template <typename Real>
+struct SeenOf {
+    Real* lse = nullptr;       // (batch, heads, queries), natural log
+    Real* entropy = nullptr;   // (batch, heads, queries), nats
+    Real* distance = nullptr;  // (batch, heads, queries), mean |p − j|
 
     std::int64_t top = 0;              // how many of the strongest keys of each query
     std::int64_t* top_keys = nullptr;  // (batch, heads, queries, top), −1 where there are fewer
-    float* top_weights = nullptr;      // (batch, heads, queries, top), strongest first
+    Real* top_weights = nullptr;       // (batch, heads, queries, top), strongest first
 
     // Query i falls in row ⌊i·map_rows/queries⌋, key j in column ⌊j·map_columns/keys⌋. A row is the
     // mean over its queries that have a key and count.
     std::int64_t map_rows = 0, map_columns = 0;
-    float* map = nullptr;       // (batch, heads, map_rows, map_columns)
-    float* received = nullptr;  // (batch, heads, keys), the sum over the queries that count
+    Real* map = nullptr;       // (batch, heads, map_rows, map_columns)
+    Real* received = nullptr;  // (batch, heads, keys), the sum over the queries that count
 
     // Which queries count in map and received: (batch, queries), 0: does not. Null: all do.
     const std::uint8_t* counted = nullptr;
     std::int64_t counted_strides[2] = {0, 0};
 };
+using Seen = SeenOf<float>;
 
 // The output (batch, heads, queries, value_width), and what is asked for in `seen`.
-void attention(const Problem& problem, const RowsOut& output, const Seen& seen, int threads);
+template <typename Real>
+void attention(const ProblemOf<Real>& problem, const RowsOut& output, const SeenOf<Real>& seen,
+               int threads);
 
 // What attention() found, and what flows back into its output.
-struct Attended {
-    Rows output;                 // (batch, heads, queries, value_width)
-    const float* lse = nullptr;  // (batch, heads, queries), contiguous
-    Rows gradient;               // of the output
+template <typename Real>
+struct AttendedOf {
+    Rows output;                // (batch, heads, queries, value_width)
+    const Real* lse = nullptr;  // (batch, heads, queries), contiguous
+    Rows gradient;              // of the output
 };
+using Attended = AttendedOf<float>;
 
 // Where gradients are written, each of the shape of what it belongs to. Null: it is not made.
 struct Gradients {
@@ -125,7 +133,8 @@ struct Gradients {
 //     dQ = scale · dS · K            dK = scale · dSᵀ · Q
 //
 // with kept as kept() gives it, 1 without dropout.
-void attention_backward(const Problem& problem, const Attended& attended,
+template <typename Real>
+void attention_backward(const ProblemOf<Real>& problem, const AttendedOf<Real>& attended,
                         const Gradients& gradients, int threads);
 
 // Queries [row, row + rows) by keys [key, key + keys).
@@ -135,7 +144,8 @@ struct Rectangle {
 
 // The weights of a rectangle, out (batch, heads, rows, keys), from the lse (batch, heads, queries)
 // of the whole rows; all contiguous.
-void weights(const Problem& problem, const float* lse, const Rectangle& rectangle, float* out,
+template <typename Real>
+void weights(const ProblemOf<Real>& problem, const Real* lse, const Rectangle& rectangle, Real* out,
              int threads);
 
 // What dropout makes of the weights of a rectangle of sequence b, out (heads, rows, keys): each is
@@ -148,8 +158,9 @@ enum class Reduce { mean, maximum };
 // A picture of a rectangle, out (batch, heads, pixel_rows, pixel_columns): the mean or the maximum
 // of the weights in each pixel, 0 for a pixel without any. Row i of the rectangle falls in pixel
 // row ⌊i·pixel_rows/rows⌋, and columns alike.
-void pooled(const Problem& problem, const float* lse, const Rectangle& rectangle,
-            std::int64_t pixel_rows, std::int64_t pixel_columns, Reduce reduce, float* out,
+template <typename Real>
+void pooled(const ProblemOf<Real>& problem, const Real* lse, const Rectangle& rectangle,
+            std::int64_t pixel_rows, std::int64_t pixel_columns, Reduce reduce, Real* out,
             int threads);
 
 // What a call throws when it was interrupted; its results are then not complete.

@@ -119,8 +119,8 @@ def attention(
     Gradients flow to q, k, v, bias and sinks, once; what was seen carries none. Memory beside
     inputs and results is O(N · D) and some tiles: no path holds Nq × Nk.
 
-    `backend` is "native" (float32, bfloat16 and float16 on the CPU), "torch" (everything) or None,
-    the first that can.
+    `backend` is "native" (float32, bfloat16, float16 and float64 on the CPU), "torch" (everything)
+    or None, the first that can.
 
     >>> q = k = torch.eye(3)[None, None]
     >>> v = torch.tensor([[1.0], [2.0], [4.0]])[None, None]

@@ -41,15 +41,15 @@ def backends() -> list[Backend]:
         Backend(
             "native",
             available=not native.missing,
-            used_for="float32, bfloat16 and float16 on the CPU; not the gradients of bias and "
-            "sinks, and of softcap",
+            used_for="float32, bfloat16, float16 and float64 on the CPU; not the gradients of "
+            "bias and sinks, and of softcap",
             kernel=native.kernel(),
             why_not=native.missing or None,
         ),
         Backend(
             "torch",
             available=True,
-            used_for="float64, other devices, and other gradients",
+            used_for="other devices, and other gradients",
         ),
     ]
 

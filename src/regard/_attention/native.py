@@ -23,7 +23,7 @@ else:
 
 # Looked up once: the smallest call is measured in microseconds.
 _float32 = torch.float32
-TYPES = (torch.float32, torch.bfloat16, torch.float16)
+TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 _get_num_threads = torch.get_num_threads
 
 
@@ -38,8 +38,6 @@ def why_not(q: Tensor, k: Tensor) -> str:
         return f"a compiled kernel; got none, as {missing}"
     if q.device.type != "cpu":
         return f"tensors on the CPU; got q on {q.device}"
-    if q.dtype not in TYPES:
-        return f"float32, bfloat16 or float16; got q in {q.dtype}"
     if max(lengths := (q.shape[2], k.shape[2])) > core.MOST:
         return f"less than 2³¹ queries and keys; got {lengths}"
     return ""
@@ -73,7 +71,7 @@ def backward(
 
 def weights(problem: Problem, lse: Tensor, tile: Tile) -> Tensor:
     """The weights of a tile, (B, H, rows, keys), from the lse of the whole rows."""
-    out = torch.empty((*lse.shape[:2], *tile.shape), dtype=_float32, device="cpu")
+    out = torch.empty((*lse.shape[:2], *tile.shape), dtype=problem.dtype, device="cpu")
     _run(core.weights, problem, lse, tile, out)
     return out
 
@@ -82,7 +80,7 @@ def pooled(
     problem: Problem, lse: Tensor, tile: Tile, shape: tuple[int, int], maximum: bool
 ) -> Tensor:
     """A picture of a tile, (B, H, *shape), from the lse of the whole rows."""
-    out = torch.empty((*lse.shape[:2], *shape), dtype=_float32, device="cpu")
+    out = torch.empty((*lse.shape[:2], *shape), dtype=problem.dtype, device="cpu")
     _run(core.pooled, problem, lse, tile, out, maximum)
     return out
 
@@ -118,11 +116,12 @@ def _run(work: Callable[..., bool], problem: Problem, *arguments: object) -> Non
     seed = 0 if problem.seed is None else int(problem.seed)
     place = problem.factor, problem.offset, problem.dropout, seed
     threads = _get_num_threads()
-    floats = all(x is None or x.dtype is _float32 for x in (options.bias, options.sinks))
-    if floats and work((problem.q, problem.k, problem.v, options, *place), *arguments, threads):
+    dtype = problem.dtype  # of what is computed with
+    fits = all(x is None or x.dtype is dtype for x in (options.bias, options.sinks))
+    if fits and work((problem.q, problem.k, problem.v, options, *place), *arguments, threads):
         return
     copies = {
-        name: _in_memory(x.to(_float32) if name in ("bias", "sinks") else x)
+        name: _in_memory(x.to(dtype) if name in ("bias", "sinks") else x)
         for name in ("mask", "bias", "lengths", "sinks", "segments", "indices")
         if (x := getattr(options, name)) is not None
     }

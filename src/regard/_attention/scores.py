@@ -142,7 +142,13 @@ def dropper(backend: str, problem: Problem, first: int = 0) -> Dropper | None:
     if seed is None:
         return None
     if backend == "native":
-        return lambda like, tile: native.kept(like.shape, tile, dropout, seed, first).to(like.dtype)
+        growth = 1.0 / (1.0 - dropout)  # in float64, if that is the type
+
+        def left(like: Tensor, tile: Tile) -> Tensor:
+            kept = native.kept(like.shape, tile, dropout, seed, first)
+            return (kept != 0).to(like.dtype).mul_(growth)
+
+        return left
     generator = torch.Generator(problem.q.device).manual_seed(int(seed))
 
     def draw(like: Tensor, _: Tile) -> Tensor:

@@ -12,11 +12,10 @@ from regard._attention import native
 from regard._attention.eager import PLAIN, is_batched, is_eager, is_plain
 from regard._attention.operator import flow_back
 from regard._attention.options import Options
-from regard._attention.problem import new_gradient, new_observation, new_output
+from regard._attention.problem import computed_in, new_gradient, new_observation, new_output
 from regard.observation import Observation, See
 
 # Looked up once.
-_float32 = torch.float32
 _get_num_threads = torch.get_num_threads
 _is_grad_enabled = torch.is_grad_enabled
 _isfinite = math.isfinite
@@ -84,7 +83,7 @@ def _attend(
     """The output, and what was asked for in `see`, if the kernel can read these."""
     out, seen = new_output(q, shapes[0], layout), None
     if see is not None:
-        seen = new_observation(see, shapes[1], _float32, "cpu", call[2])
+        seen = new_observation(see, shapes[1], computed_in(q.dtype), "cpu", call[2])
     done = native.core.attention((q, k, v, *call), out, seen, None, _get_num_threads())
     return (out, seen) if done else None
 
