@@ -254,15 +254,16 @@ def test_a_mask_of_blocks_is_what_its_function_says() -> None:
 
 
 def test_a_model_that_cannot_be_replaced_is_named() -> None:
-    from transformers import BloomConfig, BloomModel
+    from transformers import YosoConfig, YosoModel
 
     torch.manual_seed(0)
-    model = BloomModel(BloomConfig(vocab_size=61, hidden_size=24, n_layer=2, n_head=6)).eval()
-    with pytest.warns(UserWarning, match="cannot be seen"), regard.watch(model) as run:
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6}
+    model = YosoModel(YosoConfig(vocab_size=61, intermediate_size=32, **sizes)).eval()
+    with pytest.warns(UserWarning, match="it was not seen"), regard.watch(model) as run:
         model(torch.arange(7)[None])
     assert not run.layers
     (line,) = run.unseen
-    assert line.startswith("h.0.self_attention and 1 more: BloomModel of transformers")
+    assert line.startswith("YosoModel: transformers computes its attention in a way")
     assert "scaled_dot_product_attention" not in line
 
 

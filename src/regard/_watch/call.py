@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +27,7 @@ class Call:
     position of the first key in the text, which is not 0 where a cache forgets. `is_cross_known`
     is whether `cross` was told by the caller, not guessed from the lengths. `links` of single
     queries are blocked, by query. `grows` says that no query looks ahead, so that more tokens may
-    follow, though `options` do not.
+    follow, though `options` do not. The outputs of heads that are `ablated` are 0.
     """
 
     q: Tensor
@@ -42,6 +43,29 @@ class Call:
     backend: str | None = None
     grows: bool = False
     links: dict[int, list[Blocked]] = field(default_factory=dict[int, list[Blocked]])
+    ablated: tuple[int, ...] = ()
+
+    @property
+    def vectors(self) -> dict[str, Tensor]:
+        """What was multiplied, by name."""
+        return {"q": self.q, "k": self.k, "v": self.v}
+
+    @property
+    def scores(self) -> Tensor | None:
+        """Those that the module has computed by itself, (B, H, Nq, Nk), if it has."""
+        return None
+
+    @property
+    def plain(self) -> Call:
+        """A call from whose q, k and options the weights follow."""
+        return self
+
+    @property
+    def alive(self) -> Tensor:
+        """(H,) The heads that are not ablated."""
+        alive = torch.ones(self.q.shape[1], dtype=torch.bool, device=self.q.device)
+        alive[list(self.ablated)] = False
+        return alive
 
     @property
     def position(self) -> int:
@@ -55,6 +79,16 @@ class Call:
 
     def compute(self, see: See | None) -> tuple[Tensor, Observation | None]:
         """The output, and what was seen of it."""
+        out, seen = self._compute(see)
+        if self.ablated:
+            out = torch.where(self.alive[:, None, None], out, 0.0)
+        return out, seen
+
+    def by_head(self, output: Tensor) -> Tensor:
+        """The output that was computed as (B, H, Nq, Dv)."""
+        return output
+
+    def _compute(self, see: See | None) -> tuple[Tensor, Observation | None]:
         if self.links:
             return self._without_links(See() if see is None else see)
         arguments = self.options.arguments()
@@ -88,7 +122,7 @@ class Call:
             )
             if start in self.links:
                 part = part.without((head, 0, key) for head, _, key in self.links[start])
-            out, seen = part.compute(see)
+            out, seen = part._compute(see)
             assert seen is not None
             parts.append((out, seen))
         out, seen = merge(parts)
@@ -103,6 +137,14 @@ class Call:
         if self.options.mask is not None:
             mask = self.options.mask & mask
         return replace(self, options=replace(self.options, mask=mask))
+
+    def remembered(self, **changes: Any) -> Call:
+        """The call with other tensors, and without those that only computing it needs."""
+        return replace(self, **changes)
+
+    def with_links(self, links: dict[int, list[Blocked]]) -> Call:
+        """The call with links of single queries masked."""
+        return replace(self, links=links)
 
     def weights(self) -> Tensor:
         """All of them, for a caller who asks for all: (B, H, Nq, Nk)."""

@@ -1,4 +1,7 @@
-"""Catching attention functions: SDPA by any name, `nn.MultiheadAttention`, `regard.attention`."""
+"""Catching attention functions: SDPA by any name, `nn.MultiheadAttention`, `regard.attention`.
+
+All other operations go by `ByHand`, which finds attention that is written out.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ from regard._attention import Options, attention, scaled_dot_product_attention
 from regard._attention.checks import check, check_dropout, check_see
 from regard._attention.eager import PLAIN, is_causal_bias
 from regard._attention.sdpa import read_sdpa
+from regard._watch.by_hand import ByHand
 from regard._watch.call import Call
 from regard._watch.hugging_face_masks import Pattern, made_whole
 from regard._watch.masks import read_masks
@@ -57,6 +61,7 @@ class Functions(TorchFunctionMode):
         self._modules = modules
         self._attend = attend
         self._unseen = unseen
+        self.by_hand = ByHand(modules, attend, unseen)
 
     def enter(self) -> None:
         _push(self)
@@ -96,8 +101,10 @@ class Functions(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         given: dict[str, Any] = kwargs or {}
-        if func not in _CAUGHT or _work.depth or not self._modules.stack.running:
+        if _work.depth or not self._modules.stack.running:
             return func(*args, **given)
+        if func not in _CAUGHT:
+            return self.by_hand.follow(func, args, given)
         if Pattern in types:
             args, given = made_whole(args), made_whole(given)
         if func is _sdpa or func is scaled_dot_product_attention:
@@ -107,7 +114,7 @@ class Functions(TorchFunctionMode):
         if func is attention:
             return self._attention(*args, **given)
         if args and isinstance(args[0], Tensor) and args[0].dim() >= 2:
-            self._unseen.add_softmax(args[0])
+            return self.by_hand.softmax(func, args, given)
         return func(*args, **given)
 
     def _sdpa(self, function: Callable[..., Tensor], *given: Any, **named: Any) -> Tensor:

@@ -73,13 +73,13 @@ class Interventions:
                 "run.layers of a first run has the names."
             )
 
-    def apply(self, name: str, index: int, call: Call, first: int) -> tuple[Call, tuple[int, ...]]:
-        """The call without the links that are blocked in this layer, and its heads to ablate.
+    def apply(self, name: str, index: int, call: Call, first: int) -> Call:
+        """The call without the links and heads that are taken out of this layer.
 
         `first` is where the first query of this call stands in its own text.
         """
         if not self._heads and not self._links:
-            return call, ()
+            return call
         ablated: tuple[int, ...] = ()
         for layer, heads in self._heads.items():
             if is_meant(layer, name, index):
@@ -109,7 +109,8 @@ class Interventions:
                 rows.setdefault(row, []).append((head, row, key - call.start))
         if everywhere:
             call = call.without(everywhere)
-        return (replace(call, links=rows) if rows else call), ablated
+        call = call.with_links(rows) if rows else call
+        return replace(call, ablated=ablated) if ablated else call
 
     def unused(self) -> list[str]:
         """What named nothing that was computed."""

@@ -92,6 +92,7 @@ Attend = Callable[[Running, Call], tuple[Tensor, Call]]
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.running: list[Running] = []
+        self.given: list[tuple[tuple[Any, ...], dict[str, Any]]] = []  # what they were called with
 
 
 class Modules:

@@ -17,6 +17,7 @@ from regard._watch.shares import shares_of
 from regard._watch.tokens import Text
 from regard.observation import Observation, See
 from regard.run import Layer, Options
+from regard.run.layer import from_scores
 
 # What is looked at if nobody asks. What of it cannot be made is left out without a note.
 USUAL = See(entropy=True, top=8, map=(64, 64), distance=True)
@@ -36,7 +37,8 @@ class _Piece:
     bias: Tensor | None
     indices: Tensor | None
     output: Tensor | None
-    held: dict[str, Held]  # q, and what was new in k and v, as a cache may forget the old
+    # q, what was new in k and v, as a cache may forget the old, and scores of the module's own.
+    held: dict[str, Held]
 
 
 @dataclass
@@ -58,6 +60,7 @@ class Record:
     _base: int = 0  # the position in the text of the first key that was seen: there it begins
     _first_real: Tensor | None = None  # (B or 1, 1): where the first real token stands
     _is_blocked: bool = False  # links of single queries
+    is_own: bool = False  # the module computes by itself
 
     @property
     def n_queries(self) -> int:
@@ -131,16 +134,19 @@ class Record:
                     self._first_real = keys.byte().argmax(1, keepdim=True)
             tokens = None if tokens is None else tokens[:, self._base :]
             forgets = call.start > 0 or self._base > 0
-            found = shares_of(call, seen.lse, self._first_real, tokens, forgets)
+            found = shares_of(call.plain, seen.lse, self._first_real, tokens, forgets)
         if call.start and seen.top_keys is not None:
             top = torch.where(seen.top_keys < 0, seen.top_keys, seen.top_keys + call.start)
             seen = replace(seen, top_keys=top)
-        held: dict[str, Held] = {"q": hold(call.q)} if "q" in keep else {}
+        vectors = {name: x for name, x in call.vectors.items() if name in keep}
+        held = {"q": hold(vectors.pop("q"))} if "q" in vectors else {}
         if not (self.cross and self._pieces):  # else they are the same again
-            self._held = {name: hold(x) for name, x in (("k", k), ("v", call.v)) if name in keep}
+            self._held = {name: hold(x) for name, x in vectors.items()}
             if not self.cross:
                 held |= {name: x.last(new) for name, x in self._held.items()}
         has_both = {"q", "k"} <= keep
+        if has_both and call.scores is not None:
+            held["scores"] = hold(call.scores)
         piece = _Piece(
             seen,
             found,
@@ -155,9 +161,10 @@ class Record:
             held=held,
         )
         self._is_blocked = self._is_blocked or bool(call.links)
+        self.is_own = self.is_own or call.scores is not None
         ends = torch.cat([k[:, :, :1], k[:, :, -1:]], 2)
         self._pieces.append(piece)
-        self._last = replace(call, q=ends, k=ends, v=ends, options=options, keys=keys)
+        self._last = call.remembered(q=ends, k=ends, v=ends, options=options, keys=keys)
         self._end = end
         self.is_whole = True
 
@@ -172,12 +179,13 @@ class Record:
             keys = None if bool(keys.all()) else keys
             options = replace(options, mask=None if keys is None else keys[:, None, None, :])
         q, k, v = self._vectors(is_forgotten=last.start > 0)
+        scores = self._scores()
         seen = first.seen
         if any(piece.queries is not None for piece in pieces):
             queries = [_real(x.queries, x.seen.lse, x.seen.lse.shape[2]) for x in pieces]
             queries = torch.cat(queries, 1)
         if len(pieces) > 1:
-            if q is not None and k is not None:
+            if scores is not None or (q is not None and k is not None):
                 options = self._options_by_row(options, keys)
             else:
                 # Without what was the last call's alone.
@@ -186,7 +194,7 @@ class Record:
                     mask = None if keys is None else keys[:, None, None, :]
                 causal = options.causal or last.grows
                 options = replace(options, mask=mask, bias=None, indices=None, causal=causal)
-            seen = self._joined(options, q, k, queries)
+            seen = self._joined(options, q, k, scores, queries)
         spoilt = seen.lse.isnan() | (seen.lse == torch.inf)
         count = int((spoilt if queries is None else spoilt & queries[:, None]).sum())
         if count:
@@ -212,15 +220,16 @@ class Record:
             k=k,
             v=v,
             output=_cat([piece.output for piece in pieces]),
+            scores=scores,
             notes=tuple(self.notes),
-            versions=(version_of(q), version_of(k)),
+            versions=(version_of(q), version_of(k), version_of(scores)),
         )
 
     def _vectors(self, is_forgotten: bool) -> list[Tensor | None]:
         """q, k and v, None where they were not kept, or cannot give the weights any more."""
         held = {name: [x] for name, x in self._held.items()}
         for name in self._pieces[0].held:
-            if name == "q" or is_forgotten:
+            if name == "q" or (is_forgotten and name != "scores"):
                 held[name] = [piece.held[name] for piece in self._pieces]
         why = ""
         if self._is_blocked:
@@ -236,6 +245,17 @@ class Record:
                 "blocked. Blocking a key for every query (query None) leaves them."
             )
         return [_cat([each.x for each in held.get(name, ())]) for name in ("q", "k", "v")]
+
+    def _scores(self) -> Tensor | None:
+        """Those of the module's own, row by row, if they were kept: −inf at keys to come."""
+        held = [piece.held.get("scores") for piece in self._pieces]
+        some = [x for x in held if x is not None and not x.is_written_over]
+        if len(some) < len(held):
+            return None
+        if len(some) == 1:
+            return some[0].x
+        rows = (pad(each.x, (0, self._end - each.x.shape[3]), value=-torch.inf) for each in some)
+        return torch.cat(list(rows), 2)
 
     def _options_by_row(self, options: Options, keys: Tensor | None) -> Options:
         """The options with the mask and the bias of each call, one row a query, if they differ."""
@@ -275,9 +295,15 @@ class Record:
         return torch.cat([x.expand(batch, heads, -1, -1) for x in full], 2)
 
     def _joined(
-        self, options: Options, q: Tensor | None, k: Tensor | None, queries: Tensor | None
+        self,
+        options: Options,
+        q: Tensor | None,
+        k: Tensor | None,
+        scores: Tensor | None,
+        queries: Tensor | None,
     ) -> Observation:
-        """What was seen of all pieces. What depends on every query is made from q and k."""
+        """What was seen of all pieces. What depends on every query is made from q and k, or from
+        scores of the module's own."""
         each = [piece.seen for piece in self._pieces]
         names = ("lse", "entropy", "top_keys", "top_weights", "distance")
         joined: dict[str, Any] = {name: _cat([getattr(x, name) for x in each]) for name in names}
@@ -286,6 +312,8 @@ class Record:
         see = See(map=self.see.map, received=self.see.received, queries=queries)
         if self._is_blocked or (see.map is None and not see.received):
             return seen
+        if scores is not None:
+            q, k, options = from_scores(scores, options.position)
         if q is not None and k is not None:
             _, whole = attention(q, k, k[..., :0], see=see, **options.arguments())
             return replace(seen, map=whole.map, received=whole.received)

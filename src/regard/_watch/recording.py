@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Container
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -67,6 +68,24 @@ class Recording:
         """Those of a block, or itself."""
         return [name for name in self.names if name.startswith(f"{block}.") or name == block]
 
+    def by_hand(self) -> list[str]:
+        """What is to be said of modules that compute by themselves."""
+        names = list(dict.fromkeys(record.name for record in self._records if record.is_own))
+        if not names:
+            return []
+        more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+        return [
+            f"{names[0]}{more}: attention is written out here, and was seen from the scores of the "
+            "model's own. The memory that N × N of them takes is the model's, too."
+        ]
+
+    def leave_out(self, names: Container[str]) -> set[str]:
+        """Forget what was seen of those of these modules that compute by themselves: which."""
+        own = {each.name for each in self._records if each.is_own and each.name in names}
+        self._numbers = {key: n for key, n in self._numbers.items() if key[0] not in own}
+        self._records = [record for record in self._records if record.name not in own]
+        return own
+
     def begin_pass(self) -> None:
         self._pass.calls.clear()
         self._pass.queries.clear()
@@ -105,16 +124,12 @@ class Recording:
         else:
             number = record.number
         call, first = self._placed(name, call, record)
-        call, ablated = self.interventions.apply(name, number, call, first)
+        call = self.interventions.apply(name, number, call, first)
         if self._layers is not None:
             meant = [layer for layer in self._layers if is_meant(layer, name, number)]
             self._found.update(meant)
             is_watched = is_watched and bool(meant)
         out, seen = call.compute(self.see if is_watched else None)
-        if ablated:
-            alive = torch.ones(call.q.shape[1], dtype=torch.bool, device=out.device)
-            alive[list(ablated)] = False
-            out = torch.where(alive[:, None, None], out, 0.0)
         if is_watched:
             assert seen is not None
             text = self._token_ids.here.text
@@ -127,7 +142,7 @@ class Recording:
                 latest[nth] = record
             record.text = text
             tokens = None if text is None else text.of(name, call.end)
-            record.add(call, out, seen, tokens, shares=self.monitor is None)
+            record.add(call, call.by_head(out), seen, tokens, shares=self.monitor is None)
         return out, call
 
     def _continued(self, name: str, nth: int, call: Call) -> tuple[Call, Record | None]:

@@ -20,14 +20,17 @@ class Unseen:
     def __init__(self, modules: Modules) -> None:
         self._modules = modules
         self._mixers = Mixers(modules)
+        self._count = 0
+        self._softmaxes: dict[int, Running] = {}  # of which it is not known what they are
         self._own: dict[str, nn.Module] = {}  # those that attend in a way of their own
         self._only_torch: dict[str, str] = {}  # what was given to PyTorch, which alone can do it
 
     def add(self, running: Running) -> None:
         self._own[running.name] = running.module
 
-    def add_softmax(self, x: Tensor) -> None:
-        """A softmax of x, which is attention by its shape or by the names of the modules around it.
+    def add_softmax(self, x: Tensor) -> int | None:
+        """A softmax of x, which is attention by its shape or by the names of the modules around it:
+        then the number by which to `resolve` it, if it was seen after all.
 
         A model of transformers says by its names alone which of its modules attend. A layer around
         them may be called so for what else is in it, and a router chooses experts.
@@ -43,8 +46,15 @@ class Unseen:
         is_said = type(running.module).__module__.startswith("transformers.")
         looks_so = not is_said and (x.dim() >= 4 or is_square)
         is_mixer = self._mixers.is_inside(running.name)
-        if x.shape[-1] >= 2 and (looks_so or is_named) and not is_mixer:
-            self.add(running)
+        if x.shape[-1] < 2 or not (looks_so or is_named) or is_mixer:
+            return None
+        self._count += 1
+        self._softmaxes[self._count] = running
+        return self._count
+
+    def resolve(self, number: int | None) -> None:
+        """This softmax was seen."""
+        self._softmaxes.pop(number or 0, None)
 
     def add_sdpa(self, given: Iterable[Tensor]) -> None:
         """Attention of q, k and v that only PyTorch can compute."""
@@ -54,6 +64,7 @@ class Unseen:
 
     def sentences(self, seen: Collection[str]) -> list[str]:
         """What is to be said, modules that were seen after all aside."""
+        self._own |= {each.name: each.module for each in self._softmaxes.values()}
         kinds: dict[type[nn.Module], list[str]] = {}
         for name, module in self._own.items():
             if name not in seen:

@@ -118,7 +118,7 @@ class Watching:
 
     def _around_module(self, known: Running, run: Function, /, *args: Any, **kwargs: Any) -> Any:
         """Around every module that may attend: it is on the stack while it runs."""
-        stack = self._modules.stack.running
+        stack, given = self._modules.stack.running, self._modules.stack.given
         depth = len(stack)
         has_entered = False
         try:
@@ -132,9 +132,12 @@ class Watching:
             self._modules.have_run.add(known.name)
             is_plain = OTHER_SEQUENCE.isdisjoint(kwargs)
             stack.append(known if is_plain else known.given(args, kwargs))
+            given.append((args[1:], kwargs))
             return run(*args, **kwargs)
         finally:
-            del stack[depth:]
+            del stack[depth:], given[depth:]
+            if not depth:
+                self._mode.by_hand.forget()
             if has_entered:
                 self._mode.leave()
 
@@ -162,7 +165,11 @@ class Watching:
 
     def _finish(self, quiet: bool) -> None:
         run, recording = self._run, self._recording
-        names, keep, monitor = recording.names, recording.keep, recording.monitor
+        keep, monitor = recording.keep, recording.monitor
+        spoilt = self._mode.by_hand.spoilt
+        for name in recording.leave_out(spoilt):
+            self._unseen.add(spoilt[name])
+        names = recording.names
         if self._residual_stream is not None:
             run.hidden_states, run.between = self._residual_stream.found()
         recording.finish(run, is_named=not quiet)
@@ -191,5 +198,6 @@ class Watching:
                 "no attention was computed inside the with"
                 + (", or none that can be seen." if self._has_run else ". Call the model there.")
             )
+        run.notes += recording.by_hand()
         if problems and not quiet:
             warnings.warn("watch(): " + "\n".join(problems), stacklevel=4)

@@ -123,6 +123,7 @@ def _refuse_more_than_a_mask(layer: Layer, number: int) -> None:
         "sees a window of the text only": is_narrow,
         "has a mask of its own": options.mask is not None,
         "adds a bias to the scores": options.bias is not None,
+        "computes its scores in its own way": layer.scores is not None,
         "caps its scores": options.softcap is not None,
         "has sinks": options.sinks is not None,
     }

@@ -40,6 +40,8 @@ class Layer:
       what followed the last time that its token stood there (`induction`). NaN where there is no
       such key.
     - `queries` and `keys`: (B, Nq) and (B, Nk), True where there is a real token; None: everywhere
+    - `scores`: where the module computes attention by itself, its own, of which the weights are the
+      softmax; q and k may then be a part of what they were made from, or not known
     - `tokens`: of each sequence, where the layer read others than `run.tokens`; [] if they are not
       known
     """
@@ -56,22 +58,23 @@ class Layer:
     k: Tensor | None = None  # (B, Hkv, Nk, D)
     v: Tensor | None = None  # (B, Hkv, Nk, Dv)
     output: Tensor | None = None  # (B, H, Nq, Dv)
+    scores: Tensor | None = None  # (B, H, Nq, Nk)
     notes: tuple[str, ...] = ()  # what could not be seen of it, and why
     tokens: list[list[Token]] | None = None
     levels: Levels | None = None  # pictures of all weights, for the atlas
-    versions: tuple[int | None, int | None] = (None, None)  # of q and k, as PyTorch counts them
+    versions: tuple[int | None, ...] = ()  # of q, k and scores, as PyTorch counts them
 
     @property
     def has_weights(self) -> bool:
-        """Were q and k kept, from which any weight can be had?"""
-        return self.q is not None and self.k is not None
+        """Were q and k kept, or scores, from which any weight can be had?"""
+        return self.scores is not None or (self.q is not None and self.k is not None)
 
     @property
     def is_written_over(self) -> bool:
-        """Are q or k not what they were when they were seen?"""
+        """Are q, k or scores not what they were when they were seen?"""
         return any(
             x is not None and version is not None and not x.is_inference() and x._version != version
-            for x, version in zip((self.q, self.k), self.versions, strict=True)
+            for x, version in zip((self.q, self.k, self.scores), self.versions, strict=False)
         )
 
     def __repr__(self) -> str:
@@ -85,7 +88,8 @@ class Layer:
         if seen.map is not None:
             found.append(f"map {seen.map.shape[2]} × {seen.map.shape[3]}")
         found += ["received"] if seen.received is not None else []
-        found += [name for name in ("q", "k", "v", "output") if getattr(self, name) is not None]
+        kept = ("q", "k", "v", "output", "scores")
+        found += [name for name in kept if getattr(self, name) is not None]
         kind = " of another sequence" if self.cross else ""
         return f"Layer({self.name!r}: {size}{kind}: {', '.join(['lse', *found])})"
 
@@ -185,7 +189,7 @@ class Layer:
 
         Of a run that is in a file they are in memory only as far as rows and keys are looked at.
         """
-        if self.q is None or self.k is None:
+        if not self.has_weights:
             raise ValueError(
                 f"{call}: q and k of {self.name} must have been kept; they were not. "
                 'regard.watch(…, keep=("q", "k")) keeps them.'
@@ -195,15 +199,21 @@ class Layer:
                 f"{call}: q and k of {self.name} must be as they were seen; they have been "
                 "written over since. Give the model a copy, or ask before they change."
             )
-        batch, n_heads = self.q.shape[:2]
+        batch, n_heads = self.shape[:2]
         for name, index, size in (("head", head, n_heads), ("sequence", sequence, batch)):
             if index is not None:
                 whole(call, name, index, 0, size - 1, f"{self.name} has {size} {name}s.")
-        h, shared = slice(None), slice(None)
+        h = slice(None) if head is None else slice(head, head + 1)
+        b = slice(None) if sequence is None else slice(sequence, sequence + 1)
+        if self.scores is not None:
+            q, k, options = from_scores(with_part(self.scores[b, h], rows), self.options.position)
+            return q, k, with_part(self.lse[b, h], rows), options
+        assert self.q is not None
+        assert self.k is not None
+        shared = slice(None)
         if head is not None:
             group = head // (n_heads // self.k.shape[1])
-            h, shared = slice(head, head + 1), slice(group, group + 1)
-        b = slice(None) if sequence is None else slice(sequence, sequence + 1)
+            shared = slice(group, group + 1)
         options = self.options.head(head, sequence)
 
         def of_rows(x: Tensor | None) -> Tensor | None:
@@ -220,6 +230,15 @@ class Layer:
         )
         lse = with_part(self.lse[b, h], rows)
         return with_part(self.q[b, h], rows), with_part(self.k[b, shared], keys), lse, options
+
+
+def from_scores(scores: Tensor, position: int | None) -> tuple[Tensor, Tensor, Options]:
+    """q, k and options whose weights are the softmax of scores (B, H, Nq, Nk): these are a bias,
+    where q · k is 0."""
+    batch, heads, n_queries, n_keys = scores.shape
+    nothing = scores.new_zeros(())
+    q, k = nothing.expand(batch, heads, n_queries, 1), nothing.expand(batch, 1, n_keys, 1)
+    return q, k, Options(bias=scores, scale=1.0, position=position)
 
 
 def _chosen(x: Tensor, head: int | None, sequence: int | None) -> Tensor:

@@ -37,6 +37,7 @@ TENSORS: dict[str, tuple[tuple[torch.dtype, ...], tuple[str, ...] | None]] = {
     "k": (_FLOATS, ("B", "Hkv", "Nk", "D")),
     "v": (_FLOATS, ("B", "heads of v", "Nk", "Dv")),
     "output": (_FLOATS, ("B", "H", "Nq", "Dv")),
+    "scores": (_FLOATS, _SCORES),
 }
 _KEYS = 2**22  # of all sequences, where no tensor holds as many
 _FURTHEST = 2**40  # positions, as in attention
@@ -136,7 +137,7 @@ def _wrong_together(layer: Layer) -> str | None:
         if x is not None and (heads % x.shape[1] if x.shape[1] else heads):
             return f"says that {heads} heads of {name} share {x.shape[1]} of its {what}"
     # One key that was expanded is no trace of the others: its stride is 0.
-    by_key = ((layer.k, 2), (layer.v, 2), (layer.keys, 1), (layer.received, 2))
+    by_key = ((layer.k, 2), (layer.v, 2), (layer.keys, 1), (layer.received, 2), (layer.scores, 3))
     if batch * n_keys > _KEYS and all(x is None or not x.stride(axis) for x, axis in by_key):
         return f"says that {name} has {n_keys:,} keys, of which there is no trace"
     segments, indices = layer.options.segments, layer.options.indices
