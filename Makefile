@@ -1,7 +1,8 @@
 # The door to everything: `make help` lists what there is. Each target sets up .venv when it has to.
 # `make test JOBS=8` runs more test processes, `make PYTHON=python3.12 test` sets up with another
 # interpreter, `make bench ROUNDS=1` is a short slice of the bench, `make soak SOAK=500` a long one of
-# the fuzzers, `make mutants MUTANTS=20 SEED=3` draws few mutants, and others.
+# the fuzzers, `make mutants MUTANTS=20 SEED=3` draws few mutants, `make families SWEEP='--only gemma*'`
+# judges few families, and others.
 PYTHON ?= python3
 JOBS ?= 2
 ROUNDS ?= 10
@@ -15,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test soak coverage mutants test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
+.PHONY: help demo quick test soak coverage mutants families test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
 
 comma := ,
 BIN := .venv/bin
@@ -62,6 +63,10 @@ coverage: .venv/dev.stamp .venv/chromium.stamp ## which lines of Python and C++ 
 mutants: .venv/dev.stamp ## small faults in _attention, run and worked: do the tests notice? takes hours
 	@$(call requirements,["dependency-groups"]["mutants"]) >.venv/mutants.txt && $(PIP) -r .venv/mutants.txt
 	@for room in _attention run worked; do $(BIN)/python tests/mutants.py $$room $(MUTANTS) $(SEED); done
+
+# What is judged already, for the same transformers and the same source, is not judged again.
+families: .venv/dev.stamp ## a small model of every family of transformers, blind and watched: docs/models.md
+	@PYTHONPATH=tests $(BIN)/python -m families --jobs $(JOBS) $(SWEEP)
 
 test-native: .venv/build.stamp ## the tests of the C++ core alone, built without Python
 	$(call test_core,tests,,)

@@ -1,0 +1,1 @@
+"""Every family of transformers, built small, run blind and watched, and judged: `make families`."""
