@@ -39,14 +39,17 @@ def test_ctrl_c_ends_a_long_call_and_the_next_is_right(
     def gradient() -> torch.Tensor:
         return torch.autograd.grad(regard.attention(few, few, few).square().sum(), few)[0]
 
+    def interrupted() -> None:
+        soon.start()  # on a busy machine that alone may take as long
+        work()
+
     expected = gradient()
     soon = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     # What runs in the background of a shell is told to ignore it.
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            soon.start()  # inside: on a busy machine it may take as long
-            work()
+            interrupted()
         assert torch.equal(gradient(), expected)
     finally:
         soon.join()
