@@ -53,9 +53,11 @@ test: .venv/dev.stamp .venv/chromium.stamp test-native ## all tests: of the C++ 
 soak: .venv/dev.stamp ## the fuzzers of tests/fuzz, SOAK=50 times as long as in the tests
 	@REGARD_SOAK=$(SOAK) $(BIN)/python -m pytest -n $(JOBS) tests/fuzz
 
+# Interrupts at any line would come in the middle of what measures, too.
 coverage: .venv/dev.stamp .venv/chromium.stamp ## which lines of Python and C++ no test reaches; takes long
 	@$(call requirements,["dependency-groups"]["coverage"]) >.venv/coverage.txt && $(PIP) -r .venv/coverage.txt
-	@$(BIN)/python -m pytest -q -n $(JOBS) --cov=regard --cov-branch --cov-report=term:skip-covered --cov-report=html:build/coverage/python
+	@mkdir -p build/coverage/python
+	@$(BIN)/python -m pytest -q -n $(JOBS) --ignore tests/fuzz/test_interrupts.py --cov --cov-report=term:skip-covered --cov-report=html:build/coverage/python
 	$(call test_core,coverage,-DREGARD_COVERAGE=ON,)
 	@mkdir -p build/coverage/cpp
 	@$(BIN)/gcovr --root . --object-directory build/coverage --filter native/src --filter native/include --html-details build/coverage/cpp/index.html --txt - build/coverage
