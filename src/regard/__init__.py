@@ -11,6 +11,7 @@ The rooms, in the order data walks through them:
 - `regard.text`: text to tokens, each with its span
 - `regard.models`: a name or a folder to a model and its tokenizer
 - `regard.watch`: any PyTorch model, and where every head of it looked
+- `regard.install`, `regard.uninstall`: our attention as one that transformers knows
 - `regard.ask`: what can be asked of a model: `see` a text, the steps of one head
 - `regard.Run`, `regard.load`: what was seen of a model, kept on disk; edges, SQL, exact tiles
 - `regard.trace`, `regard.Trace`: every step of one pass, named, and how each cell came about
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     )
     from regard._merge import merge
     from regard._trace import ModelTrace, Projections, Trace, trace
-    from regard._watch import watch
+    from regard._watch import install, uninstall, watch
     from regard.observation import Observation, See
     from regard.run import Head, Layer, Run, load
 
@@ -60,6 +61,7 @@ __all__ = [
     "ask",
     "attention",
     "backends",
+    "install",
     "load",
     "merge",
     "models",
@@ -70,6 +72,7 @@ __all__ = [
     "scaled_dot_product_attention",
     "text",
     "trace",
+    "uninstall",
     "view",
     "watch",
     "weights",
@@ -80,7 +83,7 @@ _HOME = {
     "Explanation": "regard._arithmetic",
     **dict.fromkeys(("ModelTrace", "Projections", "Trace", "trace"), "regard._trace"),
     "merge": "regard._merge",
-    "watch": "regard._watch",
+    **dict.fromkeys(("install", "uninstall", "watch"), "regard._watch"),
     **dict.fromkeys(("Head", "Layer", "Run", "load"), "regard.run"),
     **dict.fromkeys(("Observation", "See"), "regard.observation"),
     **dict.fromkeys(("Backend", "attention", "backends"), "regard._attention"),

@@ -1,5 +1,6 @@
-"""`regard.watch`: any PyTorch model, and where every head of it looked."""
+"""`regard.watch`: any PyTorch model, and where every head of it looked; `regard.install`."""
 
+from regard._watch.installing import install, uninstall
 from regard._watch.watch import watch
 
-__all__ = ["watch"]
+__all__ = ["install", "uninstall", "watch"]

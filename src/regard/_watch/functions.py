@@ -35,7 +35,8 @@ from regard._watch.modules import Attend, Modules
 from regard._watch.unseen import Unseen
 from regard.observation import See
 
-_sdpa = F.scaled_dot_product_attention
+# PyTorch's own, whatever is installed in its place.
+_sdpa: Any = torch._C._nn.scaled_dot_product_attention  # pyright: ignore[reportAttributeAccessIssue]
 _mha = F.multi_head_attention_forward
 _MHA_SIGNATURE = inspect.signature(_mha)
 # PyTorch's stack of modes in this thread.

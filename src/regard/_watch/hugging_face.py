@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from regard._attention.options import broadcasts, part
 from regard._attention.sdpa import as_autocast
 from regard._attention.segments import ids_of, spans_of
+from regard._watch import lasting
 from regard._watch.call import Call
 from regard._watch.hugging_face_masks import MaskFunction, Pattern
 from regard._watch.masks import read_masks
@@ -56,6 +57,7 @@ class HuggingFace:
     """
 
     _entered: ClassVar[list[HuggingFace]] = []
+    _is_in_place: ClassVar[bool] = False  # our way to find attention functions
 
     def __init__(self, modules: Modules, attend: Attend, unseen: Unseen) -> None:
         self._modules = modules
@@ -81,20 +83,28 @@ class HuggingFace:
         It can be done twice."""
         entered = [each for each in every if each._has_any]
         cls._entered = entered or cls._entered  # until all is put back
-        if not cls._entered:
+        if not cls._entered and lasting.now() is None and not cls._is_in_place:
             return
         from transformers import AttentionInterface, AttentionMaskInterface, masking_utils
 
         find: Any = AttentionInterface.get_interface
         find = getattr(find, "before", find)
-        AttentionInterface.get_interface = _get_interface(find) if entered else find
+        cls._is_in_place = bool(entered) or lasting.now() is not None
+        AttentionInterface.get_interface = _get_interface(find) if cls._is_in_place else find
         masks = AttentionMaskInterface._global_mapping
         for name, function in list(masks.items()):
+            if name == lasting.NAME:
+                continue  # which stays as it is
             own = function.before if isinstance(function, MaskFunction) else function
             if entered and getattr(own, "__module__", "") == masking_utils.__name__:
                 own = MaskFunction(own, cls.is_watched)
             masks[name] = own
         cls._entered = entered
+
+    @classmethod
+    def install_again(cls) -> None:
+        """The same for those that are entered, as there was something else installed, or is not."""
+        cls.install(cls._entered)
 
     @classmethod
     def is_watched(cls, config: Any) -> bool:
@@ -110,7 +120,8 @@ def _get_interface(before: Callable[..., Any]) -> Any:
     """The method by which a module of transformers finds its attention function."""
 
     def get_interface(self: Any, attn_implementation: str, default: Callable[..., Any]) -> Any:
-        return _seen(before(self, attn_implementation, default), default)
+        found = before(self, attn_implementation, default)
+        return found if torch.compiler.is_compiling() else _seen(found, default)
 
     get_interface.before = before  # pyright: ignore[reportFunctionMemberAccess]
     return get_interface
@@ -124,7 +135,7 @@ def _seen(function: Callable[..., Any], default: Callable[..., Any]) -> Callable
     if function is default and where.startswith("transformers.models.") and code is not None:
         others = set(_names(function)[5:])
         kind = "eager" if _EAGER.issuperset(code.co_names) and others <= _EAGER_ARGUMENTS else None
-    return function if kind is None else _AttentionFunction(function, kind)
+    return function if kind is None else AttentionFunction(function, kind)
 
 
 def _names(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -133,12 +144,15 @@ def _names(function: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-class _AttentionFunction:
-    """An attention function of transformers: what a watched module computes goes to its watch."""
+class AttentionFunction:
+    """An attention function of transformers: what a watched module computes goes to its watch.
+
+    "regard" is our own: it takes what any of the others takes, masks as sdpa does.
+    """
 
     def __init__(self, before: Callable[..., Any], kind: str) -> None:
         self._before = before
-        self._kind = kind  # "eager", "sdpa", "flex" or "flash"
+        self._kind = kind  # "eager", "sdpa", "flex", "flash" or "regard"
 
     def __call__(
         self,
@@ -150,15 +164,20 @@ class _AttentionFunction:
         *args: Any,
         **given: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        watch = HuggingFace.around(module)
+        # What is compiled is not watched.
+        watch = None if torch.compiler.is_compiling() else HuggingFace.around(module)
+        installed = lasting.now()
         given |= dict(zip(_names(self._before)[5:], args, strict=False))
-        call = None
-        if watch is not None:
+        call, is_own = None, self._kind == lasting.NAME
+        is_served = installed is not None and (is_own or installed.serves(module, self._kind))
+        if watch is not None or is_served or is_own:
             q, k, v, _ = as_autocast(query, key, value)
-            call = self._call(module, q, k, v, attention_mask, given)
-            if call is None and self._kind in ("flex", "flash"):
+            call = self._call(module, q, k, v, attention_mask, given, watch is not None)
+            if call is None and watch is not None and self._kind in ("flex", "flash"):
                 watch._unseen.add(watch._modules.of(module))
-        if watch is None or call is None:
+        if call is None:
+            if is_own:
+                raise _refusal(module, attention_mask, given)
             return self._before(module, query, key, value, attention_mask, **given)
         # The last keys that no query can see are free places of a cache that was made in advance.
         unused = 0
@@ -166,16 +185,32 @@ class _AttentionFunction:
             unused = max(call.k.shape[2] - call.q.shape[2] - call.position, 0)
         if unused:
             call = _without_last(call, unused)
-        out, call = watch._attend(watch._modules.of(module), call)
+        if watch is not None:
+            out, call = watch._attend(watch._modules.of(module), call)
+        else:
+            out, _ = call.compute(None)
         weights = None
         if _wants_weights(given):
-            weights = torch.nn.functional.pad(call.weights(), (0, unused))
+            asked = installed if is_served else None
+            weights = call.weights() if asked is None else asked.weights_of(module, call)
+            if weights is not None:
+                weights = torch.nn.functional.pad(weights, (0, unused))
+            else:
+                weights = lasting.not_asked(call)
         return out.transpose(1, 2).contiguous(), weights
 
     def _call(
-        self, module: nn.Module, q: Tensor, k: Tensor, v: Tensor, mask: Any, given: dict[str, Any]
+        self,
+        module: nn.Module,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Any,
+        given: dict[str, Any],
+        is_seen: bool,
     ) -> Call | None:
-        """The arguments as a call; None where the model alone knows what they mean."""
+        """The arguments as a call; None where the model alone knows what they mean. Masks are read
+        for what they say of tokens, if it `is_seen`."""
         if not self._is_known(module, q, given):
             return None
         if isinstance(mask, Pattern):
@@ -184,19 +219,22 @@ class _AttentionFunction:
         options = self._options(module, q, k, mask, given)
         if options is None:
             return None
-        is_eager, names = self._kind == "eager", self._before.__code__.co_names
+        is_eager, is_own = self._kind == "eager", self._kind == lasting.NAME
+        names = self._before.__code__.co_names
         sinks = None if self._kind == "sdpa" else given.get("s_aux")
         if is_eager:
             sinks = getattr(module, "sinks", None) if "sinks" in names else None
         options = replace(
             options,
             scale=given.get("scaling"),
-            softcap=given.get("softcap") if "softcap" in _names(self._before) else None,
+            softcap=given.get("softcap") if is_own or "softcap" in _names(self._before) else None,
             sinks=None if sinks is None else sinks.to(q.dtype),
         )
         dropout = 0.0 if is_eager and not module.training else given.get("dropout", 0.0)
         start = mask.start if isinstance(mask, Pattern) else 0
-        call = read_masks(Call(q, k, v, options, dropout, is_cross_known=True, start=start))
+        call = Call(q, k, v, options, dropout, is_cross_known=True, start=start)
+        if is_seen:
+            call = read_masks(call)
         if isinstance(mask, Pattern) and call.queries is None:
             call = replace(call, queries=mask.queries)
         bias = given.get("position_bias")
@@ -216,7 +254,7 @@ class _AttentionFunction:
         if self._kind == "flex":
             on_cpu = q.device.type == "cpu" and given.get("s_aux") is not None
             return not given.get("dropout") and not on_cpu
-        if self._kind == "flash":
+        if self._kind in ("flash", lasting.NAME):
             known = {*_names(self._before), *_EAGER_ARGUMENTS, *_HARMLESS, *_PACKED}
             known |= {"is_causal", "s_aux"}
             return all(x is None or x is False for name, x in given.items() if name not in known)
@@ -302,11 +340,19 @@ def _dense(mask: Any, shape: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 def _wants_weights(others: dict[str, Any]) -> bool:
-    if others.get("output_attentions"):
-        return True
-    try:
-        from transformers.utils.output_capturing import _active_collector
-    except ImportError:
-        return False
-    collected = _active_collector.get()
-    return collected is not None and any("attentions" in name for name in collected)
+    collected = lasting.collector() or ()
+    return bool(others.get("output_attentions")) or any("attentions" in name for name in collected)
+
+
+def _refusal(module: nn.Module, mask: Any, given: dict[str, Any]) -> Exception:
+    """What is raised where nobody else can compute what only the model knows to mean something."""
+    known = {*_EAGER_ARGUMENTS, *_HARMLESS, "is_causal", "s_aux"}
+    more = [name for name, x in given.items() if name not in known and x is not None]
+    got = (
+        f"got {', '.join(more)}" if more else f"got a mask of {getattr(mask, 'shape', type(mask))}"
+    )
+    return ValueError(
+        f'attn_implementation="{lasting.NAME}": {type(module).__name__} must be softmax(scale · q '
+        f"kᵀ + mask) v, by arguments that are known; {got}. "
+        'model.set_attn_implementation("sdpa") or "eager" may know them.'
+    )

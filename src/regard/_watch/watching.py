@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, ClassVar
 
@@ -97,6 +98,11 @@ class Watching:
                 self._active.remove(self)
             self._install()
         self._released = True
+
+    @classmethod
+    def lock(cls) -> AbstractContextManager[object]:
+        """While it is held, nobody enters or leaves a watch."""
+        return cls._lock
 
     @classmethod
     def _install(cls) -> None:
