@@ -18,6 +18,11 @@ TINY = (
     Cell("tiles", 256, 64, False, 1, heads=2),
     Cell("calls", 1, 64, False, 1, heads=1),
     Cell("memory", 512, 64, False, 1, heads=1),
+    Cell("types", 67, 32, True, 1, heads=2, dtype="bfloat16"),
+    Cell("types", 67, 32, False, 1, heads=2, dtype="float64"),
+    Cell("decode", 301, 32, False, 1, heads=6, dtype="float16", kv_heads=2),
+    Cell("training", 17, 32, False, 1, heads=2),
+    Cell("packed", 512, 16, True, 1, heads=2),
 )
 
 
@@ -36,6 +41,10 @@ def made_up(threads: tuple[int, ...] = (1, 2), noise: float = 1.0) -> Results:
         "tiles": {"mean": 1.1, "maximum": 1.2, "mean again": 1.1},
         "calls": {"sdpa": 1.0, "regard": 1.1, "sdpa again": 1.0},
         "memory": {"observed": 1.0},
+        "types": {"sdpa": 1.5, "regard": 1.0, "observed": 1.1, "float32": 1.0, "sdpa again": 1.5},
+        "decode": {"float32": 1.5, "regard": 1.0, "sdpa": 2.0, "float32 again": 1.5},
+        "training": {"sdpa": 1.0, "regard": 1.2, "sdpa again": 1.0},
+        "packed": {"padded": 2.0, "packed": 1.0, "padded again": 2.0},
     }
     factors["observed"] = {**factors["rising"], "received": 1.6}
     for cell in plan_cells(threads):

@@ -11,7 +11,7 @@ from regard._arguments import WrongType, WrongValue, flag, number, shown, whole
 from regard._attention.eager import is_causal_bias, is_plain, lost_its_memory
 from regard._attention.options import Options, Window, broadcasts, four_axes
 from regard._attention.problem import computed_in
-from regard._attention.segments import ids_of, scattered, spans_of
+from regard._attention.segments import ids_of, key_lists, scattered, spans_of
 from regard.observation import See
 
 # What the numbers of a tensor must be, and the types that are.
@@ -313,14 +313,11 @@ def _check_indices(call: str, indices: object, q: Tensor, n_keys: int) -> Tensor
             f"{call}: indices must be (B, Nq, K) or (B, H, Nq, K), with B = {batch}, H = {heads}, "
             f"Nq = {n_queries}; got {found}. {remedy}"
         )
-    x = x.to(torch.int64).expand(-1, -1, n_queries, -1)
     if x.device.type == "cpu" and is_plain((x,)) and (x >= n_keys).any():
         raise WrongValue(
             f"{call}: indices must be less than Nk = {n_keys}; got {int(x.max())}. {remedy}"
         )
-    if not x.shape[3]:  # none at all is one that is none
-        x = x.new_full((*x.shape[:3], 1), -1)
-    return x.masked_fill((x < 0) | (x >= n_keys), -1).sort(-1).values
+    return key_lists(x, n_queries, n_keys)
 
 
 # ── what stands beside them ───────────────────────────────────────────────────────────────────

@@ -48,6 +48,20 @@ def scattered(ids: Tensor) -> Tensor:
     return (ids >= 0) & ((token < first) | (token >= end))
 
 
+def key_lists(chosen: Tensor, n_queries: int, n_keys: int) -> Tensor:
+    """Keys that are chosen for each query, (B, Nq, K) or (B, H, Nq, K), as `Options` has them:
+    (B, H, Nq, K), ascending, −1 for what is no key.
+
+    >>> key_lists(torch.tensor([[[4, 2, -7]]]), 2, 4).tolist()
+    [[[[-1, -1, 2], [-1, -1, 2]]]]
+    """
+    chosen = chosen if chosen.dim() == 4 else chosen[:, None]
+    chosen = chosen.to(torch.int64).expand(-1, -1, n_queries, -1)
+    if not chosen.shape[3]:  # none at all is one that is none
+        chosen = chosen.new_full((*chosen.shape[:3], 1), -1)
+    return chosen.masked_fill((chosen < 0) | (chosen >= n_keys), -1).sort(-1).values
+
+
 def _runs(wanted: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Where the run of each wanted id begins and ends among the ids; nowhere if it is less than 0
     or not among them."""

@@ -15,6 +15,7 @@ from timeit import Timer
 import torch
 
 import regard
+from regard._bench import types
 from regard._bench.check import check_answer
 from regard._bench.machine import NotMeasured, machine, measure_memory, measure_peak, others
 from regard._bench.problems import Call, contestants, random_problem, rising_problem, sdpa_path
@@ -76,6 +77,8 @@ def measure_cell(cell: Cell, pace: Pace) -> Cell:
     if cell.section == "memory":
         memory, seconds = measure_memory(cell.n, cell.d, cell.threads)
         return replace(cell, memory=memory, seconds={"observed": [seconds]})
+    if cell.section in types.SECTIONS:
+        return replace(cell, seconds=race(types.contestants(cell), pace))
     if cell.section == "rising":
         problem = rising_problem(cell.heads, cell.n, cell.d)
     else:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from regard._bench import types
 from regard._bench.results import Cell, Pace
 
-SECTIONS = ("forward", "observed", "tiles", "calls", "memory")
+SECTIONS = ("forward", "observed", "tiles", "calls", "memory", *types.SECTIONS)
 QUICK_PACE = Pace(rounds=3, seconds=0.1)
 
 
@@ -48,3 +49,17 @@ def plan_cells(
         yield Cell("calls", 1, 64, False, fewest, heads=1)
     if "memory" in sections:
         yield Cell("memory", memory_length, 64, False, most, heads=1)
+    halves = ("bfloat16", "float16")
+    if "types" in sections:
+        for dtype, number, causal in product((*halves, "float64"), threads, (False, True)):
+            for n in (512,) if quick else (128, 512, 2048):
+                yield Cell("types", n, 64, causal, number, dtype=dtype)
+    if "decode" in sections:
+        for dtype, (heads, kv_heads) in product(halves, ((9, 3), (8, 8))):
+            yield Cell("decode", 8192, 64, False, most, heads, dtype=dtype, kv_heads=kv_heads)
+    if "training" in sections:
+        for dtype, (n, heads) in product(("float32", "bfloat16"), ((1, 1), (64, 8), (512, 8))):
+            yield Cell("training", n, 64, False, fewest, heads, dtype=dtype)
+    if "packed" in sections:
+        for number in threads:
+            yield Cell("packed", 1024 if quick else 4096, 64, True, number)

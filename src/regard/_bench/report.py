@@ -8,6 +8,7 @@ from statistics import geometric_mean
 from rich.text import Text
 
 from regard._bench.results import Cell, Results, count
+from regard._bench.types import padding_saved
 from regard.view.lines import paragraph
 
 _WIDTH = 80
@@ -23,7 +24,7 @@ def render_results(results: Results, width: int = _WIDTH) -> list[Text]:
         f"and a time is the best of a round, the median of {count(pace.rounds, 'round')}"
         f"{fewer if pace.rounds > pace.fewer else ''}. A/A is one call raced against itself, "
         "lowest to highest ratio: a difference within it is noise. N tokens, 8 heads that are d "
-        "wide, float32; times in milliseconds."
+        "wide, float32 unless said; times in milliseconds."
     )
     if paths := {cell.path for cell in results.cells if cell.path}:
         path = " and ".join(sorted(paths))
@@ -78,6 +79,45 @@ _TABLES = (
         ],
         "",
     ),
+    (
+        "Other types: SDPA and Regard in each, and Regard in float32",
+        ("types",),
+        [
+            *(("", "kind"), ("", "dtype"), ("Regard", "regard"), ("fast", "sdpa / regard")),
+            *(("seen", "sdpa / observed"), ("float32", "regard / float32")),
+            ("A/A", "noise"),
+        ],
+        "fast, seen: times as fast as SDPA in that type, plain and observed; float32: the time as "
+        "a multiple of Regard's in float32.",
+    ),
+    (
+        "Decoding: one query on N keys",
+        ("decode",),
+        [
+            *(("", "dtype"), ("key heads", "key heads"), ("Regard", "regard")),
+            *(("× float32", "float32 / regard"), ("× SDPA", "sdpa / regard")),
+            ("A/A", "noise"),
+        ],
+        "× float32: times as fast as Regard in float32; × SDPA: as SDPA in that type.",
+    ),
+    (
+        "Training: forward and backward",
+        ("training",),
+        [
+            *(("heads", "heads"), ("", "dtype"), ("SDPA", "sdpa"), ("Regard", "regard")),
+            *(("of SDPA", "regard / sdpa"), ("A/A", "noise")),
+        ],
+        "of SDPA: the time as a multiple of SDPA's.",
+    ),
+    (
+        "Packed: 32 causal sequences, N tokens in all, beside the same padded",
+        ("packed",),
+        [
+            *(("padded", "padded"), ("packed", "packed"), ("times as fast", "padded / packed")),
+            *(("padding saved", "saved"), ("A/A", "noise")),
+        ],
+        "padding saved: how many times as many tokens there are, padded to the longest.",
+    ),
 )
 
 
@@ -101,6 +141,11 @@ def _table(
 def _show(results: Results, cell: Cell, what: str) -> str:
     if what == "kind":
         return "rising" if cell.section == "rising" else "causal" if cell.causal else ""
+    if what in ("dtype", "heads", "key heads"):
+        of = {"dtype": cell.dtype, "heads": cell.heads, "key heads": cell.kv_heads or cell.heads}
+        return str(of[what])
+    if what == "saved":
+        return f"{padding_saved(cell.n):.2f}"
     if what == "noise":
         noise = cell.noise()
         return _NONE if noise is None else f"{noise[0]:.2f}–{noise[1]:.2f}"

@@ -32,13 +32,15 @@ class Pace:
 class Cell:
     """One race: what is computed, and the best seconds of each contestant in each round."""
 
-    section: str  # forward, observed, rising, eager, tiles, calls, memory
+    section: str  # forward, observed, rising, eager, tiles, calls, memory, or one of types.py
     n: int
     d: int
     causal: bool
     threads: int
     heads: int = 8
     received: bool = False  # whether `received` is raced, too
+    dtype: str = "float32"
+    kv_heads: int = 0  # as many as heads, if 0
     seconds: Laps = field(default_factory=Laps)
     path: str = ""  # which of its kernels PyTorch's SDPA took
     memory: int = 0  # bytes of one call above its inputs, where these were measured

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard._attention.options import broadcasts, part
 from regard._attention.sdpa import as_autocast
-from regard._attention.segments import ids_of, spans_of
+from regard._attention.segments import ids_of, key_lists, spans_of
 from regard._watch import lasting
 from regard._watch.call import Call
 from regard._watch.hugging_face_masks import MaskFunction, Pattern
@@ -220,6 +220,8 @@ class AttentionFunction:
         if options is None:
             return None
         is_eager, is_own = self._kind == "eager", self._kind == lasting.NAME
+        if is_own or self._kind == "flash":
+            options = _with_sets(options, q, k, given)
         names = self._before.__code__.co_names
         sinks = None if self._kind == "sdpa" else given.get("s_aux")
         if is_eager:
@@ -256,7 +258,7 @@ class AttentionFunction:
             return not given.get("dropout") and not on_cpu
         if self._kind in ("flash", lasting.NAME):
             known = {*_names(self._before), *_EAGER_ARGUMENTS, *_HARMLESS, *_PACKED}
-            known |= {"is_causal", "s_aux"}
+            known |= {"is_causal", "s_aux", "indices"}
             return all(x is None or x is False for name, x in given.items() if name not in known)
         return True
 
@@ -280,8 +282,6 @@ class AttentionFunction:
                 return Options(causal=True)
             if kind == "flash" and given.get("sliding_window") is not None:
                 window = (given["sliding_window"] - 1, None)
-            if kind == "flash" and (packed := _segments(q, k, given)) is not None:
-                return Options(causal=True, window=window, segments=packed)
             return Options(causal=True, window=window, position=0)
         if kind == "flex" and not isinstance(mask, Tensor):
             return Options(mask=_dense(mask, shape, q.device))
@@ -300,12 +300,19 @@ class AttentionFunction:
         return Options(mask=mask) if mask.dtype == torch.bool else Options(bias=mask)
 
 
-def _segments(q: Tensor, k: Tensor, given: dict[str, Any]) -> Tensor | None:
-    """The sequences that are packed into one, if the arguments say so."""
+def _with_sets(options: Options, q: Tensor, k: Tensor, given: dict[str, Any]) -> Options:
+    """The options with what arguments say of the keys: sequences that are packed into one, and keys
+    that an indexer has chosen for each query."""
+    n_queries, n_keys = q.shape[2], k.shape[2]
     queries, keys = (given.get(name) for name in _PACKED[:2])
-    if not isinstance(queries, Tensor) or not isinstance(keys, Tensor) or len(q) != 1:
-        return None
-    return spans_of(ids_of(queries, q.shape[2]), ids_of(keys, k.shape[2]), None)
+    is_packed = isinstance(queries, Tensor) and isinstance(keys, Tensor) and len(q) == 1
+    if is_packed and options.segments is None:
+        packed = spans_of(ids_of(queries, n_queries), ids_of(keys, n_keys), None)
+        options = replace(options, segments=packed)
+    indices = given.get("indices")
+    if isinstance(indices, Tensor):
+        options = replace(options, indices=key_lists(indices, n_queries, n_keys))
+    return options
 
 
 def _without_last(call: Call, count: int) -> Call:
