@@ -9,6 +9,7 @@ ROUNDS ?= 10
 SOAK ?= 50
 MUTANTS ?= 100
 SEED ?= 1
+SOAKED := tests/fuzz tests/models/test_header.py tests/worked/test_check_always.py
 
 # The tests start hundreds of processes: none shall compile what another has compiled.
 unexport PYTHONDONTWRITEBYTECODE
@@ -50,8 +51,8 @@ quick: .venv/dev.stamp ## after each edit: style, the order of imports, and the 
 test: .venv/dev.stamp .venv/chromium.stamp test-native ## all tests: of the C++ core, of the package, and its doctests
 	@$(BIN)/python -m pytest -n $(JOBS)
 
-soak: .venv/dev.stamp ## the fuzzers of tests/fuzz, SOAK=50 times as long as in the tests
-	@REGARD_SOAK=$(SOAK) $(BIN)/python -m pytest -n $(JOBS) tests/fuzz
+soak: .venv/dev.stamp ## the fuzzers, SOAK=50 times as long as in the tests
+	@REGARD_SOAK=$(SOAK) $(BIN)/python -m pytest -n $(JOBS) $(SOAKED)
 
 # Interrupts at any line would come in the middle of what measures, too.
 coverage: .venv/dev.stamp .venv/chromium.stamp ## which lines of Python and C++ no test reaches; takes long

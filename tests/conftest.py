@@ -53,6 +53,11 @@ SLOW = (
     "worked",
 )
 
+# Processes that test beside each other, and those that they start, have one thread each: more would
+# wait for each other, and take twice the time. Tests that are about threads ask for them.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 _QUICK = bool(os.environ.get("REGARD_QUICK"))
 
 # What `make mutants` runs, whose library is not among the tests'; and what is not even read, if it

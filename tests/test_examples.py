@@ -74,8 +74,10 @@ def test_lines_to_copy_repeat_what_stands_before_the_bar() -> None:
 
 
 @pytest.mark.parametrize("name", ["learn_to_copy.py", "learn_to_translate_dates.py"])
-def test_steps_below_one_are_refused(name: str) -> None:
-    command = [sys.executable, EXAMPLES / name, "--steps", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
-    assert done.returncode == 2
-    assert "must be at least 1" in done.stderr
+def test_steps_below_one_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", [name, "--steps", "0"])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    assert "must be at least 1" in capsys.readouterr().err

@@ -174,3 +174,12 @@ def make_run(*kinds: str, **how: Any) -> tuple[Run, list[Made]]:
         unseen=["block.9"],
     )
     return run, made
+
+
+def run_of_everything() -> Run:
+    """One that a folder holds all kinds of things of."""
+    run, _ = make_run("causal", "left padding", "mask", "sinks", "right padding", "bias")
+    bare = make("causal", name="bare", keep=(), see=regard.See(entropy=True, top=11)).layer
+    run.layers["bare"] = replace(bare, shares={}, tokens=words(2, 11))
+    run.hidden_states = {"block.0": torch.randn(2, 11, 5), "block.1": torch.randn(2, 11, 5)}
+    return run

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.model_folders import file_of
+from helpers.soak import times
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from safetensors import SafetensorError, safe_open
@@ -190,7 +191,7 @@ def anything() -> st.SearchStrategy[bytes]:
     )
 
 
-@settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=anything())
 @example(content=VALID)
 @example(content=file_of({}))
@@ -217,7 +218,7 @@ def test_any_bytes_are_refused_in_words_or_accepted_by_the_library_too(
             assert tensor.flatten().view(torch.uint8).numpy().tobytes() == numbers
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=tiled())
 def test_what_the_library_refuses_is_refused_and_no_right_file_is(
     tmp_path: Path, content: bytes

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from helpers.soak import times
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from regard.worked.cell import Cell
 from worked.printing import FORMATS, STEPS, Printed, examples
 
 KINDS = {"X": "input"}
+# The formats are many, and what is written in them is of the same kind: some hundreds in all.
+in_every_format = settings(max_examples=times(30))
 
 
 def read(example: Printed, form: str, name: str = ""):
@@ -23,17 +26,15 @@ def read(example: Printed, form: str, name: str = ""):
 
 @pytest.mark.parametrize("form", FORMATS)
 @given(example=examples())
-def test_a_right_example_is_never_called_wrong(form: str, example: Printed) -> None:
+@in_every_format
+def test_a_right_example_is_taken_for_what_it_is_and_never_called_wrong(
+    form: str, example: Printed
+) -> None:
     report = read(example, form)
     assert [cell.name for cell in report.wrong] == []
     assert report.exit_code == 0
     assert report.questions == []
-
-
-@pytest.mark.parametrize("form", FORMATS)
-@given(example=examples())
-def test_every_matrix_is_taken_for_what_it_is(form: str, example: Printed) -> None:
-    (judged,) = read(example, form).exercises
+    (judged,) = report.exercises
     matrices = {kind: matrix for (kind, _), matrix in judged.exercise.matrices.items()}
     assert set(matrices) == {KINDS.get(name, name) for name in example.matrices}
     for name, rows in example.matrices.items():
@@ -43,6 +44,7 @@ def test_every_matrix_is_taken_for_what_it_is(form: str, example: Printed) -> No
 
 @pytest.mark.parametrize("form", FORMATS)
 @given(example=examples(), data=st.data())
+@in_every_format
 def test_a_cell_moved_outside_its_reach_is_always_found(
     form: str, example: Printed, data: st.DataObject
 ) -> None:
@@ -117,6 +119,7 @@ def reach(example: Printed, name: str, i: int, j: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("form", FORMATS)
 @given(example=examples(), data=st.data())
+@in_every_format
 def test_after_fix_nothing_is_wrong_and_only_numbers_have_changed(
     form: str, example: Printed, data: st.DataObject
 ) -> None:
