@@ -43,6 +43,7 @@ class Call:
     backend: str | None = None
     grows: bool = False
     links: dict[int, list[Blocked]] = field(default_factory=dict[int, list[Blocked]])
+    spans: Tensor | None = None  # (Nk, 2), the tokens [first, end) that each key stands for
     ablated: tuple[int, ...] = ()
 
     @property
@@ -97,8 +98,8 @@ class Call:
             return attention(self.q, self.k, self.v, **arguments), None
         if self.queries is not None and (see.map is not None or see.received):
             see = replace(see, queries=self.queries)
-        if self.cross and see.distance:
-            see = replace(see, distance=False)  # between two sequences it means nothing
+        if see.distance and (self.cross or self.spans is not None):
+            see = replace(see, distance=False)  # between two sequences, or to a block, is none
         return attention(self.q, self.k, self.v, see=see, **arguments)
 
     def _without_links(self, see: See) -> tuple[Tensor, Observation]:

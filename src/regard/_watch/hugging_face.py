@@ -45,6 +45,10 @@ _HARMLESS = {
     "cache_position", "past_key_values", "past_key_value", "position_embeddings",
     "num_items_in_batch", "logits_to_keep", "layer_idx", "deterministic", "kernel_options",
 }  # fmt: skip
+_BLOCKS_OF_A_CACHE = (
+    "what it computed with a cache was not seen, as some of its keys stand for blocks of tokens "
+    "there, and it is not known which. A pass over the whole text is seen."
+)
 # How packed sequences are said to flash attention.
 _PACKED = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
 
@@ -175,13 +179,15 @@ class AttentionFunction:
             call = self._call(module, q, k, v, attention_mask, given, watch is not None)
             if call is None and watch is not None and self._kind in ("flex", "flash"):
                 watch._unseen.add(watch._modules.of(module))
+            elif call is None and watch is not None and hasattr(module, "compressor"):
+                watch._unseen.add_part(watch._modules.of(module), _BLOCKS_OF_A_CACHE)
         if call is None:
             if is_own:
                 raise _refusal(module, attention_mask, given)
             return self._before(module, query, key, value, attention_mask, **given)
         # The last keys that no query can see are free places of a cache that was made in advance.
         unused = 0
-        if call.options.causal:
+        if call.options.causal and call.spans is None:
             unused = max(call.k.shape[2] - call.q.shape[2] - call.position, 0)
         if unused:
             call = _without_last(call, unused)
@@ -211,6 +217,12 @@ class AttentionFunction:
     ) -> Call | None:
         """The arguments as a call; None where the model alone knows what they mean. Masks are read
         for what they say of tokens, if it `is_seen`."""
+        spans = None
+        if (compressor := getattr(module, "compressor", None)) is not None:
+            # There are keys behind the others that are no tokens.
+            spans = _spans(compressor, q, k) if self._kind in ("eager", lasting.NAME) else None
+            if spans is None:
+                return None
         if not self._is_known(module, q, given):
             return None
         if isinstance(mask, Pattern):
@@ -228,13 +240,14 @@ class AttentionFunction:
             sinks = getattr(module, "sinks", None) if "sinks" in names else None
         options = replace(
             options,
+            position=options.position if spans is None else 0,
             scale=given.get("scaling"),
             softcap=given.get("softcap") if is_own or "softcap" in _names(self._before) else None,
             sinks=None if sinks is None else sinks.to(q.dtype),
         )
         dropout = 0.0 if is_eager and not module.training else given.get("dropout", 0.0)
         start = mask.start if isinstance(mask, Pattern) else 0
-        call = Call(q, k, v, options, dropout, is_cross_known=True, start=start)
+        call = Call(q, k, v, options, dropout, is_cross_known=True, start=start, spans=spans)
         if is_seen:
             call = read_masks(call)
         if isinstance(mask, Pattern) and call.queries is None:
@@ -249,8 +262,6 @@ class AttentionFunction:
 
     def _is_known(self, module: nn.Module, q: Tensor, given: dict[str, Any]) -> bool:
         """Is what is computed softmax(scale · q kᵀ + mask) v, arguments and module being these?"""
-        if getattr(module, "compressor", None) is not None:
-            return False  # there are keys among the others that are no tokens
         if self._kind == "sdpa":
             return given.get("softcap") is None and given.get("cache") is None
         if self._kind == "flex":
@@ -313,6 +324,26 @@ def _with_sets(options: Options, q: Tensor, k: Tensor, given: dict[str, Any]) ->
     if isinstance(indices, Tensor):
         options = replace(options, indices=key_lists(indices, n_queries, n_keys))
     return options
+
+
+def _spans(compressor: nn.Module, q: Tensor, k: Tensor) -> Tensor | None:
+    """The tokens [first, end) that each key stands for, (Nk, 2), where keys for blocks of tokens
+    follow those of the tokens; None where a cache hides which these are.
+
+    As DeepSeek-V4 makes them: of every `compress_rate` tokens one, or, if it also chooses among
+    them, one of these and of as many before.
+    """
+    rate, n_tokens = getattr(compressor, "compress_rate", 0), q.shape[2]
+    if not rate or k.shape[2] != n_tokens + n_tokens // rate:
+        return None
+    token = torch.arange(n_tokens, device=k.device)
+    block = torch.arange(n_tokens // rate, device=k.device) * rate
+    before = rate if hasattr(compressor, "indexer") else 0
+    first, end = (
+        torch.cat([token, (block - before).clamp(min=0)]),
+        torch.cat([token + 1, block + rate]),
+    )
+    return torch.stack([first, end], 1)
 
 
 def _without_last(call: Call, count: int) -> Call:

@@ -74,6 +74,8 @@ class Record:
             return False
         if not call.options.segments is last.options.segments is None:
             return False  # packed sequences are complete
+        if not call.spans is last.spans is None:
+            return False  # what stands behind the text would come between
         n_queries, n_keys, start = call.q.shape[2], call.k.shape[2], call.start - self._base
         if call.k.shape[:2] + call.k.shape[3:] != last.k.shape[:2] + last.k.shape[3:]:
             return False
@@ -222,6 +224,7 @@ class Record:
             output=_cat([piece.output for piece in pieces]),
             scores=scores,
             notes=tuple(self.notes),
+            spans=last.spans,
             versions=(version_of(q), version_of(k), version_of(scores)),
         )
 

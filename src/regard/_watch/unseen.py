@@ -13,7 +13,8 @@ from regard._watch.modules import Modules, Running
 
 _ATTENTION = re.compile("attention|attn")
 _LAYER = re.compile("(layer|block|model|encoder|decoder)$")
-_ROUTER = re.compile("(router|gating|gate|experts?)( |$)", re.IGNORECASE)
+# They choose experts, or keys, or make one key of several.
+_ROUTER = re.compile("(router|gating|gate|experts?|indexer|compressor)( |$)", re.IGNORECASE)
 
 
 class Unseen:
@@ -24,9 +25,14 @@ class Unseen:
         self._softmaxes: dict[int, Running] = {}  # of which it is not known what they are
         self._own: dict[str, nn.Module] = {}  # those that attend in a way of their own
         self._only_torch: dict[str, str] = {}  # what was given to PyTorch, which alone can do it
+        self._in_part: dict[str, str] = {}  # of modules that may be seen otherwise, what was not
 
     def add(self, running: Running) -> None:
         self._own[running.name] = running.module
+
+    def add_part(self, running: Running, what: str) -> None:
+        """Some of what a module computes, though the rest of it is seen."""
+        self._in_part[running.name] = what
 
     def add_softmax(self, x: Tensor) -> int | None:
         """A softmax of x, which is attention by its shape or by the names of the modules around it:
@@ -90,6 +96,10 @@ class Unseen:
             for name, what in self._only_torch.items()
             if name not in seen
         ]
+        parts: dict[str, list[str]] = {}
+        for name, what in self._in_part.items():
+            parts.setdefault(what, []).append(name)
+        found += [f"{', '.join(names)}: {what}" for what, names in parts.items()]
         scripted: list[str] = []
         for running in self._modules.by_id.values():
             name, module = running.name, running.module

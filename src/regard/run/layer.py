@@ -59,6 +59,9 @@ class Layer:
     v: Tensor | None = None  # (B, Hkv, Nk, Dv)
     output: Tensor | None = None  # (B, H, Nq, Dv)
     scores: Tensor | None = None  # (B, H, Nq, Nk)
+    spans: Tensor | None = (
+        None  # (Nk, 2): the tokens [first, end) each key stands for; None: itself
+    )
     notes: tuple[str, ...] = ()  # what could not be seen of it, and why
     tokens: list[list[Token]] | None = None
     levels: Levels | None = None  # pictures of all weights, for the atlas

@@ -22,7 +22,23 @@ def vocabulary(run: Run) -> dict[str, int]:
         for tokens in sequences or []:
             for token in tokens:
                 words.setdefault(token.text, len(words))
+    for layer in run.layers.values():
+        sequences = run.tokens if layer.tokens is None else layer.tokens
+        for tokens in (sequences or []) if layer.spans is not None else []:
+            for text in _texts(layer, [token.text for token in tokens]):
+                words.setdefault(text, len(words))
     return words
+
+
+def _texts(layer: Layer, tokens: list[str]) -> list[str]:
+    """What the keys of a layer stand for, some of them for blocks of tokens: "The…mat"; nothing, if
+    the tokens are others."""
+    if layer.spans is None or int(layer.spans.max()) > len(tokens):
+        return []
+    return [
+        tokens[first] if end - first == 1 else f"{tokens[first]}…{tokens[end - 1]}"
+        for first, end in layer.spans.tolist()
+    ]
 
 
 def codes_of_keys(run: Run, layer: Layer, words: dict[str, int]) -> Codes:
@@ -40,6 +56,9 @@ def codes_of_keys(run: Run, layer: Layer, words: dict[str, int]) -> Codes:
         return codes
     real = np.ones((batch, n_keys), bool) if layer.keys is None else layer.keys.cpu().numpy()
     for row, tokens in enumerate(sequences[:batch]):
+        if texts := _texts(layer, [token.text for token in tokens]):
+            codes[row] = [words[text] for text in texts]
+            continue
         for places in (np.arange(n_keys), np.flatnonzero(real[row])):
             if len(tokens) in (len(places), len(places) + 1):
                 codes[row, places] = [words[token.text] for token in tokens[: len(places)]]

@@ -31,6 +31,7 @@ TENSORS: dict[str, tuple[tuple[torch.dtype, ...], tuple[str, ...] | None]] = {
     "options.indices": ((torch.int64,), ("B of indices", "H of indices", "Nq", "K")),
     "options.mask": (_BOOL, None),
     "options.bias": (_FLOATS, None),
+    "spans": ((torch.int64,), ("Nk", "ends")),
     "queries": (_BOOL, ("B", "Nq")),
     "keys": (_BOOL, ("B", "Nk")),
     "q": (_FLOATS, ("B", "H", "Nq", "D")),
@@ -145,6 +146,8 @@ def _wrong_together(layer: Layer) -> str | None:
         return f"has segments {tuple(segments.shape)} of {name}, which are no intervals of its keys"
     if indices is not None and not broadcasts(indices.shape[:2], (batch, heads)):
         return f"has indices {tuple(indices.shape)} of {name}, which has other heads"
+    if layer.spans is not None and layer.spans.shape[1] != 2:
+        return f"has spans {tuple(layer.spans.shape)} of {name}, which are not from … to"
     top = layer.top_keys
     if top is not None and top.numel():
         least, most = (int(x) for x in top.aminmax())
