@@ -178,3 +178,9 @@ def test_what_cannot_be_compared_is_refused_in_words() -> None:
     one.output = None
     with pytest.raises(ValueError, match="logits=True needs the output"):
         one.effect(other, logits=True)
+
+
+def test_a_block_of_padding_alone_has_nothing_to_compare() -> None:
+    change = regard.run.effect.Change(torch.rand(1, 7), torch.rand(1, 7))
+    effect = regard.run.effect.Effect({"block": change}, real=torch.zeros(1, 7, dtype=torch.bool))
+    assert str(effect).splitlines()[1:] == ["block  nothing to compare"]

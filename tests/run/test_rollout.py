@@ -138,3 +138,13 @@ def test_whether_there_is_a_rollout_is_told_without_making_one(
     run.layers["again#2"] = next(iter(run.layers.values()))
     run.layers["again"] = run.layers["again#2"]
     assert not has_rollout(run)  # one module that ran twice
+
+
+def test_queries_that_stand_elsewhere_than_their_keys_are_refused() -> None:
+    run, _ = make_run("plain", "plain")
+    layer = run.layers["block.1"]
+    run.layers["block.1"] = replace(layer, options=replace(layer.options, position=3))
+    assert not has_rollout(run)
+    with pytest.raises(ValueError, match=r"query i must stand where key i does; in block\.1 "):
+        run.rollout(5)
+    assert run.rollout(5, layers=[0]).shape == (11,)

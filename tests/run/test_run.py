@@ -23,6 +23,8 @@ def test_a_run_is_told_in_one_line() -> None:
     assert repr(Run()) == "Run('': 0 layers, 0 heads, 0 tokens)"
     bare = Run({"a": make("cached").layer}, model="x")
     assert repr(bare) == "Run('x': 1 layer, 3 heads, 2 × 11 tokens)"
+    numbered = Run(token_ids=torch.zeros(3, 7, dtype=torch.int64))
+    assert repr(numbered) == "Run('': 0 layers, 0 heads, 3 × 7 tokens)"
 
 
 def test_layers_are_found_by_number_and_by_name() -> None:
