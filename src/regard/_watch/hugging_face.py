@@ -316,8 +316,8 @@ def _with_sets(options: Options, q: Tensor, k: Tensor, given: dict[str, Any]) ->
     that an indexer has chosen for each query."""
     n_queries, n_keys = q.shape[2], k.shape[2]
     queries, keys = (given.get(name) for name in _PACKED[:2])
-    is_packed = isinstance(queries, Tensor) and isinstance(keys, Tensor) and len(q) == 1
-    if is_packed and options.segments is None:
+    is_packed = len(q) == 1 and options.segments is None
+    if is_packed and isinstance(queries, Tensor) and isinstance(keys, Tensor):
         packed = spans_of(ids_of(queries, n_queries), ids_of(keys, n_keys), None)
         options = replace(options, segments=packed)
     indices = given.get("indices")
