@@ -144,6 +144,16 @@ def test_compiled_and_exported_it_is_the_same() -> None:
         compiled = torch.compile(attend, fullgraph=True, backend="eager")
         assert torch.equal(compiled(q, k, v, given), attend(q, k, v, given))
 
+    class Module(torch.nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor, given: Tensor) -> Tensor:
+            return attend(q, k, v, given)
+
+    n = torch.export.Dim("n", min=2, max=512)
+    shapes = ({2: n}, {2: n}, {2: n}, {1: n})
+    exported = torch.export.export(Module(), (q, k, v, ids()), dynamic_shapes=shapes).module()
+    shorter = [*(x[:, :, :23] for x in (q, k, v)), ids()[:, :23]]
+    assert torch.equal(exported(*shorter), attend(*shorter))
+
 
 @pytest.mark.parametrize(
     ("given", "message"),
