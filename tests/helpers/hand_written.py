@@ -77,7 +77,8 @@ def _old(self: HandWritten, q: Tensor, k: Tensor, v: Tensor, padding: Tensor | N
     scores = torch.matmul(q / math.sqrt(D), k.mT)
     if padding is not None:
         scores += (1.0 - padding[:, None, None, :].to(scores.dtype)) * -10_000.0
-    return torch.matmul(self.seen(nn.Softmax(dim=-1)(self.masked(scores))), v)
+    weights = nn.Softmax(dim=-1)(self.masked(scores)).type_as(scores)
+    return torch.matmul(self.seen(weights), v)
 
 
 def _flat(self: HandWritten, q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None) -> Tensor:

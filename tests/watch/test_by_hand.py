@@ -198,17 +198,19 @@ def test_what_is_transformed_is_computed_as_unwatched() -> None:
     assert not run.layers
 
 
-def test_figures_are_those_before_dropout() -> None:
-    model, x = made("nano", dropout=0.4).train(), tokens()
+@pytest.mark.parametrize("way", ["nano", "zeroed"])
+def test_figures_are_those_before_dropout(way: str) -> None:
+    model, x = made(way, dropout=0.4).train(), tokens()
+    real = REAL if way in PADDED else None
     torch.manual_seed(3)
-    expected = model(x)
+    expected = model(x, real)
     torch.manual_seed(3)
     with regard.watch(model, SEE) as run:
-        out = model(x)
+        out = model(x, real)
     assert torch.equal(out, expected)
     (layer,) = run.layers.values()
     assert model.weights is not None
-    assert_layer_is(layer, model.weights, atol=1e-12)
+    assert_layer_is(layer, model.weights, queries=real, keys=real, atol=1e-12)
 
 
 # ── interventions ─────────────────────────────────────────────────────────────────────────────
@@ -343,7 +345,28 @@ class Landmarks(nn.Module):
         return to_few @ inverse @ (to_all @ x)
 
 
-@pytest.mark.parametrize("kind", [Difference, Normed, Landmarks])
+class Blocks(nn.Module):
+    """As in BigBird: the first queries look at all keys, and the others at keys near them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = x[:, None]
+        first = (heads[:, :, :3] @ heads.mT).softmax(-1) @ heads
+        near = [heads[:, :, 3:] @ heads.roll(n, 2)[:, :, 3:].mT for n in (0, 1)]
+        both = torch.stack(near, 2).softmax(-1)
+        rest = both.mean(2) @ heads[:, :, 3:]
+        return torch.cat([first, rest], 2)[:, 0]
+
+
+class Inverse(nn.Module):
+    """Weights that are multiplied with something else before they are with values."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = (x @ x.mT).softmax(-1)
+        again = weights @ weights.mT
+        return weights @ (again @ x)
+
+
+@pytest.mark.parametrize("kind", [Difference, Normed, Landmarks, Blocks, Inverse])
 def test_more_than_attention_is_named_and_not_shown_as_attention(kind: type[nn.Module]) -> None:
     model, x = nn.Sequential(kind(), made("nano")), tokens()
     words = "0: computes attention in its own way"
@@ -370,6 +393,44 @@ def test_heads_in_front_of_sequences_are_not_taken_for_sequences() -> None:
     with pytest.warns(UserWarning, match="computes attention"), regard.watch(model) as run:
         model(x)
     assert not run.layers
+
+
+def test_heads_that_change_places_on_the_way_are_not_mixed_up() -> None:
+    class Turns(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            heads = x.unflatten(-1, (H, D)).transpose(1, 2)
+            weights = (heads @ heads.mT).softmax(-1).transpose(0, 1)
+            return (weights @ heads.transpose(0, 1)).permute(1, 2, 0, 3).flatten(2)
+
+    model, x = Turns(), tokens()
+    with pytest.warns(UserWarning, match="computes attention"), regard.watch(model) as run:
+        model(x)
+    assert not run.layers
+
+
+@pytest.mark.parametrize("way", ["groups", "pieces"])
+def test_three_axes_are_groups_of_heads_or_pieces_of_a_text(way: str) -> None:
+    """Two key heads for six; or a text of twelve tokens in four pieces, which are not tokens."""
+
+    class Three(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            q = x.view(B, 2, 3, -1, D)
+            k = q[:, :, :1] if way == "groups" else q
+            self.weights = (q @ k.mT).softmax(-1)
+            return (self.weights @ k).view_as(x)
+
+    model, x = Three(), torch.randn(B, 6, 7, D, dtype=torch.float64)
+    if way == "pieces":
+        with pytest.warns(UserWarning, match="computes attention"), regard.watch(model) as run:
+            model(x)
+        assert not run.layers
+        return
+    with regard.watch(model, SEE, keep=("q", "k")) as run:
+        model(x)
+    layer = run.layer(0)
+    assert layer.k is not None
+    assert layer.k.shape == (B, 2, 7, D)
+    assert_layer_is(layer, model.weights.flatten(1, 2), atol=1e-12)
 
 
 def test_sequences_and_heads_in_one_axis_are_told_apart_by_the_module_and_its_input() -> None:

@@ -39,7 +39,7 @@ class ByHand:
 
     @property
     def spoilt(self) -> dict[str, Running]:
-        """The modules in which a softmax of scores ended otherwise: they do more than attention."""
+        """The modules in which a softmax ended otherwise: they do more than attention."""
         return {softmax.running.name: softmax.running for softmax in self._open}
 
     def forget(self) -> None:
@@ -72,24 +72,22 @@ class ByHand:
         product = self._marks.of.get(x)
         weights = function(*args, **given)
         axis = given.get("dim", more[0] if more else None)
-        if (
-            isinstance(product, Product)
-            and axis in (-1, x.dim() - 1)
-            and function is not F.log_softmax
-            and type(weights) is Tensor
-        ):
+        is_over_keys = axis in (-1, x.dim() - 1) and function is not F.log_softmax
+        if isinstance(product, Product) and is_over_keys and type(weights) is Tensor:
             scores = x.to(given.get("dtype") or x.dtype)
             is_copy = scores is not x or x.is_inference()
             softmax = Softmax(
+                self._modules.stack.running[-1],
+                ticket,
                 lambda y: function(y, *more, **given),
                 scores,
                 None if is_copy else x._version,
                 product,
-                self._modules.stack.running[-1],
-                ticket,
             )
             self._open[softmax] = None
             self._marks.of[weights] = Weights(softmax)
+        elif is_over_keys and ticket is not None:
+            self._open[Softmax(self._modules.stack.running[-1], ticket)] = None
         return weights
 
     def _product(self, function: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Tensor:
@@ -101,6 +99,8 @@ class ByHand:
         weights = [(place, mark) for place, _, mark in found if isinstance(mark, Weights)]
         if len(weights) == 1:
             return self._weighted(product, *weights[0])
+        for _, mark in weights:
+            mark.softmax.scores = None  # which is not attention
         out = product.compute()
         is_models = any(x.untyped_storage().data_ptr() in self._owned for x in product.factors)
         if not weights and not is_models and out.is_floating_point() and out.dim() >= 2:
@@ -116,6 +116,7 @@ class ByHand:
             return _multiplied(product, place, mark, softmax.call.changed())
         call = _call(running, self._modules.stack.given[-1], product, place, mark)
         if call is None:
+            softmax.scores = None
             return product.compute()
         out, done = self._attend(running, call)
         self._open.pop(softmax, None)
@@ -158,7 +159,7 @@ def _call(
     n_queries, n_keys = weights.shape[-2:]
     like, as_given = max((scores, weights), key=Tensor.dim), scores.shape
     inputs = (*given[0], *given[1].values())
-    sizes = batch_and_heads(tuple(like.shape[:-2]), n_queries, running.module, inputs)
+    sizes = batch_and_heads(tuple(like.shape[:-2]), values.v, n_queries, running.module, inputs)
     if sizes is None or as_given[-2:] != (n_queries, n_keys) or not weights.numel():
         return None
     batch, heads = sizes
@@ -168,7 +169,8 @@ def _call(
         return None
     scores = scores.reshape(shape)
     if mark.is_other:
-        scores = _as_weighed(scores, weights.reshape(shape))
+        whole = weights if mark.before is None else mark.before
+        scores = _as_weighed(scores, whole.reshape(shape))
         if scores is None:
             return None
 
@@ -178,6 +180,7 @@ def _call(
                 f"watch(): block must be of links in layers without dropout; {running.name} "
                 "computes attention by itself, and drops weights. model.eval() turns that off."
             )
+        assert softmax.compute is not None
         found = softmax.compute(scores.reshape(as_given))
         for step in mark.steps:
             found = step(found)

@@ -35,14 +35,14 @@ Step = Callable[[Tensor], Tensor]
 
 @dataclass(eq=False)
 class Softmax:
-    """A softmax of scores, and what became of it."""
+    """A softmax, and what became of it. It may be attention as long as there are scores."""
 
-    compute: Step
-    scores: Tensor | None  # let go of when it is known what they are
-    version: int | None  # of the scores
-    product: Product | None  # that they were made from
     running: Running
     ticket: int | None  # of `Unseen`
+    compute: Step | None = None
+    scores: Tensor | None = None  # let go of when it is known what they are
+    version: int | None = None  # of the scores
+    product: Product | None = None  # that they were made from
     call: OwnCall | None = None  # that it was, if something was taken out of it
 
     @property
@@ -60,6 +60,7 @@ class Weights:
     is_transposed: bool = False  # in its last two axes
     is_dropped: bool = False  # some of them are 0 by chance
     is_other: bool = False  # more was done to them than rounding
+    before: Tensor | None = None  # dropout, if more was done
 
 
 class Marks(threading.local):
@@ -92,7 +93,7 @@ def carried(
         return None
     if isinstance(mark, Product):
         return None if way == "transposed" else mark
-    if len(found) > 1 or x.numel() != out.numel():
+    if len(weights) > 1 or x.numel() != out.numel():
         return None  # two softmaxes in one, or a part
     before, after = args[:place], args[place + 1 :]
     mark = replace(mark, steps=(*mark.steps, lambda y: function(*before, y, *after, **given)))
@@ -101,7 +102,7 @@ def carried(
     if function in _DROPOUT:
         if not _drops(args, given):
             return mark
-        return None if mark.is_other else replace(mark, is_dropped=True)
+        return replace(mark, is_dropped=True, before=x.detach() if mark.is_other else None)
     if function in _SAME or (function in _TIMES and _is_by_head(args, 1 - place)):
         return mark
     return None if mark.is_dropped else replace(mark, is_other=True)

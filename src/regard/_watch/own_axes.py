@@ -12,12 +12,13 @@ _NAMES = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "hea
 
 
 def batch_and_heads(
-    lead: tuple[int, ...], n_queries: int, module: nn.Module, given: Iterable[Any]
+    lead: tuple[int, ...], v: Tensor, n_queries: int, module: nn.Module, given: Iterable[Any]
 ) -> tuple[int, int] | None:
-    """(B, H) of weights (*lead, Nq, Nk), in a module that was given some arguments.
+    """(B, H) of weights (*lead, Nq, Nk) and values v, in a module that was given some arguments.
 
     One axis is B, or both in one, if the module says how many heads it has and its input how many
-    sequences. Three are groups of heads that share keys. None: it cannot be told.
+    sequences. Three are groups of heads, if those of a group share their values; else they may be
+    pieces of a text. None: it cannot be told.
     """
     if not lead:
         return 1, 1
@@ -29,7 +30,8 @@ def batch_and_heads(
     if len(lead) == 2:
         is_other_way = lead == (heads, batch) and heads != batch
         return None if is_other_way else (lead[0], lead[1])
-    return (lead[0], lead[1] * lead[2]) if len(lead) == 3 else None
+    has_groups = len(lead) == 3 and v.dim() == 5 and v.shape[2] == 1 < lead[2]
+    return (lead[0], lead[1] * lead[2]) if has_groups else None
 
 
 def _heads(module: nn.Module) -> int:
