@@ -1,15 +1,15 @@
 # The door to everything: `make help` lists what there is. Each target sets up .venv when it has to.
 # `make test JOBS=8` runs more test processes, `make PYTHON=python3.12 test` sets up with another
 # interpreter, `make bench ROUNDS=1` is a short slice of the bench, `make soak SOAK=500` a long one of
-# the fuzzers, `make mutants MUTANTS=20 SEED=3` draws few mutants, `make families SWEEP='--only gemma*'`
-# judges few families, and others.
+# the fuzzers, `make soak SOAKED=tests/attention` of other tests, `make mutants MUTANTS=20 SEED=3` draws
+# few mutants, `make families SWEEP='--only gemma*'` judges few families, and others.
 PYTHON ?= python3
 JOBS ?= 2
 ROUNDS ?= 10
 SOAK ?= 50
 MUTANTS ?= 100
 SEED ?= 1
-SOAKED := tests/fuzz tests/models/test_header.py tests/worked/test_check_always.py
+SOAKED ?= tests/fuzz tests/models/test_header.py tests/worked/test_check_always.py
 
 # The tests start hundreds of processes: none shall compile what another has compiled.
 unexport PYTHONDONTWRITEBYTECODE

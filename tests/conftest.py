@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from helpers.soak import times
 from hypothesis import Phase, settings
 
 # What `make quick` leaves out: folders and files that take long, as they start browsers, processes
@@ -64,11 +65,11 @@ _QUICK = bool(os.environ.get("REGARD_QUICK"))
 # has to be quick.
 collect_ignore = ["mutants.py", *(SLOW if _QUICK else ())]
 
-# On CI the same examples are tried every time; elsewhere new ones are.
+# On CI the same examples are tried every time; elsewhere new ones are, and more in `make soak`.
 settings.register_profile(
     "regard",
     deadline=None,
-    max_examples=10 if _QUICK else 60,
+    max_examples=10 if _QUICK else times(40),
     derandomize=os.environ.get("CI") == "true",
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],  # not explain: it is slow
 )

@@ -51,11 +51,20 @@ class Recorder(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@on_each_backend
+EVERYTHING = {name: x for given in OPTIONS.values() for name, x in given.items()}
+
+
+# Each two of backend, options and sight together.
 @pytest.mark.parametrize(
-    "given", [{}, {name: x for given in OPTIONS.values() for name, x in given.items()}]
+    ("backend", "given", "look"),
+    [
+        ("native", {}, {}),
+        ("native", EVERYTHING, {"see": SEE}),
+        ("torch", {}, {"see": SEE}),
+        ("torch", EVERYTHING, {}),
+    ],
+    ids=["native plain", "native seen", "torch seen", "torch plain"],
 )
-@pytest.mark.parametrize("look", [{}, {"see": SEE}], ids=["blind", "seen"])
 def test_the_operator_passes_opcheck(
     backend: str, given: dict[str, Any], look: dict[str, Any]
 ) -> None:
