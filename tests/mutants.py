@@ -9,6 +9,7 @@ REGARD_QUICK=1 the tests are those of `make quick`.
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import multiprocessing
 import os
@@ -80,8 +81,9 @@ def mutants(found: list[MutationSpec], folder: Path) -> Iterator[tuple[Path, str
         code = path.read_text()
         operator = get_operator(each.operator_name)(**each.operator_args)
         changed = mutate_code(code, operator, each.occurrence)
-        if changed is not None and meaning(changed) != meaning(code):
-            yield path, code, changed
+        with contextlib.suppress(SyntaxError):  # which any test would notice
+            if changed is not None and meaning(changed) != meaning(code):
+                yield path, code, changed
 
 
 def notice(folder: Path, tests: str) -> None:
@@ -122,7 +124,9 @@ def main(room: str, count: int, seed: int, *files: str) -> int:
             break
         tried += 1
         path.write_text(changed)
-        if survives(folder, TESTS[room]):
+        if not survives(folder, TESTS[room]):
+            print(f"{tried} noticed", flush=True)
+        else:
             survived += 1
             lines = difflib.unified_diff(code.splitlines(), changed.splitlines(), lineterm="", n=2)
             print(path.relative_to(folder), *list(lines)[2:], sep="\n", flush=True)
