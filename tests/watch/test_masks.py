@@ -142,6 +142,19 @@ def test_a_key_mask_of_all_queries_is_padding(by: str, mask: Tensor) -> None:
 
 
 @pytest.mark.parametrize("both", [False, True])
+def test_a_mask_of_ten_thousands_is_read_and_added_as_it_is(both: bool) -> None:
+    q = torch.randn(B, H, N, D)
+    allowed = of_both(REAL) if both else REAL[:, None, None, :].expand(B, 1, N, N)
+    mask = added(allowed, -1e4)
+    layer = seen("torch", q, q, mask, REAL)
+    assert_layer_is(layer, weights(q, q, allowed), queries=REAL, keys=REAL)
+    assert layer.options.causal == both
+    assert layer.options.bias is not None
+    mask[0, 0, 0, 0] = 0.5  # which makes it a bias
+    assert seen("torch", q, q, mask, REAL).queries is None
+
+
+@pytest.mark.parametrize("both", [False, True])
 def test_rows_of_padded_queries_that_see_nothing_stop_no_recognition(both: bool) -> None:
     q = torch.randn(B, H, N, D)
     allowed = REAL[:, None, None] & REAL[:, None, :, None]

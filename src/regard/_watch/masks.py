@@ -17,6 +17,8 @@ from regard._attention.options import Options, four_axes, is_allowed, row_chunks
 from regard._watch.call import Call
 
 _SAMPLES = 6  # rows that are looked at before all are
+# A number that forbids in a mask that holds nothing else; below the first, it does by itself.
+_OPEN, _SHUT = -1e8, -5e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +116,8 @@ def _found(x: Tensor, n_queries: int, n_keys: int) -> _Pattern | None:
     if x.shape[3] != n_keys or n_rows not in (1, n_queries):
         return None
     same = n_queries == n_keys
+    told = _told(x)
+    is_told, x = told is not x, told
     rows = sorted({n * (n_rows - 1) // _SAMPLES for n in range(_SAMPLES + 1)})
     sample, places = x[:, :1, rows], torch.tensor(rows, device=x.device)
     allowed = is_allowed(sample)[:, 0]  # (B, rows, Nk)
@@ -139,9 +143,20 @@ def _found(x: Tensor, n_queries: int, n_keys: int) -> _Pattern | None:
             exact, is_plain = exact and checked[0], is_plain and checked[1]
             has_equal_rows = has_equal_rows or checked[2]
         else:
-            is_all = exact and is_plain and not wants_gradient and not has_equal_rows
+            is_all = exact and is_plain and not (wants_gradient or has_equal_rows or is_told)
             return _Pattern(position, None if bool(keys.all()) else keys, is_all, has_equal_rows)
     return None
+
+
+def _told(x: Tensor) -> Tensor:
+    """A mask that holds 0 and one large negative number, −10,000 usually, with the least number of
+    its type in that place: it forbids. Any other as it is."""
+    if x.dtype == torch.bool:
+        return x
+    shut = float(x[:, :1, :: max(x.shape[2] - 1, 1)].amin())  # in the first row, or the last
+    if not _OPEN < shut <= _SHUT or not bool(((x == 0) | (x == shut)).all()):
+        return x
+    return x.masked_fill(x == shut, torch.finfo(x.dtype).min)
 
 
 def _any(x: Tensor, axis: int | tuple[()] = ()) -> Tensor:
