@@ -262,10 +262,10 @@ def test_the_message_is_the_contracts() -> None:
 def test_nothing_is_computed_before_it_is_refused(backend: str, changed: dict[str, Any]) -> None:
     # A million queries by a million keys would take hours.
     x = torch.ones(1, 1, 1, 8).expand(1, 1, 2**20, 8)
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises((ValueError, TypeError)):
         regard.attention(x, x, x, backend=backend, **changed)
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize("name", ["q", "k", "v"])

@@ -189,9 +189,9 @@ def test_a_config_cannot_keep_this_machine_busy(
     about = {"model_type": kind, "architectures": [architecture], "vocab_size": 5}
     (tmp_path / "config.json").write_text(json.dumps({**about, **SMALL[kind], **changes}))
     save_file({"a": torch.zeros(2), "b": torch.zeros(3)}, tmp_path / "model.safetensors")
-    before = time.perf_counter()
+    before = time.process_time()
     refused(tmp_path, "config.json", *words)
-    assert time.perf_counter() - before < 10  # seconds; the work itself would take minutes
+    assert time.process_time() - before < 10  # seconds; the work itself would take minutes
 
 
 def test_the_names_of_classes_are_not_taken_for_sizes(folder: Path) -> None:

@@ -27,10 +27,10 @@ SLOW: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("name", SLOW)
 def test_a_text_of_kilobytes_is_read_in_seconds(name: str) -> None:
     file, text = SLOW[name]
-    start = time.monotonic()
+    start = time.process_time()
     with contextlib.suppress(Unreadable):
         check_text(text, file)
-    assert time.monotonic() - start < 8
+    assert time.process_time() - start < 8
 
 
 @pytest.mark.parametrize(

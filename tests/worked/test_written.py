@@ -270,11 +270,11 @@ def test_the_time_for_a_long_line_grows_with_its_length(piece: str) -> None:
         texts = (line, f"Q {line} = [[1, 2]]", f"Scores {line}\n\n1\t2\n3\t4\n")
         best = float("inf")
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             for text in texts:
                 with contextlib.suppress(Unreadable):
                     check_text(text + "\nQ = [[1, 2]]\nK = [[3, 4]]\nscores = [[11]]\n")
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     assert seconds(16_000) < 9 * seconds(4_000) + 0.1
