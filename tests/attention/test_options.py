@@ -84,6 +84,9 @@ def test_allowed_is_what_the_reference_allows(made: Drawn) -> None:
     assert torch.equal(full(options, n_queries, n_keys), expected)
     counts = options.count((B, H, n_queries, n_keys), CPU)
     assert torch.equal(counts, expected.sum(-1))
+    real = torch.rand(B, n_keys, generator=torch.Generator().manual_seed(n_keys)) < 0.6
+    counts = options.count((B, H, n_queries, n_keys), CPU, real)
+    assert torch.equal(counts, (expected & real[:, None, None]).sum(-1))
 
 
 @given(drawn_options(), st.data())
