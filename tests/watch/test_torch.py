@@ -509,6 +509,42 @@ class Router(nn.Module):
         return x * x.softmax(-1)
 
 
+class ByOperator(nn.Module):
+    """Attention by what is below PyTorch's functions."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = x.unflatten(-1, (H, D)).transpose(1, 2)
+        if self.name == "flex":
+            from torch.nn.attention.flex_attention import flex_attention
+
+            out = flex_attention(heads, heads, heads)
+            assert isinstance(out, Tensor)
+        elif self.name == "sdpa":
+            out = torch.ops.aten.scaled_dot_product_attention(heads, heads, heads)
+        else:
+            flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+            out = flash(heads, heads, heads)[0]
+        return out.transpose(1, 2).flatten(2)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
+@pytest.mark.parametrize("name", ["sdpa", "flash", "flex"])
+def test_attention_by_an_operator_is_seen_or_named(name: str) -> None:
+    model, x = nn.Sequential(ByOperator(name), OwnAttention()), torch.randn(B, N, H * D)
+    expected = model(x)
+    is_seen = name == "sdpa"
+    told = nullcontext() if is_seen else pytest.warns(UserWarning, match="0: computes attention")
+    with told, regard.watch(model) as run:
+        out = model(x)
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-4)
+    assert list(run.layers) == (["0", "1"] if is_seen else ["1"])
+    assert len(run.unseen) == (not is_seen)
+
+
 def test_a_softmax_that_is_not_attention_of_queries_is_named_or_let_pass() -> None:
     model = nn.Sequential(Flat(), PooledAttn(), Router(), Flat(), OwnAttention())
     with pytest.warns(UserWarning, match="1: computes attention"), regard.watch(model) as run:

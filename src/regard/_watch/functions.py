@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.overrides import (
     TorchFunctionMode,
     _get_current_function_mode_stack,
@@ -44,6 +45,8 @@ _size, _at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
 _pop, _push = torch._C._pop_torch_function_stack, torch._C._push_on_torch_function_stack
 _TAKES_AWAY = inspect.unwrap(_pop_mode_temporarily).__code__
 _T = TypeVar("_T")
+# What is called below PyTorch's functions: flex_attention comes by here, too.
+_OPERATORS = (OpOverload, OpOverloadPacket, HigherOrderOperator)
 _CAUGHT = {
     *(_sdpa, _mha, attention, scaled_dot_product_attention),
     *(F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax, F.log_softmax),
@@ -105,6 +108,11 @@ class Functions(TorchFunctionMode):
         if _work.depth or not self._modules.stack.running:
             return func(*args, **given)
         if func not in _CAUGHT:
+            if isinstance(func, _OPERATORS) and "attention" in str(func):
+                if not str(func).startswith("aten.scaled_dot_product_attention"):
+                    self._unseen.add(self._modules.stack.running[-1])
+                    return func(*args, **given)
+                return self._sdpa(func, *args, **given)
             return self.by_hand.follow(func, args, given)
         if Pattern in types:
             args, given = made_whole(args), made_whole(given)
