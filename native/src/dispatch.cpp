@@ -15,7 +15,8 @@ struct Build {
     const AttentionOf<double>& doubles;
 };
 
-// From the best to the least; AVX-512 processors use what there is for them.
+// From the best to the least. That for AVX-512, which no processor of ours could run, serves only
+// whoever asks for it.
 const Build kBuilds[] = {
 #if defined(REGARD_AVX2)
     {avx2::kernel, avx2_double::kernel},
@@ -24,12 +25,18 @@ const Build kBuilds[] = {
     {neon::kernel, portable_double::kernel},
 #endif
     {portable::kernel, portable_double::kernel},
+#if defined(REGARD_AVX2)
+    {avx512::kernel, avx2_double::kernel},
+#endif
 #if defined(REGARD_WIDE)
     {wide::kernel, portable_double::kernel},
 #endif
 };
 
 bool can_run(const Kernel& kernel) {
+    if (std::strcmp(kernel.name, "avx512") == 0) {
+        return instruction_set() == InstructionSet::avx512;
+    }
     if (std::strcmp(kernel.name, "avx2") != 0) return true;
     return instruction_set() == InstructionSet::avx2 || instruction_set() == InstructionSet::avx512;
 }

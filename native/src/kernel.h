@@ -42,6 +42,9 @@ extern const AttentionOf<double> kernel;
 namespace avx2 {
 extern const Kernel kernel;
 }
+namespace avx512 {
+extern const Kernel kernel;
+}
 namespace avx2_double {
 extern const AttentionOf<double> kernel;
 }
