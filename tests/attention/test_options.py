@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard import reference
-from regard._attention.options import Options, part
+from regard._attention.options import Options, part, row_chunks
 from regard._attention.segments import spans_of
 
 B, H = 2, 3
@@ -128,3 +128,9 @@ def test_of_a_tile_it_is_the_same(made: Drawn, data: st.DataObject) -> None:
     columns = expected.any(0).any(0).any(0).nonzero()[:, 0] + key
     assert low is None or bool((columns >= low).all())
     assert high is None or bool((columns < high).all())
+
+
+def test_a_row_that_is_too_large_for_a_chunk_is_one_by_itself() -> None:
+    assert [*row_chunks(3, 2**40)] == [slice(0, 1), slice(1, 2), slice(2, 3)]
+    assert [*row_chunks(3, 0)] == [slice(0, 3)]
+    assert [*row_chunks(0, 7)] == []
