@@ -111,7 +111,7 @@ def test_the_short_way_is_taken_only_where_nothing_is_missed() -> None:
     assert short_attention(q.clone().requires_grad_(), k, v, False, None) is not None
     assert short_attention(q.clone().requires_grad_(), k, v[..., :0], False, None) is None
     assert short_attention(q.clone().requires_grad_(), k, v.double(), False, None) is None
-    assert short_attention(q.double(), k.double(), v.double(), False, None) is None
+    assert short_attention(q.double(), k.double(), v.double(), False, None) is not None
     assert short_attention(q, k, v[:, :, :6], False, None) is None
     assert short_attention(q, k, v, False, float("nan")) is None
     counted = See(queries=torch.ones(q.shape[0], q.shape[2], dtype=torch.bool))
@@ -122,7 +122,7 @@ def test_the_short_way_is_taken_only_where_nothing_is_missed() -> None:
 
 @pytest.mark.parametrize("wanted", ["q", "k", "v", "qk", "qkv"])
 @pytest.mark.parametrize("flowing", ["contiguous", "expanded", "last axis outside"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 def test_gradients_of_the_short_way_are_those_of_the_long_one(
     wanted: str, flowing: str, dtype: torch.dtype
 ) -> None:
