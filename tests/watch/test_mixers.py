@@ -80,6 +80,35 @@ def test_a_model_of_ones_own_is_named_by_what_its_modules_are() -> None:
     assert run.unseen[0].startswith("GatedDeltaNet: is linear attention")
 
 
+class Residual(nn.Module):
+    """A layer around attention, or around something else."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.inner(x)
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, is_at_work: bool) -> None:
+        super().__init__()
+        self.is_at_work = is_at_work
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.scaled_dot_product_attention(x, x, x) if self.is_at_work else x
+
+
+def test_a_layer_beside_others_is_named_if_something_in_it_is_called_attention() -> None:
+    inner = (SelfAttention(True), nn.Linear(5, 5), SelfAttention(False), nn.Linear(5, 5))
+    model = nn.Sequential(*map(Residual, inner))
+    told = "layer 2 computes no attention that can be seen"
+    with pytest.warns(UserWarning, match=told), regard.watch(model) as run:
+        model(torch.randn(2, 7, 5))
+    assert run.unseen == [f"{told}."]
+
+
 def test_attention_of_a_family_that_is_named_so_is_not_called_linear() -> None:
     from transformers import KimiLinearConfig
     from transformers.models.kimi_linear import modeling_kimi_linear as kimi

@@ -87,7 +87,8 @@ class Mixers:
         return [*alone, *found, *self._others(accounted, attended)]
 
     def _others(self, accounted: Collection[str], attended: Collection[str]) -> Iterator[str]:
-        """The layers that neither attend nor mix, beside others of their class that do."""
+        """The layers that neither attend nor mix, beside others of their class that do, if they say
+        what they are, or have something called attention in them."""
         told: dict[tuple[str, str], list[int]] = {}
         for where, layers in self._lists():
             is_told = {
@@ -96,10 +97,12 @@ class Mixers:
             }
             classes = {type(layer.module) for layer in layers if is_told[layer.name]}
             for layer in layers:
-                has_run = layer.name in self._modules.have_run
-                if has_run and not is_told[layer.name] and type(layer.module) in classes:
+                if layer.name not in self._modules.have_run or is_told[layer.name]:
+                    continue
+                type_ = _type_of(layer.module)
+                if type(layer.module) in classes and (type_ or _may_attend(layer.module)):
                     number = int(layer.name.rpartition(".")[2])
-                    told.setdefault((where, _type_of(layer.module)), []).append(number)
+                    told.setdefault((where, type_), []).append(number)
         for (where, kind), numbers in told.items():
             subject, several = _layers(numbers, where)
             type_ = f" (“{kind}”)" if kind else ""
@@ -132,6 +135,11 @@ def _block_of(name: str) -> str | None:
         if parts[n - 1].isdigit():
             return ".".join(parts[:n])
     return None
+
+
+def _may_attend(layer: nn.Module) -> bool:
+    """Is anything in a layer called attention?"""
+    return any("atten" in type(each).__name__.lower() for each in layer.modules())
 
 
 def _type_of(layer: nn.Module) -> str:
