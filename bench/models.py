@@ -36,15 +36,40 @@ def main() -> None:
     quick = arguments.quick
     tokens, long, rounds = (256, 512, 2) if quick else (2048, 8192, 5)
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}\n")
-    smollm2(tokens, rounds)
+    for dtype in (torch.float32, torch.bfloat16):
+        smollm2(tokens, rounds, dtype)
+    installed(tokens, rounds)
     memory(tokens)
     far(long)
     minilm(8 if quick else 64, rounds)
 
 
 @torch.no_grad()
-def smollm2(tokens: int, rounds: int) -> None:
+def installed(tokens: int, rounds: int) -> None:
+    """Our attention inside transformers, beside its own."""
     model, _ = regard.models.load("smollm2")
+    ids = some_tokens(tokens)
+    regard.install()
+
+    def run(implementation: str) -> Any:
+        model.set_attn_implementation(implementation)
+        return model(input_ids=ids, use_cache=False, logits_to_keep=1).logits
+
+    difference = float((run("regard") - run("sdpa")).abs().max())
+    calls = {"sdpa": lambda: run("sdpa"), "regard": lambda: run("regard")}
+    took = race({**calls, "again": lambda: run("sdpa")}, rounds)
+    regard.uninstall()
+    print(f'attn_implementation="regard" beside "sdpa", {tokens:,} tokens, float32')
+    line("logits differ by at most", f"{difference:.1e}")
+    line("time, as a multiple of sdpa's", f"{took['regard'] / took['sdpa']:.3f} ×", "≤ 1.00 ×")
+    line("sdpa against itself", f"{took['again'] / took['sdpa']:.3f} ×")
+    print()
+
+
+@torch.no_grad()
+def smollm2(tokens: int, rounds: int, dtype: torch.dtype) -> None:
+    model, _ = regard.models.load("smollm2")
+    model = model.to(dtype)
     ids = some_tokens(tokens)
 
     def plain() -> object:
@@ -55,7 +80,7 @@ def smollm2(tokens: int, rounds: int) -> None:
             return plain()
 
     took = race({"plain": plain, "watched": watched, "again": lambda: plain()}, rounds)
-    print(f"SmolLM2-135M, {tokens:,} tokens, 270 heads: lse, entropy, top-8, maps of 64 × 64")
+    print(f"SmolLM2-135M in {dtype}, {tokens:,} tokens, 270 heads: lse, entropy, top-8, maps")
     line("plain sdpa, which sees nothing", f"{took['plain']:.2f} s")
     line("watched, as a multiple of it", f"{took['watched'] / took['plain']:.3f} ×", "≤ 1.05 ×")
     line("plain sdpa against itself", f"{took['again'] / took['plain']:.3f} ×")
