@@ -15,6 +15,7 @@ from torch import Tensor
 from families.odd_inputs import ODD
 
 B, N, M, SAMPLES, FRAMES = 2, 11, 7, 4001, 64
+MOST_PLACES = 300  # of an image in a text
 FIRST_WORD = 40  # ids below may be special tokens
 
 
@@ -80,6 +81,7 @@ def _mask_of(given: dict[str, Any]) -> str | None:
 def _candidates(family: str, model: Any) -> Iterator[dict[str, Any]]:
     if family in ODD:
         yield from ODD[family](model)
+        return
     parameters = inspect.signature(model.forward).parameters
     kinds = inspect.Parameter
     required = [
@@ -197,6 +199,15 @@ def _features(config: Any) -> Iterator[Any]:
     yield noise(B, 1, FRAMES, bins)
 
 
+def _sound(config: Any) -> Iterator[Any]:
+    length, bins = part(config, "max_length"), part(config, "num_mel_bins")
+    if isinstance(length, int) and isinstance(bins, int):
+        yield noise(B, length, bins)
+    yield noise(B, SAMPLES)
+    yield noise(B, 1, 4 * 960)
+    yield noise(B, 80 * 50)
+
+
 def _boxes(config: Any) -> Iterator[Any]:
     corners = torch.arange(B * N * 4).reshape(B, N, 4) % 31
     yield torch.cat((corners[..., :2], corners[..., 2:] + 31), -1)
@@ -217,7 +228,7 @@ _MAKE: dict[str, Callable[[Any], Iterator[Any]]] = {
     "pixel_values": _pixels,
     "pixel_values_videos": _pixels,
     "input_features": _features,
-    "input_values": _just(lambda config: noise(B, SAMPLES)),
+    "input_values": _sound,
     "bbox": _boxes,
     "grid_thw": _just(lambda config: torch.tensor([[1, 4, 4]] * B)),
     "mm_token_type_ids": _just(lambda config: torch.zeros(B, N, dtype=torch.int64)),
@@ -244,16 +255,19 @@ def _with_places(model: Any, given: dict[str, Any], error: str) -> dict[str, Any
     """The same with as many places in the text as the error says there are features."""
     found = _COUNTS.search(error)
     ids = given.get("input_ids")
-    if found is None or ids is None or int(found["features"]) % B:
+    if found is None or ids is None:
         return None
     kind = "audio" if "audio" in error.lower() else "video" if "video" in error.lower() else "image"
     token = part(model.config, f"{kind}_token_id", f"{kind}_token_index")
-    count = int(found["features"]) // B
-    if token is None or int(found["tokens"]) or count > 400:
+    count, width = int(found["features"]) // B, part(model.config.get_text_config(), "hidden_size")
+    if int(found["tokens"]) or count > MOST_PLACES:  # some count all numbers of the features
+        count //= width or 1
+    if token is None or not 0 < count <= MOST_PLACES or ids.shape[1] == N + count:
         return None
+    words = ids[ids != int(token)].view(B, -1)
     places = torch.full((B, count), int(token))
-    ids = torch.cat((ids[:, :2], places, ids[:, 2:]), 1)
-    found_more: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    ids = torch.cat((words[:, :2], places, words[:, 2:]), 1)
+    more: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if "mm_token_type_ids" in inspect.signature(model.forward).parameters:
-        found_more["mm_token_type_ids"] = (ids == int(token)).long()
-    return {**given, **found_more}
+        more["mm_token_type_ids"] = (ids == int(token)).long()
+    return {**given, **more}

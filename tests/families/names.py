@@ -51,4 +51,5 @@ def classes_of(family: str) -> list[type[Any]]:
             own = kind.__module__ == module.__name__ and "PreTrainedModel" not in name
             if own and kind.config_class is config:
                 found.setdefault(name, kind)
-    return list(found.values())
+    # What is mapped to a part of a model is made from the part's configuration.
+    return sorted(found.values(), key=lambda kind: kind.config_class is not config)

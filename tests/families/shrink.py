@@ -26,6 +26,8 @@ _DEPTH: dict[str, int] = {
     r"index_topk": 3,
     r"num_(object_)?queries|num_latents|num_query_tokens|num_detection_tokens": 7,
     r"expert_capacity": 64,
+    r"mm_tokens_per_image": 4,
+    r"image_seq_length|num_image_tokens": 16,
     r"(attn_layer|expert_layer)_(period)": 2,
     r"(attn_layer|expert_layer)_(offset)": 1,
     r"entity_vocab_size|ngram_vocab_size_base|encoder_hash_byte_group_vocab": 101,
@@ -61,6 +63,7 @@ _WIDTHS: dict[str, int] = {
 }  # fmt: skip
 _SPECIAL = re.compile(r".*_(token_(id|index)|tokens?_ids?)$|_?(pad|bos|eos)_token_id")
 _FIRST_SPECIAL = {"pad": 0, "bos": 1, "eos": 2, "sep": 2, "cls": 1, "decoder_start": 1}
+_SQUARES = {"image_size": IMAGE, "patch_size": PATCH}
 # Widths of one layer after another.
 _LISTS = {"conv_dim", "tdnn_dim"}
 # One for each layer, however long the list is.
@@ -91,13 +94,14 @@ class Shrink:
         for name, value in told.items():
             part = vars(default).get(name)
             if hasattr(part, "to_dict") and hasattr(part, "model_type"):
-                found[name] = self.sizes(part)
-                if "model_type" in told[name]:
-                    found[name]["model_type"] = told[name]["model_type"]
+                found[name] = _own(told[name]) | self.sizes(part)
             elif _SPECIAL.fullmatch(name):
                 found[name] = self._token(name, value)
             elif isinstance(value, list) and _PER_LAYER.fullmatch(name) and layers:
                 found[name] = [value[n] for n in layers if n < len(value)]
+            elif name in _SQUARES and self._has_widths and isinstance(value, list | tuple):
+                if len(value) == 2 and isinstance(told.get("patch_size"), list | tuple):
+                    found[name] = [min(x, _SQUARES[name]) for x in value]
             elif isinstance(value, list | tuple) and name in _LISTS and self._has_widths:
                 found[name] = [WIDTH] * len(value)
             elif isinstance(value, dict) and "mrope_section" in json.dumps(value, default=str):
@@ -111,6 +115,7 @@ class Shrink:
                 if name in told:
                     found[name] = len(layers)
         self._agree(told, found)
+        _tap(told, found)
         if self._fill:
             open_ones = (name for name, value in told.items() if value is None)
             found |= {name: size for name in open_ones if (size := self._size(name, 10**9)) < 10**9}
@@ -150,8 +155,28 @@ class Shrink:
         if isinstance(heads, int) and told.get("num_key_value_heads") == heads:
             keys = "num_key_value_heads"
             found[keys] = found.get("num_attention_heads", heads)
+        if isinstance(told.get("num_heads"), list) and isinstance(told.get("embed_dim"), int):
+            found["embed_dim"] = HEAD_WIDTH * told["num_heads"][0]  # twice as wide at every stage
+            if isinstance(told.get("window_size"), int) and isinstance(told.get("image_size"), int):
+                found |= {"image_size": 2 * IMAGE, "window_size": 2}
+        if isinstance(depths := told.get("depths"), list) and all(type(x) is int for x in depths):
+            found["depths"] = [min(x, 2) for x in depths]
         if "kv_lora_rank" in told and "num_attention_heads" in found:
             found["num_key_value_heads"] = found["num_attention_heads"]
+
+
+def _own(told: dict[str, Any]) -> dict[str, Any]:
+    """What a part says that not every configuration does: the whole may have other defaults for it
+    than the part alone."""
+    from transformers import PreTrainedConfig
+
+    usual = PreTrainedConfig().to_dict().keys() - {"model_type"}
+    usual |= {"per_layer_config", "out_features", "stage_names"}  # which follow from the layers
+    return {
+        name: value
+        for name, value in told.items()
+        if name not in usual and not name.startswith("_") and value is not None
+    }
 
 
 def _with_sections(rope: dict[str, Any]) -> dict[str, Any]:
@@ -164,3 +189,12 @@ def _with_sections(rope: dict[str, Any]) -> dict[str, Any]:
         turned = HEAD_WIDTH * (found.get("partial_rotary_factor") or 1) // 2
         found["mrope_section"] = [1, 1, 2] if turned >= 4 else [1, 1, 0]
     return found
+
+
+def _tap(told: dict[str, Any], found: dict[str, Any]) -> None:
+    """The layers of a backbone that others get: the last ones, as many as before."""
+    taps = told.get("out_indices")
+    if isinstance(taps, list | tuple) and taps and "num_hidden_layers" in told:
+        count = max(len(taps), 2)
+        found["num_hidden_layers"] = count
+        found["out_indices"] = list(range(count - len(taps) + 1, count + 1))
