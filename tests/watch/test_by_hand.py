@@ -174,6 +174,25 @@ def test_nothing_of_a_pass_is_held_that_was_not_asked_for() -> None:
     assert len(run.layers) == 1
 
 
+@pytest.mark.filterwarnings("ignore:watch")
+def test_what_is_not_attention_is_let_go_of_when_the_model_does() -> None:
+    class Kept(Difference):
+        """Which lets its scores be known of."""
+
+        scores: list[Any]
+
+        def forward(self, x: Tensor) -> Tensor:
+            scores = x @ x.mT
+            self.scores = [weakref.ref(scores)]
+            return super().forward(x) + 0.0 * scores.softmax(-1).sum()
+
+    model = Kept()
+    with regard.watch(model), torch.no_grad():
+        model(tokens())
+        gc.collect()
+        assert model.scores[0]() is None
+
+
 def test_gradients_are_those_of_the_model_bit_for_bit() -> None:
     model, x = made("annotated"), tokens()
     gradients: list[Tensor] = []

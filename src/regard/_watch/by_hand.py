@@ -21,7 +21,7 @@ from regard._watch.own_axes import batch_and_heads, fitted
 from regard._watch.own_call import Own, OwnCall
 from regard._watch.own_masks import read_own
 from regard._watch.products import PRODUCTS, Product, read_product, read_values
-from regard._watch.unseen import Unseen
+from regard._watch.unseen import Open, Unseen
 
 
 class ByHand:
@@ -32,7 +32,7 @@ class ByHand:
         self._attend = attend
         self._unseen = unseen
         self._marks = Marks()
-        self._open: dict[Softmax, None] = {}  # of which it is not known that they are attention
+        self._open = Open()  # softmaxes that may not be attention
         model = modules.model
         tensors = (x for x in (*model.parameters(), *model.buffers()) if not x.is_meta)
         self._owned = {x.untyped_storage().data_ptr() for x in tensors}
@@ -40,7 +40,7 @@ class ByHand:
     @property
     def spoilt(self) -> dict[str, Running]:
         """The modules in which a softmax ended otherwise: they do more than attention."""
-        return {softmax.running.name: softmax.running for softmax in self._open}
+        return {running.name: running for running in self._open.left}
 
     def forget(self) -> None:
         """A pass is over."""
@@ -68,7 +68,7 @@ class ByHand:
     def softmax(self, function: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Tensor:
         """A softmax: of what was made of a product, it gives weights."""
         x, *more = args
-        ticket = self._unseen.add_softmax(x)
+        is_named, running = self._unseen.add_softmax(x), self._modules.stack.running[-1]
         product = self._marks.of.get(x)
         weights = function(*args, **given)
         axis = given.get("dim", more[0] if more else None)
@@ -77,17 +77,17 @@ class ByHand:
             scores = x.to(given.get("dtype") or x.dtype)
             is_copy = scores is not x or x.is_inference()
             softmax = Softmax(
-                self._modules.stack.running[-1],
-                ticket,
+                running,
+                is_named,
                 lambda y: function(y, *more, **given),
                 scores,
                 None if is_copy else x._version,
                 product,
             )
-            self._open[softmax] = None
+            self._open.add(running, 1)
             self._marks.of[weights] = Weights(softmax)
-        elif is_over_keys and ticket is not None:
-            self._open[Softmax(self._modules.stack.running[-1], ticket)] = None
+        elif is_over_keys and is_named:
+            self._open.add(running, 1)
         return weights
 
     def _product(self, function: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Tensor:
@@ -119,8 +119,9 @@ class ByHand:
             softmax.scores = None
             return product.compute()
         out, done = self._attend(running, call)
-        self._open.pop(softmax, None)
-        self._unseen.resolve(softmax.ticket)
+        self._open.add(softmax.running, -1)
+        if softmax.is_named:
+            self._unseen.resolve(softmax.running)
         softmax.scores = softmax.product = None
         if isinstance(done, OwnCall) and (done.is_changed or done.ablated):
             softmax.call = done

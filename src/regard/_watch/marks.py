@@ -38,7 +38,7 @@ class Softmax:
     """A softmax, and what became of it. It may be attention as long as there are scores."""
 
     running: Running
-    ticket: int | None  # of `Unseen`
+    is_named: bool  # as attention, by its shape or its module
     compute: Step | None = None
     scores: Tensor | None = None  # let go of when it is known what they are
     version: int | None = None  # of the scores

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 import torch
@@ -17,12 +19,27 @@ _LAYER = re.compile("(layer|block|model|encoder|decoder)$")
 _ROUTER = re.compile("(router|gating|gate|experts?|indexer|compressor)( |$)", re.IGNORECASE)
 
 
+class Open:
+    """How many things are open of each module, in all threads together."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[Running]()
+        self._lock = threading.Lock()
+
+    def add(self, running: Running, number: int) -> None:
+        with self._lock:
+            self._counts[running] += number
+
+    @property
+    def left(self) -> Iterable[Running]:
+        return +self._counts
+
+
 class Unseen:
     def __init__(self, modules: Modules) -> None:
         self._modules = modules
         self._mixers = Mixers(modules)
-        self._count = 0
-        self._softmaxes: dict[int, Running] = {}  # of which it is not known what they are
+        self._softmaxes = Open()  # of which it is not known what they are
         self._own: dict[str, nn.Module] = {}  # those that attend in a way of their own
         self._only_torch: dict[str, str] = {}  # what was given to PyTorch, which alone can do it
         self._in_part: dict[str, str] = {}  # of modules that may be seen otherwise, what was not
@@ -34,9 +51,9 @@ class Unseen:
         """Some of what a module computes, though the rest of it is seen."""
         self._in_part[running.name] = what
 
-    def add_softmax(self, x: Tensor) -> int | None:
-        """A softmax of x, which is attention by its shape or by the names of the modules around it:
-        then the number by which to `resolve` it, if it was seen after all.
+    def add_softmax(self, x: Tensor) -> bool:
+        """Is a softmax of x attention, by its shape or by the names of the modules around it? Then
+        it is to be resolved, if it was seen after all.
 
         A model of transformers says by its names alone which of its modules attend. A layer around
         them may be called so for what else is in it, and a router chooses experts.
@@ -53,14 +70,13 @@ class Unseen:
         looks_so = not is_said and (x.dim() >= 4 or is_square)
         is_mixer = self._mixers.is_inside(running.name)
         if x.shape[-1] < 2 or not (looks_so or is_named) or is_mixer:
-            return None
-        self._count += 1
-        self._softmaxes[self._count] = running
-        return self._count
+            return False
+        self._softmaxes.add(running, 1)
+        return True
 
-    def resolve(self, number: int | None) -> None:
-        """This softmax was seen."""
-        self._softmaxes.pop(number or 0, None)
+    def resolve(self, running: Running) -> None:
+        """A softmax of this module was seen."""
+        self._softmaxes.add(running, -1)
 
     def add_sdpa(self, given: Iterable[Tensor]) -> None:
         """Attention of q, k and v that only PyTorch can compute."""
@@ -70,7 +86,7 @@ class Unseen:
 
     def sentences(self, seen: Collection[str]) -> list[str]:
         """What is to be said, modules that were seen after all aside."""
-        self._own |= {each.name: each.module for each in self._softmaxes.values()}
+        self._own |= {each.name: each.module for each in self._softmaxes.left}
         kinds: dict[type[nn.Module], list[str]] = {}
         for name, module in self._own.items():
             if name not in seen:
