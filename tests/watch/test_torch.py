@@ -553,6 +553,22 @@ def test_a_softmax_that_is_not_attention_of_queries_is_named_or_let_pass() -> No
     assert [line.partition(":")[0] for line in run.unseen] == ["1"]
 
 
+class WindowAttention(nn.Module):
+    """Each token for itself, in a window of its own: five axes, one key."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        windows = x[:, None, :, None]
+        return ((windows @ windows.mT).softmax(-1) @ windows)[:, 0, :, 0]
+
+
+def test_attention_to_one_key_is_named_by_its_class() -> None:
+    model = nn.Sequential(WindowAttention(), OwnAttention())
+    with pytest.warns(UserWarning, match="0: computes attention"), regard.watch(model) as run:
+        model(torch.randn(B, N, H * D))
+    assert len(run.unseen) == 1
+    assert list(run.layers) == ["1"]
+
+
 def test_one_query_by_hand_is_named_by_its_class_alone() -> None:
     model = nn.Sequential(PooledAttn(), OwnAttention())
     with pytest.warns(UserWarning, match="0: computes attention"), regard.watch(model) as run:

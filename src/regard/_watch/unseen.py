@@ -67,9 +67,9 @@ class Unseen:
             is_named = any(_ATTENTION.search(name) for name in (innermost, *others))
         is_square = x.dim() == 3 and x.shape[-1] == x.shape[-2]
         is_said = type(running.module).__module__.startswith("transformers.")
-        looks_so = not is_said and (x.dim() >= 4 or is_square)
+        looks_so = not is_said and (x.dim() >= 4 or is_square) and x.shape[-1] >= 2
         is_mixer = self._mixers.is_inside(running.name)
-        if x.shape[-1] < 2 or not (looks_so or is_named) or is_mixer:
+        if not (looks_so or is_named) or is_mixer:
             return False
         self._softmaxes.add(running, 1)
         return True
