@@ -257,7 +257,7 @@ def test_a_model_that_cannot_be_replaced_is_named() -> None:
     from transformers import YosoConfig, YosoModel
 
     torch.manual_seed(0)
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6}
+    sizes: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6}
     model = YosoModel(YosoConfig(vocab_size=61, intermediate_size=32, **sizes)).eval()
     with pytest.warns(UserWarning, match="it was not seen"), regard.watch(model) as run:
         model(torch.arange(7)[None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -155,11 +156,11 @@ def padding_saved(total: int) -> float:
     return len(lengths) * max(lengths) / total
 
 
-def _checked(raced: dict[str, Call], check: Any) -> dict[str, Call]:
+def _checked(raced: Mapping[str, Any], check: Callable[[str, Any], None]) -> dict[str, Call]:
     """The same calls, each of whose answers is right."""
     for name, call in raced.items():
         check(name, call())
-    return raced
+    return dict(raced)
 
 
 def _compare(cell: Cell, name: str, found: Tensor, true: reference.Attention) -> None:
