@@ -52,8 +52,8 @@ struct Case {
     std::string name;
     exact::Tensor<float> q, k, v, bias;
     exact::Tensor<std::uint8_t> mask, counted;  // counted is (batch, 1, 1, queries)
-    exact::Tensor<std::int64_t> segments;  // (batch, 1, queries, 3)
-    exact::Tensor<std::int64_t> chosen;    // (batch, heads, queries, count)
+    exact::Tensor<std::int64_t> segments;       // (batch, 1, queries, 3)
+    exact::Tensor<std::int64_t> chosen;         // (batch, heads, queries, count)
     exact::Array<std::int64_t> lengths;
     exact::Array<float> sinks;
     bool has_bias = false, has_mask = false, has_counted = false;
