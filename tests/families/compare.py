@@ -71,7 +71,7 @@ def _apart(
 ) -> float:
     if found.shape != expected.shape:
         return math.inf
-    chosen = slice(None) if real is None else _chosen(expected, real)
+    chosen = ... if real is None else _chosen(expected, real)
     a, b = found.detach()[chosen].double(), expected.detach()[chosen].double()
     if not b.numel():
         return 0.0
@@ -96,4 +96,4 @@ def _chosen(x: Tensor, real: Tensor) -> Any:
         return (slice(None), slice(None), real.all(0))
     if x.shape[:1] == real.shape[:1]:
         return real.all(1)
-    return slice(None)
+    return ...

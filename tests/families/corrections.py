@@ -197,10 +197,6 @@ CORRECTIONS: dict[str, dict[str, Any]] = {
             "backbone_config": {**_RESNET, "out_features": ["stage1", "stage2", "stage3", "stage4"]}
         }
     },
-    "zamba": {
-        "sizes": {"num_hidden_layers": 6, "attn_layer_period": 2, "attn_layer_offset": 1}
-        | {"attention_hidden_size": 64, "attention_head_dim": 16, "mamba_dt_rank": 8}
-    },
     "clap": {"sizes": {"audio_config": {"patch_embeds_hidden_size": 32, "hidden_size": 256}}},
     "clap_audio_model": {"sizes": {"patch_embeds_hidden_size": 32, "hidden_size": 256}},
 }

@@ -66,9 +66,9 @@ def varied(given: dict[str, Any], seed: int) -> dict[str, Any]:
     return found
 
 
-def as_bfloat16(given: dict[str, Any]) -> dict[str, Any]:
+def in_type(given: dict[str, Any], dtype: torch.dtype) -> dict[str, Any]:
     return {
-        name: x.to(torch.bfloat16) if isinstance(x, Tensor) and x.is_floating_point() else x
+        name: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
         for name, x in given.items()
     }
 
@@ -204,8 +204,8 @@ def _sound(config: Any) -> Iterator[Any]:
     if isinstance(length, int) and isinstance(bins, int):
         yield noise(B, length, bins)
     yield noise(B, SAMPLES)
-    yield noise(B, 1, 4 * 960)
     yield noise(B, 80 * 50)
+    yield noise(B, 1, 4 * 960)
 
 
 def _boxes(config: Any) -> Iterator[Any]:

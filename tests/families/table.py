@@ -13,7 +13,8 @@ _TOP = """\
 Written by `make families`; do not edit. A small random model of every family that transformers has
 is run blind and watched: in sdpa and eager, float32 and bfloat16, without padding, padded on the
 right and on the left, and by `generate`, where it can. Compared are its outputs at real positions
-(float32: 2e-5 relative; bfloat16: twice what blind bfloat16 differs from float32), the entropies of
+(float32: 2e-5 relative, or no more than twice as far from float64 as blind; bfloat16: twice what
+blind bfloat16 differs from float32), the entropies of
 every attention with those of the weights that eager computes, and everything that could be left
 behind; a second blind run has the bits of the first.
 """
