@@ -111,6 +111,8 @@ def reported(output: Any) -> list[Tensor]:
     """The entropies of all weights in an output with attentions."""
     found: list[Tensor] = []
     for name, value in output.items() if isinstance(output, dict) else ():
+        if "ngram" in name:  # of the same modules as the others, a second time
+            continue
         if "attentions" in name and isinstance(value, list | tuple):
             found += [entropy(x) for x in _tensors(value) if _are_weights(x)]
     return found
