@@ -11,7 +11,13 @@ from regard._arguments import WrongType, WrongValue, flag, number, shown, whole
 from regard._attention.eager import is_causal_bias, is_plain, lost_its_memory
 from regard._attention.options import Options, Window, broadcasts, four_axes
 from regard._attention.problem import computed_in
-from regard._attention.segments import ids_of, key_lists, scattered, spans_of
+from regard._attention.segments import (
+    ids_of,
+    key_lists,
+    scattered,
+    spans_of,
+    spans_of_lengths,
+)
 from regard.observation import See
 
 # What the numbers of a tensor must be, and the types that are.
@@ -270,11 +276,17 @@ def _check_segments(
     queries, keys = (
         _check_ids(call, name, x, q, size) for name, x, size in zip(names, pair, sizes, strict=True)
     )
+    if queries.dim() == keys.dim() == 1 and len(queries) == len(keys):
+        return spans_of_lengths(queries, keys, n_queries, position)
+    queries, keys = (
+        ids_of(x, size) if x.dim() == 1 else x
+        for x, size in zip((queries, keys), sizes, strict=True)
+    )
     return spans_of(queries, keys, position)
 
 
 def _check_ids(call: str, name: str, x: object, q: Tensor, n_tokens: int) -> Tensor:
-    """Ids (1 or B, N), from such or from cumulative lengths."""
+    """Ids (1 or B, N), or cumulative lengths, if they are any."""
     remedy = "They are ids (B, N), or cumulative lengths from 0 to N."
     x = _check_tensor(call, name, x, q, ("whole numbers", _SIGNED), remedy)
     looks = x.device.type == "cpu" and is_plain((x,))
@@ -284,7 +296,7 @@ def _check_ids(call: str, name: str, x: object, q: Tensor, n_tokens: int) -> Ten
                 f"{call}: {name}, cumulative lengths, must ascend from 0 to N = {n_tokens}; "
                 f"got {shown(x.tolist() if looks else tuple(x.shape))}. Ids have two axes, (B, N)."
             )
-        return ids_of(x, n_tokens)
+        return x
     if x.dim() != 2 or x.shape[0] not in (1, q.shape[0]) or x.shape[1] != n_tokens:
         raise WrongValue(
             f"{call}: {name} must be ids (B, N) = ({q.shape[0]}, {n_tokens}), or cumulative "
