@@ -53,9 +53,11 @@ def spans_of_lengths(queries: Tensor, keys: Tensor, n_queries: int, position: in
     first, end = keys[segment], keys[following].masked_fill(is_in_none, 0)
     first = first.masked_fill(is_in_none, 0)
     before = token - queries[segment]
-    shift = position
+    shift: Tensor | int
     if position is None:
         shift = (end - first) - (queries[following] - queries[segment])
+    else:
+        shift = position
     return torch.stack((first, end, first + before + shift), -1)[None]
 
 
