@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
-from collections.abc import Generator
 from random import Random
 from typing import Any
 
 from helpers.soak import attacks
+from helpers.time_limit import within
 
 from regard.worked import Unreadable, check_text
 
@@ -43,20 +42,6 @@ VALUES: tuple[Any, ...] = (
     *([1, 2], [[1, 2], [3, 4]], [[1]], 1, "a", [["a"]], [[[1, 2], [3, 4]]], [], {}, None, True),
     *({"a": [1, 2], "b": [3, 4]}, {"Q": [[1, 2]]}, [{"Q": [[1]]}], [[1], [1, 2]], -1e400, "-inf"),
 )
-
-
-@contextlib.contextmanager
-def within(seconds: int, what: str) -> Generator[None]:
-    def stop(*_: object) -> None:
-        raise AssertionError(f"takes more than {seconds} s: {what!r}")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def some(choose: Random, most: int) -> str:

@@ -10,9 +10,9 @@ __all__ = ["within"]
 
 
 @contextlib.contextmanager
-def within(seconds: int) -> Generator[None]:
+def within(seconds: int, what: str = "") -> Generator[None]:
     def stop(*_: object) -> None:
-        raise AssertionError(f"took more than {seconds} s")
+        raise AssertionError(f"took more than {seconds} s{f': {what!r}' if what else ''}")
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(seconds)
