@@ -219,3 +219,21 @@ def test_steps_with_a_cache_are_said_not_to_be_seen() -> None:
         assert torch.equal(watched.generate(ids, **asked), expected)
     (said,) = run.unseen
     assert "layers.1.self_attn, model.layers.2.self_attn: what it computed with a cache" in said
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_cache_made_in_advance_has_free_places_that_are_not_chosen() -> None:
+    watched = model("deepseek_v32")
+    ids = torch.randint(97, (1, 7), generator=torch.Generator().manual_seed(3))
+    asked: dict[str, Any] = {
+        "max_new_tokens": 4,
+        "do_sample": False,
+        "attention_mask": torch.ones_like(ids),
+        "pad_token_id": 0,
+        "cache_implementation": "static",
+        "disable_compile": True,
+    }
+    watched.set_attn_implementation("eager")
+    expected = watched.generate(ids, **asked)
+    watched.set_attn_implementation("regard")
+    assert torch.equal(watched.generate(ids, **asked), expected)

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from regard._attention.options import broadcasts, part
+from regard._attention.options import broadcasts
 from regard._attention.sdpa import as_autocast
-from regard._attention.segments import ids_of, key_lists, spans_of
 from regard._watch import lasting
 from regard._watch.call import Call
+from regard._watch.hugging_face_keys import PACKED, spans_of_keys, with_sets, without_last
 from regard._watch.hugging_face_masks import MaskFunction, Pattern
 from regard._watch.masks import read_masks
 from regard._watch.modules import Attend, Modules
@@ -49,8 +49,6 @@ _BLOCKS_OF_A_CACHE = (
     "what it computed with a cache was not seen, as some of its keys stand for blocks of tokens "
     "there, and it is not known which. A pass over the whole text is seen."
 )
-# How packed sequences are said to flash attention.
-_PACKED = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
 
 
 class HuggingFace:
@@ -190,7 +188,7 @@ class AttentionFunction:
         if call.options.causal and call.spans is None:
             unused = max(call.k.shape[2] - call.q.shape[2] - call.position, 0)
         if unused:
-            call = _without_last(call, unused)
+            call = without_last(call, unused)
         if watch is not None:
             out, call = watch._attend(watch._modules.of(module), call)
         else:
@@ -220,7 +218,9 @@ class AttentionFunction:
         spans = None
         if (compressor := getattr(module, "compressor", None)) is not None:
             # There are keys behind the others that are no tokens.
-            spans = _spans(compressor, q, k) if self._kind in ("eager", lasting.NAME) else None
+            spans = (
+                spans_of_keys(compressor, q, k) if self._kind in ("eager", lasting.NAME) else None
+            )
             if spans is None:
                 return None
         if not self._is_known(module, q, given):
@@ -233,7 +233,7 @@ class AttentionFunction:
             return None
         is_eager, is_own = self._kind == "eager", self._kind == lasting.NAME
         if is_own or self._kind == "flash":
-            options = _with_sets(options, q, k, given)
+            options = with_sets(options, q, k, given)
         names = self._before.__code__.co_names
         sinks = None if self._kind == "sdpa" else given.get("s_aux")
         if is_eager:
@@ -268,7 +268,7 @@ class AttentionFunction:
             on_cpu = q.device.type == "cpu" and given.get("s_aux") is not None
             return not given.get("dropout") and not on_cpu
         if self._kind in ("flash", lasting.NAME):
-            known = {*_names(self._before), *_EAGER_ARGUMENTS, *_HARMLESS, *_PACKED}
+            known = {*_names(self._before), *_EAGER_ARGUMENTS, *_HARMLESS, *PACKED}
             known |= {"is_causal", "s_aux", "indices"}
             return all(x is None or x is False for name, x in given.items() if name not in known)
         return True
@@ -309,61 +309,6 @@ class AttentionFunction:
         if not is_cast and mask.dtype not in (torch.bool, torch.float32, q.dtype):
             return None
         return Options(mask=mask) if mask.dtype == torch.bool else Options(bias=mask)
-
-
-def _with_sets(options: Options, q: Tensor, k: Tensor, given: dict[str, Any]) -> Options:
-    """The options with what arguments say of the keys: sequences that are packed into one, and keys
-    that an indexer has chosen for each query."""
-    n_queries, n_keys = q.shape[2], k.shape[2]
-    queries, keys = (given.get(name) for name in _PACKED[:2])
-    is_packed = len(q) == 1 and options.segments is None
-    if is_packed and isinstance(queries, Tensor) and isinstance(keys, Tensor):
-        packed = spans_of(ids_of(queries, n_queries), ids_of(keys, n_keys), None)
-        options = replace(options, segments=packed)
-    indices = given.get("indices")
-    if isinstance(indices, Tensor):
-        options = replace(options, indices=key_lists(indices, n_queries, n_keys))
-    return options
-
-
-def _spans(compressor: nn.Module, q: Tensor, k: Tensor) -> Tensor | None:
-    """The tokens [first, end) that each key stands for, (Nk, 2), where keys for blocks of tokens
-    follow those of the tokens; None where a cache hides which these are.
-
-    As DeepSeek-V4 makes them: of every `compress_rate` tokens one, or, if it also chooses among
-    them, one of these and of as many before.
-    """
-    rate, n_tokens = getattr(compressor, "compress_rate", 0), q.shape[2]
-    if not rate or k.shape[2] != n_tokens + n_tokens // rate:
-        return None
-    token = torch.arange(n_tokens, device=k.device)
-    block = torch.arange(n_tokens // rate, device=k.device) * rate
-    before = rate if hasattr(compressor, "indexer") else 0
-    first, end = (
-        torch.cat([token, (block - before).clamp(min=0)]),
-        torch.cat([token + 1, block + rate]),
-    )
-    return torch.stack([first, end], 1)
-
-
-def _without_last(call: Call, count: int) -> Call:
-    """The call without so many of its keys."""
-    left = slice(call.k.shape[2] - count)
-    mask, bias = (part(x, slice(None), left) for x in (call.options.mask, call.options.bias))
-    keys, queries = call.keys, call.queries
-    if keys is not None:
-        keys = keys[:, left]
-        if bool(keys.all()):
-            keys = queries = None
-            mask = None if mask is None or bool(mask.all()) else mask
-    return replace(
-        call,
-        k=call.k[:, :, left],
-        v=call.v[:, :, left],
-        options=replace(call.options, mask=mask, bias=bias, position=call.position),
-        keys=keys,
-        queries=queries,
-    )
 
 
 def _dense(mask: Any, shape: tuple[int, ...], device: torch.device) -> Tensor:
