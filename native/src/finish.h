@@ -45,10 +45,12 @@ inline void add_to_map(const Call& call, const Tile& tile, Index r, Real maximum
         }
         return;
     }
-    for (Index block = keys.first / kBlock; block * kBlock < keys.last; ++block) {
+    for (Index block = (keys.first - tile.origin) / kBlock;; ++block) {
+        const Index start = tile.origin + block * kBlock;
+        if (start >= keys.last) break;
         const Real factor = exp2(tile.reference[r * call.blocks + block] - maximum) * inverse;
-        const Index first = larger(keys.first, block * kBlock);
-        const Index last = smaller(keys.last, (block + 1) * kBlock);
+        const Index first = larger(keys.first, start);
+        const Index last = smaller(keys.last, start + kBlock);
         if (columns.columns == columns.keys) {
             add_scaled(kept + first, last - first, factor, to + first);
         } else if (columns.one_key_each()) {

@@ -21,28 +21,38 @@ namespace regard::REGARD_KERNEL {
 namespace {
 
 // Room for K and V of one key head, packed.
-Packed make_packed(const Call& call, Index b, Index kv_head, Scratch& scratch) {
+Packed make_packed(const Call& call, const Layout& layout, Index b, Index kv_head,
+                   Scratch& scratch) {
     const Problem& problem = call.problem;
     Packed packed;
-    packed.k = scratch.take<Real>(call.padded_keys * problem.width);
-    packed.v = scratch.take<Real>(call.padded_keys * call.padded_width);
-    packed.bad_k.keys = scratch.take<std::int32_t>(problem.keys);
-    packed.bad_v.keys = scratch.take<std::int32_t>(problem.keys);
+    packed.layout = layout;
+    packed.k = scratch.take<Real>(layout.padded_keys * problem.width);
+    packed.v = scratch.take<Real>(layout.padded_keys * call.padded_width);
+    // A piece may end behind its last key, by less than a panel.
+    const Index bad = problem.keys + (problem.keys / kChunk + 1) * kPanel;
+    packed.bad_k.keys = scratch.take<std::int32_t>(bad);
+    packed.bad_v.keys = scratch.take<std::int32_t>(bad);
     packed.values = row_of(problem.v, b, kv_head, 0);
     return packed;
 }
 
-void pack(const Call& call, Index b, Index kv_head, Index first, Index last, Packed& packed,
+// The keys of a piece [begin, end).
+void pack(const Call& call, Index b, Index kv_head, Index begin, Index end, Packed& packed,
           BadKeys& bad_k, BadKeys& bad_v) {
     const Problem& problem = call.problem;
+    const Layout& layout = packed.layout;
     with_numbers(problem.k.type, row_of(problem.k, b, kv_head, 0), [&](const auto* k) {
-        pack_keys(k, problem.k.strides[2], first, last, problem.width,
-                  packed.k + first * problem.width, bad_k);
+        each_packed(layout, begin, end, [&](Index first, Index last, Index shift) {
+            pack_keys(k, problem.k.strides[2], first, last, problem.width,
+                      packed.k + (first + shift) * problem.width, bad_k);
+        });
     });
     if (!problem.value_width) return;
     with_numbers(problem.v.type, packed.values, [&](const auto* v) {
-        pack_values(v, problem.v.strides[2], first, last, problem.value_width, call.padded_keys,
-                    packed.v, bad_v);
+        each_packed(layout, begin, end, [&](Index first, Index last, Index shift) {
+            pack_values(v, problem.v.strides[2], first, last, problem.value_width,
+                        layout.padded_keys, packed.v + shift * kPanel, bad_v);
+        });
     });
 }
 
@@ -80,7 +90,7 @@ void forward_by_head(const Call& call, const Plan& plan, int threads) {
         const Index head = kv_head * call.group;
         Borrowed borrowed;
         Scratch& scratch = borrowed.scratch;
-        Packed packed = make_packed(call, b, kv_head, scratch);
+        Packed packed = make_packed(call, layout_of(call, b, scratch), b, kv_head, scratch);
         pack(call, b, kv_head, 0, problem.keys, packed, packed.bad_k, packed.bad_v);
         const Maps maps(call, plan, b * problem.heads + head, call.group, scratch);
         Tile tile(call, smaller(kTile, call.group * problem.queries), scratch);
@@ -88,7 +98,7 @@ void forward_by_head(const Call& call, const Plan& plan, int threads) {
             run_piece(call, plan, packed, tile, b, head, piece, maps.rows);
         }
         for (Index h = 0; call.seen.map && h < call.group; ++h) maps.finish(call, h);
-        if (!call.seen.received) return;
+        if (!call.seen.received || problem.segments.data) return;
         const Seen second = second_look(call.seen);
         const Call again{problem, second, {}};
         const Picture picture = received_picture(call, scratch);
@@ -108,14 +118,18 @@ Packed* pack_all(const Call& call, int threads, Scratch& shared) {
     const Index heads = problem.batch * problem.kv_heads;
     const Index pieces = (problem.keys + kChunk - 1) / kChunk;
     auto* packed = shared.take<Packed>(heads);
-    for (Index n = 0; n < heads; ++n) {
-        packed[n] = make_packed(call, n / problem.kv_heads, n % problem.kv_heads, shared);
+    for (Index b = 0; b < problem.batch; ++b) {
+        const Layout layout = layout_of(call, b, shared);
+        for (Index h = 0; h < problem.kv_heads; ++h) {
+            packed[b * problem.kv_heads + h] = make_packed(call, layout, b, h, shared);
+        }
     }
     auto* bad = shared.take<BadKeys>(heads * pieces * 2);
     share_out(heads * pieces, threads, [&](Index task) {
         const Index head = task / pieces, first = task % pieces * kChunk;
-        BadKeys& bad_k = bad[2 * task] = {packed[head].bad_k.keys + first, 0};
-        BadKeys& bad_v = bad[2 * task + 1] = {packed[head].bad_v.keys + first, 0};
+        const Index room = task % pieces * (kChunk + kPanel);
+        BadKeys& bad_k = bad[2 * task] = {packed[head].bad_k.keys + room, 0};
+        BadKeys& bad_v = bad[2 * task + 1] = {packed[head].bad_v.keys + room, 0};
         pack(call, head / problem.kv_heads, head % problem.kv_heads, first,
              smaller(first + kChunk, problem.keys), packed[head], bad_k, bad_v);
     });
@@ -147,7 +161,7 @@ void forward_by_span(const Call& call, const Plan& plan, int threads, Scratch& s
                   call.seen.map ? maps.rows + (b * problem.heads + head) * maps.spans : nullptr);
     });
     if (call.seen.map) share_out(heads, threads, [&](Index head) { maps.finish(call, head); });
-    if (!call.seen.received) return;
+    if (!call.seen.received || problem.segments.data) return;
     const Seen second = second_look(call.seen);
     const Call again{problem, second, {}};
     const Picture picture = received_picture(call, shared);
@@ -193,6 +207,12 @@ void run_pictures(const Call& call, const Picture& picture, int threads) {
         run_picture(call, picture, packed[b * problem.kv_heads + h / call.group], b, h,
                     task % picture.tasks(), scratch);
     });
+}
+
+// What each key received, where the first pass has not packed the keys as they came.
+void look_again(const Call& call, int threads, Scratch& shared) {
+    const Seen second = second_look(call.seen);
+    run_pictures({call.problem, second, {}}, received_picture(call, shared), threads);
 }
 
 // Few queries: tiles of whole heads, parts of the keys.
@@ -248,10 +268,7 @@ void forward_direct(const Call& call, const Plan& plan, int threads, Scratch& sh
     for (Index h = 0; call.seen.map && h < problem.batch * problem.heads; ++h) {
         maps.finish(call, h);
     }
-    if (call.seen.received) {
-        const Seen second = second_look(call.seen);
-        run_pictures({problem, second, {}}, received_picture(call, shared), threads);
-    }
+    if (call.seen.received) look_again(call, threads, shared);
 }
 
 void attention(const Problem& problem, const RowsOut& output, const Seen& seen, int threads) {
@@ -273,13 +290,16 @@ void attention(const Problem& problem, const RowsOut& output, const Seen& seen, 
         call.maxima = shared.take<Real>(heads * problem.queries);
         call.inverses = shared.take<Real>(heads * problem.queries);
     }
-    const Plan plan(problem.queries);
+    const Plan plan(problem);
     if (problem.queries <= kFew) {
         forward_direct(call, plan, threads, shared);
     } else if (threads <= 1 || problem.batch * problem.kv_heads >= 4 * threads) {
         forward_by_head(call, plan, threads);
     } else {
         forward_by_span(call, plan, threads, shared);
+    }
+    if (rest.received && problem.segments.data && problem.queries > kFew) {
+        look_again(call, threads, shared);
     }
 }
 

@@ -3,22 +3,27 @@
 #pragma once
 
 #include "finish.h"
+#include "segments.h"
 
 namespace regard::REGARD_KERNEL {
 namespace {
 
 constexpr Index kSpans = 64;  // of one head's queries, at most: what threads share out
+// The same where segments cut the queries, too: a span that ends in one makes two tiles of it.
+constexpr Index kSpansOfSegments = 16;
 
 // Several whole heads of a group to a tile if they fit, else several tiles to a span of one head.
 struct Plan {
     Index heads_in_tile = 1, tiles_in_head = 1, tiles_in_span = 1, spans = 1;
 
-    explicit Plan(Index queries) {
+    explicit Plan(const Problem& problem) {
+        const Index queries = problem.queries;
+        const Index most = problem.segments.data ? kSpansOfSegments : kSpans;
         if (queries <= kTile) {
             heads_in_tile = kTile / larger(queries, 1);
         } else {
             tiles_in_head = (queries + kTile - 1) / kTile;
-            tiles_in_span = (tiles_in_head + kSpans - 1) / kSpans;
+            tiles_in_span = (tiles_in_head + most - 1) / most;
             spans = (tiles_in_head + tiles_in_span - 1) / tiles_in_span;
         }
     }
@@ -93,10 +98,12 @@ inline void run_piece(const Call& call, const Plan& plan, const Packed& packed, 
     const Index queries = call.problem.queries;
     if (plan.spans > 1) {
         const Index nth = piece / plan.spans, span = piece % plan.spans;
-        const Index last = smaller((span + 1) * plan.tiles_in_span, plan.tiles_in_head);
-        for (Index n = span * plan.tiles_in_span; n < last; ++n) {
+        const Index last = smaller((span + 1) * plan.tiles_in_span * kTile, queries);
+        for (Index i = span * plan.tiles_in_span * kTile; i < last; i += tile.rows) {
+            const Index rows = queries_alike(call.problem, b, i, smaller(kTile, last - i));
             tile.rows = 0;
-            add_queries(call, tile, b, head + nth, n * kTile, smaller(kTile, queries - n * kTile));
+            add_queries(call, tile, b, head + nth, i, rows);
+            begin_with_segment(call, packed.layout, tile);
             attend(call, tile, packed);
             finish(call, tile, maps ? maps + nth * plan.spans + span : nullptr);
         }

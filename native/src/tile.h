@@ -22,7 +22,6 @@ struct Call {
 
     Index group = problem.kv_heads ? problem.heads / problem.kv_heads : 0;
     Index blocks = (problem.keys + kBlock - 1) / kBlock;
-    Index padded_keys = round_up(problem.keys, kPanel);
     Index padded_width = round_up(problem.value_width, kPanel);
     Real factor = query_factor(problem);
     bool extras = has_extras(problem);
@@ -36,8 +35,32 @@ struct Call {
     Real* inverses = nullptr;
 };
 
+// Keys [first, last) of a packed sequence; key j lies at j + shift in the panels.
+struct Segment {
+    Index first, last, shift;
+};
+
+// Where the keys of a sequence lie in the panels: as they came, or, where there are `segments`,
+// each of which begins with a panel, one behind the other.
+struct Layout {
+    Index padded_keys = 0;
+    Segment* segments = nullptr;
+    Index count = 0;
+
+    // The last segment that begins at `key` or before it; the first if there is none.
+    Index segment_before(Index key) const {
+        Index first = 0, last = count;
+        while (last - first > 1) {
+            const Index middle = first + (last - first) / 2;
+            (segments[middle].first <= key ? first : last) = middle;
+        }
+        return first;
+    }
+};
+
 // K and V of one key head as the tiles read them.
 struct Packed {
+    Layout layout;
     Real* k = nullptr;  // panels of kPanel keys
     Real* v = nullptr;  // panels of kPanel columns
     BadKeys bad_k, bad_v;
@@ -48,6 +71,8 @@ struct Packed {
 struct Tile {
     Index rows = 0;
     Index b = 0;
+    Index origin = 0;  // the key at which block 0 begins
+    Index shift = 0;   // key j lies at j + shift in the panels
     std::int32_t* head;
     std::int32_t* query;
     Interval* keys;
@@ -155,12 +180,13 @@ inline void score_rows(Tile& tile, Index row, Index rows, Interval allowed, cons
 
 // What the weights of a strip give its output.
 inline void output_rows(const Call& call, Tile& tile, Index row, Index rows, Interval allowed,
-                        const Real* values, Index start) {
+                        const Packed& packed, Index start) {
+    const Real* values = packed.v + (start + tile.shift + allowed.first) * kPanel;
     for (Index d = 0; d < call.padded_width; d += kPanel) {
         strip<Weigh>(rows, tile.scores + row * kScoreStride + allowed.first,
-                     values + d * call.padded_keys + (start + allowed.first) * kPanel,
-                     allowed.last - allowed.first, tile.rescale + row,
-                     tile.output + row * call.padded_width + d, call.padded_width);
+                     values + d * packed.layout.padded_keys, allowed.last - allowed.first,
+                     tile.rescale + row, tile.output + row * call.padded_width + d,
+                     call.padded_width);
     }
 }
 
@@ -228,7 +254,7 @@ __attribute__((noinline)) void see_top(const Call& call, Tile& tile, Index row, 
 // The online softmax of one row in one block: scores become weights relative to the new maximum.
 inline void soften_row(const Call& call, Tile& tile, Index r, const Part& part, Index block) {
     const Seen& seen = call.seen;
-    const Index start = block * kBlock;
+    const Index start = tile.origin + block * kBlock;
     Real* scores = tile.scores + r * kScoreStride;
     Real* row = scores + part.wide_first;
     const Real before = tile.maximum[r];
@@ -262,7 +288,7 @@ inline void soften_row(const Call& call, Tile& tile, Index r, const Part& part, 
 // The online softmax of every row of a strip; outside of a row's own keys the weights become 0.
 inline void soften_strip(const Call& call, Tile& tile, Index row, Index rows, const BadKeys& bad,
                          Index block, Index end, Interval allowed) {
-    const Index start = block * kBlock;
+    const Index start = tile.origin + block * kBlock;
     Part parts[kStrip];
     for (Index n = 0; n < rows; ++n) {
         Part& part = parts[n];
@@ -340,15 +366,18 @@ inline void attend(const Call& call, Tile& tile, const Packed& packed) {
     check_interrupt();
     clear_state(call, tile);
     const Interval keys = allowed_keys(call, tile);
-    for (Index block = keys.first / kBlock; block * kBlock < keys.last; ++block) {
-        const Index start = block * kBlock, end = smaller(start + kBlock, problem.keys);
+    for (Index block = (keys.first - tile.origin) / kBlock;; ++block) {
+        const Index start = tile.origin + block * kBlock;
+        if (start >= keys.last) break;
+        const Index end = smaller(start + kBlock, problem.keys);
+        const Real* panels = packed.k + (start + tile.shift) * problem.width;
         for (Index row = 0; row < tile.rows; row += kStrip) {
             const Index rows = smaller(kStrip, tile.rows - row);
             const Interval allowed = allowed_part(tile, row, rows, start, end);
             if (allowed.empty()) continue;
-            score_rows(tile, row, rows, allowed, packed.k + start * problem.width, problem.width);
+            score_rows(tile, row, rows, allowed, panels, problem.width);
             soften_strip(call, tile, row, rows, packed.bad_k, block, end, allowed);
-            output_rows(call, tile, row, rows, allowed, packed.v, start);
+            output_rows(call, tile, row, rows, allowed, packed, start);
         }
         if (packed.bad_v.count) add_bad_values(call, tile, packed, start, end);
     }

@@ -195,3 +195,38 @@ def test_what_are_no_indices_is_refused(given: Tensor, message: str) -> None:
     q, k, v = tensors()
     with pytest.raises((TypeError, ValueError), match=message):
         regard.attention(q, k, v, indices=given)
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        (131, 1, 17, 263, 5),  # panels of keys that begin with each segment
+        (1, 2, 3) * 41,  # too short for that
+    ],
+)
+@pytest.mark.parametrize("order", ["ascending", "shuffled"])
+def test_long_packs_are_what_the_reference_says(lengths: tuple[int, ...], order: str) -> None:
+    n = sum(lengths)
+    generator = torch.Generator().manual_seed(7)
+    q, k, v = (torch.randn(1, 2, n, width, generator=generator) for width in (19, 19, 5))
+    k[0, 0, 2, 3] = float("nan")  # all but its own segment are spared
+    of_keys = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))[None]
+    of_queries = of_keys
+    if order == "shuffled":  # whole segments, so that queries of one stay together
+        shuffled = torch.randperm(len(lengths), generator=generator)
+        of_queries = torch.cat([of_keys[of_keys == segment] for segment in shuffled])[None]
+    see = regard.See(entropy=True, top=3, map=(11, 13), received=True, distance=True)
+    given = {"segments": (of_queries, of_keys), "causal": True, "see": see}
+    output, seen = regard.attention(q, k, v, **given)
+    true, of_truth = regard.attention(q.double(), k.double(), v.double(), backend="torch", **given)
+    torch.testing.assert_close(output.double(), true, rtol=1e-5, atol=1e-5, equal_nan=True)
+    for name in ("lse", "entropy", "distance", "map", "received", "top_weights"):
+        found, expected = getattr(seen, name).double(), getattr(of_truth, name)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4, equal_nan=True)
+    in_order = of_queries[0].argsort(stable=True)
+    assert torch.equal(
+        regard.attention(
+            q[:, :, in_order], k, v, segments=(of_queries[:, in_order], of_keys), causal=True
+        ).nan_to_num(),
+        output[:, :, in_order].nan_to_num(),
+    )

@@ -44,21 +44,17 @@ def spans_of_lengths(queries: Tensor, keys: Tensor, n_queries: int, position: in
     >>> spans_of_lengths(*ends, 3, None)[0].tolist()
     [[0, 2, 1], [2, 5, 3], [2, 5, 4]]
     """
-    queries, keys = queries.to(torch.int64).contiguous(), keys.to(torch.int64)
-    token = torch.arange(n_queries, device=queries.device)
-    segment = torch.searchsorted(queries, token, right=True) - 1
-    is_in_none = segment >= len(queries) - 1
-    segment = segment.clamp(max=max(len(queries) - 2, 0))
-    following = (segment + 1).clamp(max=len(queries) - 1)
-    first, end = keys[segment], keys[following].masked_fill(is_in_none, 0)
-    first = first.masked_fill(is_in_none, 0)
-    before = token - queries[segment]
+    queries, keys = queries.to(torch.int64), keys.to(torch.int64)
+    first, end = keys[:-1], keys[1:]
     shift: Tensor | int
-    if position is None:
-        shift = (end - first) - (queries[following] - queries[segment])
-    else:
-        shift = position
-    return torch.stack((first, end, first + before + shift), -1)[None]
+    shift = (end - first) - queries.diff() if position is None else position
+    # Of each segment, and of what is in none: its keys, and where a query before all would stand.
+    of_segment = torch.stack((first, end, first - queries[:-1] + shift), -1)
+    of_segment = torch.cat((of_segment, of_segment.new_zeros(1, 3)))
+    counts = torch.cat((queries.diff(), n_queries - queries[-1:]))
+    spans = of_segment.repeat_interleave(counts, 0, output_size=n_queries)
+    spans[:, 2] += torch.arange(n_queries, device=queries.device)
+    return spans[None]
 
 
 def scattered(ids: Tensor) -> Tensor:
