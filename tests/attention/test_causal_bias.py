@@ -96,7 +96,7 @@ def test_a_causal_bias_of_other_lengths_or_beside_another_alignment_is_refused()
     q, k, v = inputs(5, 11)
     with pytest.raises(RuntimeError, match=r"bias must be for \(Nq, Nk\) = \(5, 11\)"):
         regard.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(5, 7))
-    with pytest.raises(ValueError, match="attn_mask must be None with is_causal=True"):
+    with pytest.raises(ValueError, match="CausalBias should not be used with causal=True"):
         regard.scaled_dot_product_attention(q, k, v, causal_upper_left(5, 11), is_causal=True)
     with pytest.raises(ValueError, match="bias puts query 0 at 0; got causal=True"):
         regard.attention(q, k, v, bias=causal_upper_left(5, 11), causal=True)

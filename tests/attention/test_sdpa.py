@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -237,6 +238,42 @@ def test_what_pytorch_refuses_is_refused(name: str) -> None:
     with pytest.raises((ValueError, TypeError)) as refused:
         regard.scaled_dot_product_attention(*tensors, **options)
     assert str(refused.value).startswith("scaled_dot_product_attention(): ")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "one axis",
+        "widths of q and k differ",
+        "heads that do not divide",
+        "mixed types",
+        "not a tensor",
+        "a mask of integers",
+        "dropout above 1",
+        "a mask in 3-D and is_causal",
+    ],
+)
+def test_what_is_refused_is_refused_in_pytorchs_words_too(name: str) -> None:
+    tensors, options = bad_calls()[name]
+    with pytest.raises((RuntimeError, TypeError)) as theirs:
+        functional.scaled_dot_product_attention(*tensors, **options)
+    state = torch.get_rng_state()
+    with pytest.raises(type(theirs.value), match=re.escape(str(theirs.value).strip())):
+        regard.scaled_dot_product_attention(*tensors, **options)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_refusal_that_is_not_pytorchs_has_none_of_its_words() -> None:
+    x = torch.randn(1, 2, 5, 7)
+    wrong: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((x, x, x), {"dropout_p": 1.0}),
+        ((x, x.to_sparse(), x), {}),
+        ((x, x, x.to("meta")), {}),
+    ]
+    for given, options in wrong:
+        with pytest.raises(ValueError, match=r"^scaled_dot.*; got") as refused:
+            regard.scaled_dot_product_attention(*given, **options)
+        assert "PyTorch" not in str(refused.value)
 
 
 def test_what_pytorch_lets_pass_without_a_meaning_is_refused() -> None:

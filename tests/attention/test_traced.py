@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,3 +69,21 @@ def test_attention_that_was_exported_takes_lengths_that_are_independent() -> Non
         given = inputs(*lengths)
         expected = regard.attention(*given, causal=True, window=(4, None))
         assert torch.allclose(exported(*given), expected, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_was_scripted_and_saved_is_what_it_was(tmp_path: Path) -> None:
+    attend = regard.scaled_dot_product_attention
+
+    def step(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        return attend(q, k, v, mask, 0.0, False, 0.5) + attend(q, k, v, is_causal=True)
+
+    torch.jit.save(torch.jit.script(step), str(tmp_path / "step.pt"))
+    scripted: Any = torch.jit.load(str(tmp_path / "step.pt"))
+    for lengths in ((5, 11), (7, 3), (1, 1)):
+        q, k, v = given = tuple(x.requires_grad_() for x in inputs(*lengths))
+        mask = torch.rand(lengths) < 0.7
+        expected, found = step(q, k, v, mask), scripted(q, k, v, mask)
+        assert torch.equal(found, expected)
+        gradients = (torch.autograd.grad(x.square().sum(), given) for x in (found, expected))
+        assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))

@@ -486,6 +486,11 @@ def test_what_our_kernel_does_not_serve_is_computed_by_pytorch() -> None:
     )
     torch.testing.assert_close(compiled(x), F.scaled_dot_product_attention(x, x, x))
 
+    def attend(q: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, q, q)
+
+    torch.testing.assert_close(torch.jit.script(attend)(x), attend(x))
+
 
 def test_a_watch_sees_sdpa_that_is_ours() -> None:
     class Model(nn.Module):

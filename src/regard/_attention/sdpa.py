@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.jit._builtins import _register_builtin
 from torch.overrides import handle_torch_function
 
 from regard._arguments import WrongType, WrongValue, flag
@@ -18,6 +19,7 @@ from regard._attention.eager import (
     is_any_autocast_enabled,
     is_autocast_enabled,
     is_causal_bias,
+    is_plain,
     with_function_of_their_own,
 )
 from regard._attention.options import Options, broadcasts
@@ -26,6 +28,8 @@ from regard._attention.short import short_attention
 # Looked up once: the smallest call is measured in microseconds.
 _flash_enabled = torch._C._get_flash_sdp_enabled
 _is_compiling = torch.compiler.is_compiling
+
+_sdpa: Any = torch._C._nn.scaled_dot_product_attention  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def scaled_dot_product_attention(
@@ -89,10 +93,37 @@ def scaled_dot_product_attention(
     others = with_function_of_their_own(query, key, value, attn_mask)
     if others or has_function_mode():
         return handle_torch_function(scaled_dot_product_attention, others, *given)
-    q, k, v, options, _, layout, axes = read_sdpa(*given)
-    out = attend("scaled_dot_product_attention()", q, k, v, options, dropout_p, layout=layout)
+    try:
+        q, k, v, options, _, layout, axes = read_sdpa(*given)
+        out = attend("scaled_dot_product_attention()", q, k, v, options, dropout_p, layout=layout)
+    except (WrongType, WrongValue) as refused:
+        raise _in_words_of_pytorch(refused, given) from None
     assert isinstance(out, Tensor)
     return out if len(axes) == 2 else out.reshape(*axes, *out.shape[2:])
+
+
+def _in_words_of_pytorch(
+    refused: WrongType | WrongValue, given: tuple[Any, ...]
+) -> WrongType | WrongValue:
+    """The same refusal with what PyTorch says of these arguments, if it refuses them, too.
+
+    It is asked about tensors that have no numbers: nothing is computed, and nothing drawn.
+    """
+    tensors = [x for x in given if isinstance(x, Tensor) and not is_causal_bias(x)]
+    is_dense = all(x.layout == torch.strided and not x.is_nested for x in tensors)
+    if not is_plain(tensors) or not is_dense or is_any_autocast_enabled():
+        return refused
+    with_causal_bias = is_causal_bias(given[3])
+    *first, scale, enable_gqa = (
+        x.to("meta") if isinstance(x, Tensor) and not is_causal_bias(x) else x for x in given
+    )
+    ask = type(given[3])._dispatch if with_causal_bias else _sdpa
+    try:
+        ask(*first, scale=scale, enable_gqa=enable_gqa)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        kind = WrongType if isinstance(error, TypeError) else type(refused)
+        return kind(f"{refused} (PyTorch: {str(error).strip()})")
+    return refused
 
 
 def read_sdpa(
@@ -273,3 +304,14 @@ def _mask_or_bias(
     if len(batch) > 1 and attn_mask.dim() > 3:
         attn_mask = _four_axes(attn_mask, batch)
     return (attn_mask, None) if attn_mask.dtype == torch.bool else (None, attn_mask)
+
+
+# What torch.jit.script finds in the place of a call, as the source is more than it can read.
+_NAME = "regard::scaled_dot_product_attention"
+torch.library.define(
+    _NAME,
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
+    "bool is_causal=False, float? scale=None, bool enable_gqa=False) -> Tensor",
+)
+torch.library.impl(_NAME, "CompositeImplicitAutograd")(scaled_dot_product_attention)
+_register_builtin(scaled_dot_product_attention, _NAME)

@@ -12,6 +12,7 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.jit._builtins import _register_builtin
 
 from regard._arguments import WrongType, WrongValue, flag, shown
 from regard._attention import scaled_dot_product_attention
@@ -196,3 +197,7 @@ def _ours(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) 
         except (WrongType, WrongValue):
             pass  # PyTorch may take it, or say what is wrong with it
     return _sdpa(query, key, value, *args, **kwargs)
+
+
+# Scripted code gets PyTorch's, as compiled code does.
+_register_builtin(_ours, "aten::scaled_dot_product_attention")
