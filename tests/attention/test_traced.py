@@ -71,6 +71,30 @@ def test_attention_that_was_exported_takes_lengths_that_are_independent() -> Non
         assert torch.allclose(exported(*given), expected, atol=1e-6)
 
 
+def test_packed_attention_that_was_exported_takes_any_batch_and_lengths() -> None:
+    class Packed(torch.nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor, of_q: Tensor, of_k: Tensor) -> Tensor:
+            return regard.attention(q, k, v, causal=True, segments=(of_q, of_k))
+
+    def packed(batch: int, n_queries: int, n_keys: int) -> tuple[Tensor, ...]:
+        ids = (torch.randint(3, (batch, n)).sort(-1).values for n in (n_queries, n_keys))
+        return *inputs(n_queries, n_keys, batch), *ids
+
+    batch, n_queries, n_keys = (torch.export.Dim(name, min=2) for name in ("B", "Nq", "Nk"))
+    of_keys = {0: batch, 2: n_keys}
+    shapes = (
+        {0: batch, 2: n_queries},
+        of_keys,
+        of_keys,
+        {0: batch, 1: n_queries},
+        {0: batch, 1: n_keys},
+    )
+    exported = torch.export.export(Packed(), packed(2, 5, 11), dynamic_shapes=shapes).module()
+    for sizes in ((2, 5, 11), (3, 7, 7), (5, 13, 3)):
+        given = packed(*sizes)
+        assert torch.equal(exported(*given), Packed()(*given))
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_what_was_scripted_and_saved_is_what_it_was(tmp_path: Path) -> None:
     attend = regard.scaled_dot_product_attention

@@ -276,7 +276,7 @@ def _check_segments(
     queries, keys = (
         _check_ids(call, name, x, q, size) for name, x, size in zip(names, pair, sizes, strict=True)
     )
-    if queries.dim() == keys.dim() == 1 and len(queries) == len(keys):
+    if queries.dim() == keys.dim() == 1 and queries.shape == keys.shape:
         return spans_of_lengths(queries, keys, n_queries, position)
     queries, keys = (
         ids_of(x, size) if x.dim() == 1 else x
@@ -291,7 +291,7 @@ def _check_ids(call: str, name: str, x: object, q: Tensor, n_tokens: int) -> Ten
     x = _check_tensor(call, name, x, q, ("whole numbers", _SIGNED), remedy)
     looks = x.device.type == "cpu" and is_plain((x,))
     if x.dim() == 1:
-        if len(x) < 1 or (looks and (x[0] != 0 or x[-1] != n_tokens or (x.diff() < 0).any())):
+        if x.shape[0] < 1 or (looks and (x[0] != 0 or x[-1] != n_tokens or (x.diff() < 0).any())):
             raise WrongValue(
                 f"{call}: {name}, cumulative lengths, must ascend from 0 to N = {n_tokens}; "
                 f"got {shown(x.tolist() if looks else tuple(x.shape))}. Ids have two axes, (B, N)."

@@ -15,7 +15,7 @@ def ids_of(cumulative: Tensor, n_tokens: int) -> Tensor:
     """
     token = torch.arange(n_tokens, device=cumulative.device)
     found = torch.searchsorted(cumulative.to(torch.int64).contiguous(), token, right=True) - 1
-    return found.masked_fill(found == len(cumulative) - 1, -1)[None]
+    return found.masked_fill(found == cumulative.shape[0] - 1, -1)[None]
 
 
 def spans_of(queries: Tensor, keys: Tensor, position: int | None) -> Tensor:
@@ -28,7 +28,7 @@ def spans_of(queries: Tensor, keys: Tensor, position: int | None) -> Tensor:
     >>> spans_of(torch.tensor([[4, 7, 7]]), torch.tensor([[4, 4, 7, 7, 7]]), None)[0].tolist()
     [[0, 2, 1], [2, 5, 3], [2, 5, 4]]
     """
-    batch = max(len(queries), len(keys))
+    batch = max(queries.shape[0], keys.shape[0])
     queries, keys = queries.expand(batch, -1), keys.expand(batch, -1)
     first, end = _runs(queries, keys)
     own_first, own_end = _runs(queries, queries)
