@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,22 @@ def test_attention_that_was_exported_takes_lengths_that_are_independent() -> Non
         given = inputs(*lengths)
         expected = regard.attention(*given, causal=True, window=(4, None))
         assert torch.allclose(exported(*given), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("attend", [regard.attention, regard.scaled_dot_product_attention])
+@pytest.mark.parametrize("strict", [False, True])
+def test_self_attention_that_was_exported_takes_any_batch_heads_and_length(
+    attend: Callable[..., Tensor], strict: bool
+) -> None:
+    class Own(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return attend(x, x, x)
+
+    sizes = {axis: torch.export.Dim(f"axis{axis}", min=2) for axis in range(3)}
+    x = torch.randn(3, 5, 7, 11)
+    exported = torch.export.export(Own(), (x,), dynamic_shapes=(sizes,), strict=strict).module()
+    for given in (x, torch.randn(5, 2, 13, 11), torch.randn(2, 7, 2, 11)):
+        assert torch.equal(exported(given), attend(given, given, given))
 
 
 def test_packed_attention_that_was_exported_takes_any_batch_and_lengths() -> None:
