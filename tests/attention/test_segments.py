@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from helpers.attention_problems import SMALL, on_each_backend_and_dtype, problems
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 import regard
@@ -74,8 +78,8 @@ def test_gradients_of_a_pack_are_those_of_its_sequences(backend: str) -> None:
 def test_cumulative_lengths_say_the_same_as_ids() -> None:
     q, k, v = tensors()
     expected = regard.attention(q, k, v, causal=True, segments=ids())
-    for given in (cumulative(), cumulative().int(), (cumulative(), cumulative())):
-        assert torch.equal(regard.attention(q, k, v, causal=True, segments=given), expected)
+    for said in (cumulative(), cumulative().int(), (cumulative(), cumulative())):
+        assert torch.equal(regard.attention(q, k, v, causal=True, segments=said), expected)
     with_empty = torch.cat([cumulative()[:3], cumulative()[2:]])  # a sequence of no token is none
     assert torch.equal(regard.attention(q, k, v, causal=True, segments=with_empty), expected)
 
@@ -125,6 +129,29 @@ def test_chosen_keys_are_as_a_mask_of_them() -> None:
     )
 
 
+@on_each_backend_and_dtype
+@given(data=st.data())
+def test_sets_of_keys_have_the_gradients_of_a_mask_of_them(
+    backend: str, dtype: torch.dtype, data: st.DataObject
+) -> None:
+    """But for the rounding of the sums, which is float32's in halves, where the laws allow more."""
+    problem = data.draw(problems(dtype=dtype, sizes=SMALL, magnitudes=(1.0,)))
+    tensors = [x.detach().requires_grad_() for x in (problem.q, problem.k, problem.v)]
+    sets = ("causal", "window", "position", "mask", "lengths", "segments", "indices")
+    others = {name: x for name, x in problem.options.items() if name not in sets}
+    allowed = torch.from_numpy(np.array(problem.truth().allowed))
+    flowing = problem.normal(*problem.q.shape[:3], problem.v.shape[3])
+
+    def gradients(**options: Any) -> tuple[Tensor, ...]:
+        output = regard.attention(*tensors, backend=backend, **options)
+        return output, *torch.autograd.grad(output, tensors, flowing)
+
+    found, expected = gradients(**problem.options), gradients(mask=allowed, **others)
+    unit = (2 if dtype.itemsize == 2 else 32) * torch.finfo(dtype).eps
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=unit, atol=unit)
+
+
 def test_the_types_of_a_model_are_served_alike() -> None:
     for dtype in (torch.bfloat16, torch.float16, torch.float64):
         q, k, v = tensors(dtype)
@@ -140,9 +167,9 @@ def test_compiled_and_exported_it_is_the_same() -> None:
     def attend(q: Tensor, k: Tensor, v: Tensor, given: Tensor) -> Tensor:
         return regard.attention(q, k, v, causal=True, segments=given)
 
-    for given in (ids(), cumulative()):
+    for said in (ids(), cumulative()):
         compiled = torch.compile(attend, fullgraph=True, backend="eager")
-        assert torch.equal(compiled(q, k, v, given), attend(q, k, v, given))
+        assert torch.equal(compiled(q, k, v, said), attend(q, k, v, said))
 
     class Module(torch.nn.Module):
         def forward(self, q: Tensor, k: Tensor, v: Tensor, given: Tensor) -> Tensor:
