@@ -10,12 +10,13 @@ from statistics import geometric_mean
 
 from regard._bench.plan import plan_cells
 from regard._bench.results import Cell, Results, from_json
+from regard._bench.types import padding_saved
 
 __all__ = ["TARGETS", "Judged", "judge"]
 
 
 def _beside_sdpa(_: Results, cell: Cell) -> float:
-    return cell.ratio("sdpa", "regard" if cell.section == "forward" else "observed")
+    return cell.ratio("sdpa", "regard" if "regard" in cell.seconds else "observed")
 
 
 def _with_spread(results: Results, cell: Cell) -> float:
@@ -42,6 +43,15 @@ _MEASURES: dict[str, tuple[str, str, Callable[[Results, Cell], float]]] = {
         "",
         lambda results, cell: min(results.fraction(cell, name) for name in ("mean", "maximum")),
     ),
+    "observed beside SDPA": ("≥", "×", lambda _, cell: cell.ratio("sdpa", "observed")),
+    "multiple of float32": ("≤", "×", lambda _, cell: cell.ratio("regard", "float32")),
+    "beside float32": ("≥", "×", lambda _, cell: cell.ratio("float32", "regard")),
+    "multiple of SDPA": ("≤", "×", lambda _, cell: cell.ratio("regard", "sdpa")),
+    "packed, of what padding saves": (
+        "≥",
+        "×",
+        lambda _, cell: cell.ratio("padded", "packed") / padding_saved(cell.n),
+    ),
     "above SDPA's": ("≤", "µs", lambda _, cell: 1e6 * cell.difference("regard", "sdpa")),
     "above the inputs": ("≤", "MB", lambda _, cell: cell.memory / 1e6),
 }
@@ -59,6 +69,8 @@ class Target:
     d: int | None = None
     threads: int | None = None
     mean: bool = False
+    dtype: str | None = None
+    heads: tuple[int, int] | None = None  # query heads, key heads
 
     def about(self, cell: Cell) -> bool:
         """Whether the target is about a cell."""
@@ -68,6 +80,8 @@ class Target:
             and self.causal in (None, cell.causal)
             and self.d in (None, cell.d)
             and self.threads in (None, cell.threads)
+            and self.dtype in (None, cell.dtype)
+            and self.heads in (None, (cell.heads, cell.kv_heads or cell.heads))
         )
 
 
@@ -92,6 +106,17 @@ TARGETS = (
     Target("tiles", "Q Kᵀ, fraction of peak", 0.60),
     Target("calls", "above SDPA's", 5.0),
     Target("memory", "above the inputs", 300.0),
+    Target("types", "beside SDPA", 1.25, dtype="bfloat16", mean=True),
+    Target("types", "beside SDPA, and its A/A spread", 1.0, dtype="bfloat16"),
+    Target("types", "observed beside SDPA", 1.1, (512, 8192), dtype="bfloat16", mean=True),
+    Target("types", "multiple of float32", 1.1, (128, 8192), dtype="bfloat16"),
+    Target("types", "multiple of float32", 1.1, (128, 8192), dtype="float16"),
+    Target("types", "beside SDPA", 1.0, dtype="float64"),
+    Target("decode", "beside float32", 1.3, dtype="bfloat16", heads=(9, 3)),
+    Target("decode", "beside float32", 1.5, dtype="bfloat16", heads=(8, 8)),
+    Target("training", "multiple of SDPA", 1.25, (64, 64), dtype="float32"),
+    Target("training", "multiple of SDPA", 1.8, (1, 1), dtype="float32"),
+    Target("packed", "packed, of what padding saves", 1.0),
 )
 
 
@@ -122,8 +147,9 @@ def judge(target: Target, results: Results) -> Judged:
     return Judged(reached, met, len(cells), len(about), cells[values.index(worst)].title())
 
 
-def _size(cell: Cell) -> tuple[int, int, bool, int, int]:
-    return cell.n, cell.d, cell.causal, cell.threads, cell.heads
+def _size(cell: Cell) -> tuple[int, int, bool, int, int, int, str]:
+    heads = cell.heads, cell.kv_heads
+    return cell.n, cell.d, cell.causal, cell.threads, *heads, cell.dtype
 
 
 def main() -> None:
@@ -135,9 +161,11 @@ def main() -> None:
         judged = judge(target, results)
         low, high = target.n
         causal = {None: "", True: ", causal", False: ", not causal"}[target.causal]
-        about = "" if low == 1 else f"N {low:,}–{high:,}{causal}"
+        about = "" if (low, high) == (1, 65_536) else f"N {low:,}–{high:,}{causal}"
         if low == high:
-            about = f"N = {low:,}, d = {target.d}{causal}"
+            about = f"N = {low:,}{f', d = {target.d}' if target.d else ''}{causal}"
+        heads = "" if target.heads is None else f"{target.heads[1]} key heads"
+        about = ", ".join(part for part in (target.dtype, heads, about) if part)
         reached = "–" if judged.reached is None else f"{judged.reached:.3g} {unit}"
         verdict = f"{judged.cells} of {judged.of}"
         if judged.met is not None:

@@ -21,7 +21,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def test_every_target_is_judged_on_all_cells_of_one_and_two_threads() -> None:
     judged = [judge(target, made_up()) for target in TARGETS]
-    assert len(judged) == 20
+    assert len(judged) == 31
     assert all(each.met is not None for each in judged)
     assert judged[0].reached == pytest.approx(1.5)
     assert judged[0].of == 60

@@ -54,6 +54,10 @@ def plan_cells(
         for dtype, number, causal in product((*halves, "float64"), threads, (False, True)):
             for n in (512,) if quick else (128, 512, 2048):
                 yield Cell("types", n, 64, causal, number, dtype=dtype)
+        # What models are loaded in has the grid of float32, but for what takes minutes with SDPA.
+        for number, d, causal, n in product(threads, widths, (False, True), lengths):
+            if not quick and n <= 2048 and (d != 64 or n == 64):
+                yield Cell("types", n, d, causal, number, dtype="bfloat16")
     if "decode" in sections:
         for dtype, (heads, kv_heads) in product(halves, ((9, 3), (8, 8))):
             yield Cell("decode", 8192, 64, False, most, heads, dtype=dtype, kv_heads=kv_heads)
