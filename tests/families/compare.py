@@ -1,35 +1,17 @@
-"""Two outputs of a model: how far they lie apart at real positions."""
+"""Two outputs of a model, by the rule that `watch(check=True)` goes by, and bit for bit."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard._watch import compare
+from regard._watch.compare import largest, leaves, mean
 
-def leaves(output: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    """The tensors of an output with their names, without attentions, and without caches."""
-    if isinstance(output, Tensor):
-        yield name, output
-    elif isinstance(output, dict):
-        for key, value in output.items():
-            if "attentions" not in str(key):
-                yield from leaves(value, f"{name}.{key}" if name else str(key))
-    elif isinstance(output, list | tuple):
-        for n, value in enumerate(output):
-            yield from leaves(value, f"{name}.{n}" if name else str(n))
-
-
-def largest(x: Tensor) -> Tensor:
-    return x.abs().max()
-
-
-def mean(x: Tensor) -> Tensor:
-    """The root of the mean square."""
-    return x.square().mean().sqrt()
+__all__ = ["distance", "has_nan", "is_same", "largest", "leaves", "mean"]
 
 
 def distance(
@@ -37,15 +19,9 @@ def distance(
 ) -> tuple[float, str]:
     """The size of the difference at real positions relative to that of the numbers there, the worst
     of all tensors of the outputs, and the name of the tensor that has it."""
-    ours, theirs = dict(leaves(found)), dict(leaves(expected))
-    if ours.keys() != theirs.keys():
-        return math.inf, f"has {sorted(ours.keys() ^ theirs.keys())}, or has not"
-    worst, where = 0.0, ""
-    for name, x in theirs.items():
-        apart = _apart(ours[name], x, real, size)
-        if apart > worst:
-            worst, where = apart, name
-    return worst, where
+    known = () if real is None else (real,)
+    worst = compare.distance(dict(leaves(found)), dict(leaves(expected)), known, size)
+    return worst.apart, worst.name
 
 
 def is_same(found: Any, expected: Any) -> bool:
@@ -64,36 +40,3 @@ def _bits_equal(a: Tensor, b: Tensor) -> bool:
     if not a.is_floating_point():
         return bool(torch.equal(a, b))
     return bool(((a == b) | (a.isnan() & b.isnan())).all())
-
-
-def _apart(
-    found: Tensor, expected: Tensor, real: Tensor | None, size: Callable[[Tensor], Tensor]
-) -> float:
-    if found.shape != expected.shape:
-        return math.inf
-    chosen = ... if real is None else _chosen(expected, real)
-    a, b = found.detach()[chosen].double(), expected.detach()[chosen].double()
-    if not b.numel():
-        return 0.0
-    finite = b.isfinite()
-    if not bool((a.isfinite() == finite).all()):
-        return math.inf
-    a, b = a[finite], b[finite]
-    # A model's own −1e9 for what is ruled out would hide all else.
-    usual = b.abs() < 1e6
-    a, b = (a[usual], b[usual]) if bool(usual.any()) else (a, b)
-    if not b.numel():
-        return 0.0
-    return float(size(a - b) / size(b).clamp(min=1e-6))
-
-
-def _chosen(x: Tensor, real: Tensor) -> Any:
-    """Which of x, whose sequences are padded as `real` (B, N) says: its real tokens, if it has an
-    axis for them; else those of its sequences that have no padding."""
-    if x.shape[:2] == real.shape:
-        return real
-    if x.dim() >= 3 and (x.shape[0], x.shape[2]) == tuple(real.shape):  # (B, heads, N, …)
-        return (slice(None), slice(None), real.all(0))
-    if x.shape[:1] == real.shape[:1]:
-        return real.all(1)
-    return ...

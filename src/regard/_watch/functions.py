@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable
-from contextlib import _GeneratorContextManager
+from collections.abc import Callable, Generator
+from contextlib import _GeneratorContextManager, contextmanager
 from dataclasses import replace
 from types import FunctionType, TracebackType
 from typing import Any, TypeVar
@@ -100,6 +100,16 @@ class Functions(TorchFunctionMode):
         finally:
             if _get_current_function_mode_stack() != others:  # an interrupt came in between
                 _put(others)
+
+    @contextmanager
+    def away(self) -> Generator[None]:
+        """Inside, this mode is not entered; then all are where they were."""
+        before = _get_current_function_mode_stack()
+        try:
+            self.leave()
+            yield
+        finally:
+            _put(before)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None

@@ -36,6 +36,7 @@ def watch(
     block: Iterable[Link] | None = None,
     every: int | None = None,
     report: Callable[[dict[str, Any]], object] | str | Path | None = None,
+    check: bool = False,
 ) -> AbstractContextManager[Run]:
     """Watch a PyTorch model: where every head of every layer looked, for `with … as run`.
 
@@ -55,6 +56,8 @@ def watch(
     - `block`: links (layer, head, query, key) that are masked; None is every head, or query
     - `every`: for training: look at every n-th step only, and hand {step, layer, entropy of each
       head} to `report`, a function or a file of JSON lines, instead of keeping it
+    - `check`: run every call unwatched, too, on copies of what it may change, and raise an error if
+      the outputs differ by more than rounding; more than twice the time
 
     >>> import torch
     >>> layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
@@ -97,6 +100,16 @@ def watch(
                 f"got {shown(layers)}. Layers are numbered in the order of computation."
             )
         layers = tuple(layers)
+    if cast("object", check) not in (True, False):
+        raise TypeError(
+            f"watch(): check must be True or False; got {shown(check)}. "
+            "True runs every call unwatched, too, and compares."
+        )
+    if check and (ablate is not None or block is not None):
+        raise ValueError(
+            "watch(): check must be False with ablate or block; got True. "
+            "These are to change what the model computes: check without them."
+        )
     monitor = None
     if every is not None or report is not None:
         monitor = Monitor(every, report)
@@ -104,7 +117,7 @@ def watch(
     see = USUAL if see is None else see
     interventions = Interventions(model, ablate, block)
     recording = Recording(model, see, kept, layers, interventions, monitor, tokenizer)
-    return _Watch(Watching(model, recording, text))
+    return _Watch(Watching(model, recording, text, check))
 
 
 class _Watch(AbstractContextManager[Run]):

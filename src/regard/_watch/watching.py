@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from contextlib import AbstractContextManager
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from regard._attention.eager import is_transformed
 from regard._watch.call import Call
+from regard._watch.check import Check
 from regard._watch.fast_paths import fast_paths
 from regard._watch.functions import Functions, off_work, settle
 from regard._watch.hugging_face import HuggingFace
@@ -30,7 +32,11 @@ class Watching:
     _stance: ClassVar[Any] = None  # of PyTorch's compiler, which is to be put back
 
     def __init__(
-        self, model: nn.Module, recording: Recording, text: str | list[str] | None
+        self,
+        model: nn.Module,
+        recording: Recording,
+        text: str | list[str] | None,
+        check: bool = False,
     ) -> None:
         self._recording = recording
         self._run = Run(model=type(model).__name__, text=text, see=recording.see)
@@ -38,7 +44,7 @@ class Watching:
         self._unseen = Unseen(self._modules)
         self._passes = 0
         self._has_run = False  # any module of it
-        self._entered = self._released = False
+        self._entered = self._released = self._is_away = False
         self._mode = Functions(self._modules, self._attend, self._unseen)
         self._hugging_face = HuggingFace(self._modules, self._attend, self._unseen)
         self._hooks = list(fast_paths(self._modules, self._mode))
@@ -49,6 +55,10 @@ class Watching:
         for running in self._modules.may_attend():
             self._hooks.append((running.module, partial(self._around_module, running)))
         self._hooks.append((model, self._around_model))
+        self._check = Check(self._modules, self._away) if check else None
+        if self._check is not None:
+            around = self._check.around
+            self._hooks += [(running.module, around) for running in self._modules.may_attend()]
 
     # ── in and out ────────────────────────────────────────────────────────────────────────────
 
@@ -99,6 +109,20 @@ class Watching:
             self._install()
         self._released = True
 
+    @contextmanager
+    def _away(self) -> Generator[None]:
+        """Inside, nothing of this watch is installed, though it is entered."""
+        with self._mode.away():
+            try:
+                with self._lock:
+                    self._is_away = True
+                    self._install()
+                yield
+            finally:
+                with self._lock:
+                    self._is_away = False
+                    self._install()
+
     @classmethod
     def lock(cls) -> AbstractContextManager[object]:
         """While it is held, nobody enters or leaves a watch."""
@@ -107,11 +131,12 @@ class Watching:
     @classmethod
     def _install(cls) -> None:
         """Have PyTorch and transformers ask those that are entered; nobody, if there are none."""
-        install(hook for each in cls._active for hook in each._hooks)
-        HuggingFace.install(each._hugging_face for each in cls._active)
+        active = [each for each in cls._active if not each._is_away]
+        install(hook for each in active for hook in each._hooks)
+        HuggingFace.install(each._hugging_face for each in active)
         # Nothing is compiled as long as dynamo is not imported, which takes long.
         dynamo = sys.modules.get("torch._dynamo.eval_frame")
-        if not cls._active:
+        if not active:
             off_work()
             if dynamo is not None and cls._stance is not None:
                 dynamo._set_stance(cls._stance)
@@ -165,7 +190,12 @@ class Watching:
                 "watch(): torch.func transforms (vmap, grad) of a watched model are not "
                 "implemented. Call the model itself."
             )
-        return self._mode.aside(self._recording.attend, running, call)
+        if self._check is not None:
+            self._check.refuse(running, call)
+        out, call = self._mode.aside(self._recording.attend, running, call)
+        if self._check is not None and call.queries is not None:
+            self._check.real.append(call.queries)
+        return out, call
 
     # ── when it ends ──────────────────────────────────────────────────────────────────────────
 
@@ -205,5 +235,6 @@ class Watching:
                 + (", or none that can be seen." if self._has_run else ". Call the model there.")
             )
         run.notes += recording.by_hand()
+        run.notes += [] if self._check is None else self._check.notes()
         if problems and not quiet:
             warnings.warn("watch(): " + "\n".join(problems), stacklevel=4)
