@@ -536,7 +536,7 @@ class ByOperator(nn.Module):
 def test_attention_by_an_operator_is_seen_or_named(name: str) -> None:
     model, x = nn.Sequential(ByOperator(name), OwnAttention()), torch.randn(B, N, H * D)
     expected = model(x)
-    is_seen = name == "sdpa"
+    is_seen = name in ("sdpa", "flex")
     told = nullcontext() if is_seen else pytest.warns(UserWarning, match="0: computes attention")
     with told, regard.watch(model) as run:
         out = model(x)

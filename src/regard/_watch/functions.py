@@ -30,6 +30,7 @@ from regard._attention.eager import PLAIN, is_causal_bias
 from regard._attention.sdpa import read_sdpa
 from regard._watch.by_hand import ByHand
 from regard._watch.call import Call
+from regard._watch.flex import flex_call, flex_output
 from regard._watch.hugging_face_masks import Pattern, made_whole
 from regard._watch.masks import read_masks
 from regard._watch.modules import Attend, Modules
@@ -119,6 +120,8 @@ class Functions(TorchFunctionMode):
             return func(*args, **given)
         if func not in _CAUGHT:
             if isinstance(func, _OPERATORS) and "attention" in str(func):
+                if str(func) == "flex_attention" and len(args) >= 7:
+                    return self._flex(func, *args, **given)
                 if not str(func).startswith("aten.scaled_dot_product_attention"):
                     self._unseen.add(self._modules.stack.running[-1])
                     return func(*args, **given)
@@ -150,6 +153,15 @@ class Functions(TorchFunctionMode):
             as_query = torch.empty_like(call.q, requires_grad=False)
             return out if out.stride() == as_query.stride() else as_query.copy_(out)
         return out.contiguous() if layout == "contiguous" else out
+
+    def _flex(self, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        running = self._modules.stack.running[-1]
+        call = self.aside(flex_call, *given, **named) if not named else None
+        if call is None:
+            self._unseen.add(running)
+            return function(*given, **named)
+        out, call = self._attend(running, call)
+        return self.aside(flex_output, given[0], out, call, given[6])
 
     def _attention(
         self,
