@@ -2,7 +2,8 @@
 # `make test JOBS=8` runs more test processes, `make PYTHON=python3.12 test` sets up with another
 # interpreter, `make bench ROUNDS=1` is a short slice of the bench, `make soak SOAK=500` a long one of
 # the fuzzers, `make soak SOAKED=tests/attention` of other tests, `make mutants MUTANTS=20 SEED=3` draws
-# few mutants, `make families SWEEP='--only gemma*'` judges few families, and others.
+# few mutants, `make families SWEEP='--only gemma*'` judges few families, `make packages TRIED='--only
+# timm'` one package, and others.
 PYTHON ?= python3
 JOBS ?= 2
 ROUNDS ?= 10
@@ -17,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test soak coverage mutants families test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
+.PHONY: help demo quick test soak coverage mutants families packages test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
 
 comma := ,
 BIN := .venv/bin
@@ -70,6 +71,9 @@ mutants: .venv/dev.stamp ## small faults in _attention, run and worked: do the t
 # What is judged already, for the same transformers and the same source, is not judged again.
 families: .venv/dev.stamp ## a small model of every family of transformers, blind and watched: docs/models.md
 	@PYTHONPATH=tests $(BIN)/python -m families --jobs $(JOBS) $(SWEEP)
+
+packages: .venv/packages.stamp ## timm, diffusers and others that build Transformers, blind and watched: docs/models.md
+	@PYTHONPATH=tests:.venv/packages $(BIN)/python -m families.packages $(TRIED)
 
 test-native: .venv/build.stamp ## the tests of the C++ core alone, built without Python
 	$(call test_core,tests,,)
@@ -180,6 +184,13 @@ clean: ## remove everything that was built or installed
 	  { apt-get update -qq && apt-get install -qq --no-install-recommends chromium fonts-noto-core fonts-noto-cjk; } >/dev/null 2>&1 || true; fi
 	@if command -v chromium >/dev/null; then touch $@; \
 	  else echo "make: chromium is missing, so the tests of the views will not run: apt-get install chromium"; fi
+
+# In a folder of their own, so that no other program finds them.
+.venv/packages.stamp: pyproject.toml .venv/dev.stamp
+	@echo "make: installing packages to be tried"
+	@$(call requirements,["dependency-groups"]["packages"]) >.venv/packages.txt
+	@rm -rf .venv/packages && $(PIP) --no-deps --target .venv/packages -r .venv/packages.txt
+	@touch $@
 
 .venv/dev.stamp: pyproject.toml | .venv/runtime.stamp
 	@echo "make: installing the tools for tests and checks"

@@ -17,6 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 from families.names import families
+from families.packages.section import kept
 from families.store import ROOT, Store
 from families.table import page, summary
 from families.workers import verdicts
@@ -54,7 +55,10 @@ def main() -> int:
     judged = [store.verdicts[name] for name in chosen]
     print("\n".join(summary(judged)))
     if store.verdicts.keys() >= set(every):
-        (ROOT / "docs" / "models.md").write_text(page(store.verdicts[name] for name in every))
+        path = ROOT / "docs" / "models.md"
+        packages = kept(path.read_text()) if path.exists() else ""
+        text = page(store.verdicts[name] for name in every)
+        path.write_text(f"{text}\n{packages}" if packages else text)
     return int(any(verdict.kind == "different" for verdict in judged))
 
 

@@ -51,11 +51,11 @@ class _Sdpa(TorchFunctionMode):
     ) -> Any:
         given = kwargs or {}
         if func is F.scaled_dot_product_attention:
-            self.entropies.append(entropy(_weights(*args, **given)))
+            self.entropies.append(entropy(sdpa_weights(*args, **given)))
         return func(*args, **given)
 
 
-def _weights(
+def sdpa_weights(
     query: Tensor,
     key: Tensor,
     value: Tensor,

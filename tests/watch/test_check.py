@@ -146,6 +146,13 @@ def test_an_output_of_another_shape_or_name_is_a_difference() -> None:
         checked(model, vectors())
 
 
+def test_a_loss_is_compared() -> None:
+    model = Model(lambda self, x, off: attend(x).square().mean() + (off if is_watched() else 0.0))
+    checked(model, vectors(), 0.0)
+    with pytest.raises(RuntimeError, match=r"the output must .* differs by 0\.5 at \[\]"):
+        checked(model, vectors(), 0.5)
+
+
 def test_a_number_that_is_not_finite_is_a_difference() -> None:
     with pytest.raises(RuntimeError, match=r"at \[1, 2, 3\]: nan watched"):
         checked(other_when_watched(torch.nan), vectors())

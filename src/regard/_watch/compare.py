@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -94,11 +95,11 @@ def _apart(
         return Distance()
     off = (a - b).masked_fill(~counted, 0.0).abs()
     apart = float(size((a - b)[counted]) / size(b[counted]).clamp(min=1e-6))
-    at = torch.stack(torch.unravel_index(off.argmax(), off.shape))
+    at = np.unravel_index(int(off.argmax()), off.shape)
     return _at(Distance(apart, name, float(off.max())), at, a, b)
 
 
-def _at(apart: Distance, place: Tensor, a: Tensor, b: Tensor) -> Distance:
+def _at(apart: Distance, place: Iterable[Any], a: Tensor, b: Tensor) -> Distance:
     at = tuple(int(x) for x in place)
     return replace(apart, at=at, numbers=(float(a[at]), float(b[at])))
 

@@ -1,0 +1,1 @@
+"""Packages to build Transformers with, each by name, blind and watched: `make packages`."""
