@@ -42,7 +42,8 @@ def judge(trial: Trial) -> Verdict:
         if not compare.is_same(again, plain):
             problems.append("blind again is not bit-equal")
         problems += _account(run, heard, trial.real)
-        problems += _half(trial)
+        half = _half(trial)
+        problems += half or []
     kind, why = "exact", "1 record" if len(run.layers) == 1 else f"{len(run.layers)} records"
     if problems:
         kind, why = "different", "; ".join(problems)
@@ -50,6 +51,8 @@ def judge(trial: Trial) -> Verdict:
         kind, why = "part", run.unseen[0] if run.layers else f"nothing: {run.unseen[0]}"
     elif not run.layers:
         kind, why = "none", "computes no attention"
+    if half is None:
+        why += " (in float32 alone: it does not run in bfloat16)"
     return Verdict(trial.name, kind, why, type(model).__name__, unseen=run.unseen)
 
 
@@ -94,14 +97,14 @@ def _is_of(found: Tensor, expected: Tensor, real: Tensor | None) -> bool:
     return bool((apart <= ENTROPY).all())
 
 
-def _half(trial: Trial) -> list[str]:
-    """In bfloat16, where it can be computed in that: what `check` says."""
+def _half(trial: Trial) -> list[str] | None:
+    """What `check` says in bfloat16; None where the model itself does not run in that."""
     model = copy.deepcopy(trial.model).to(torch.bfloat16)
     half = Trial(trial.name, model, _rounded(trial.args), _rounded(trial.kwargs))
     try:
         _run(model, half)
-    except Exception:  # noqa: BLE001 — the model itself cannot
-        return []
+    except Exception:  # noqa: BLE001 — as many kinds as there are packages
+        return None
     try:
         with regard.watch(model, check=True):
             _run(model, half)
