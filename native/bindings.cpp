@@ -8,192 +8,17 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "regard/attention.h"
+#include "layers.h"
+#include "problem.h"
 #include "regard/cpu.h"
-#include "regard/linear.h"
 #include "regard/multiply.h"
-#include "tensors.h"
 
 using namespace nb::literals;
 
 namespace {
 
-constexpr Index kMost = (Index{1} << 31) - 1;  // queries, and keys: the core counts them in 32 bits
-
-const Name kCausal("causal"), kWindow("window"), kMask("mask"), kBias("bias"), kLengths("lengths"),
-    kSegments("segments"), kIndices("indices"), kSoftcap("softcap"), kSinks("sinks");
-const Name kLse("lse"), kEntropy("entropy"), kDistance("distance"), kTopKeys("top_keys"),
-    kTopWeights("top_weights"), kMap("map"), kReceived("received");
-const Name kRow("row"), kRowEnd("row_end"), kKey("key"), kKeyEnd("key_end");
-
-// ── what the core is asked ──────────────────────────────────────────────────────────────────────
-
-// A problem, and the lengths that it points to.
-template <typename Real>
-struct Problem : regard::ProblemOf<Real> {
-    std::vector<Index> real;
-
-    using Base = regard::ProblemOf<Real>;
-    using Base::batch, Base::heads, Base::kv_heads, Base::queries, Base::keys, Base::width,
-        Base::value_width, Base::q, Base::k, Base::v, Base::scale, Base::softcap, Base::position,
-        Base::segments, Base::causal, Base::left, Base::right, Base::mask, Base::chosen, Base::bias,
-        Base::lengths, Base::sinks, Base::dropout;
-
-    // From (q, k, v, options, scale, position, dropout, seed).
-    bool read(const nb::tuple& given) {
-        if (given.size() != 8) return false;
-        scale = static_cast<Real>(nb::cast<double>(given[4]));
-        position = integer(given[5]);
-        dropout = {nb::cast<double>(given[6]), nb::cast<std::uint64_t>(given[7])};
-        return read_tensors(given[0], given[1], given[2]) && read_options(given[3]);
-    }
-
-    bool read_tensors(nb::handle q_given, nb::handle k_given, nb::handle v_given) {
-        Tensor of_q, of_k, of_v;
-        if (!of_q.read_rows(q_given, q) || !of_k.read_rows(k_given, k) ||
-            !of_v.read_rows(v_given, v) || k.type != q.type || v.type != q.type ||
-            (q.type == regard::Type::float64) != (sizeof(Real) == sizeof(double))) {
-            return false;
-        }
-        batch = of_q.shape[0];
-        heads = of_q.shape[1];
-        queries = of_q.shape[2];
-        width = of_q.shape[3];
-        kv_heads = of_k.shape[1];
-        keys = of_k.shape[2];
-        value_width = of_v.shape[3];
-        return of_k.is({batch, kv_heads, keys, width}) &&
-               of_v.is({batch, kv_heads, keys, value_width}) && batch > 0 && heads > 0 &&
-               queries > 0 && width > 0 && kv_heads > 0 && keys > 0 && heads % kv_heads == 0 &&
-               queries <= kMost && keys <= kMost;
-    }
-
-    bool read_options(nb::handle options) {
-        causal = get(options, kCausal).ptr() == Py_True;
-        if (const nb::object window = get(options, kWindow); !window.is_none()) {
-            const nb::object first = window[0], last = window[1];
-            left = first.is_none() ? -1 : integer(first);
-            right = last.is_none() ? -1 : integer(last);
-        }
-        if (const nb::object cap = get(options, kSoftcap); !cap.is_none()) {
-            softcap = static_cast<Real>(nb::cast<double>(cap));
-        }
-        if (const nb::object given = get(options, kLengths); !given.is_none()) {
-            Tensor x;
-            if (!x.read<Index>(given) || !x.is({batch})) return false;
-            for (Index b = 0; b < batch; ++b) {
-                const Index length = x.numbers<Index>()[b * x.strides[0]];
-                real.push_back(std::clamp(length, Index{0}, keys));
-            }
-            lengths = real.data();
-        }
-        return read_segments(get(options, kSegments)) && read_chosen(get(options, kIndices)) &&
-               read_cells<bool>(get(options, kMask), mask) &&
-               read_cells<Real>(get(options, kBias), bias) &&
-               read_numbers(get(options, kSinks), {heads}, sinks);
-    }
-
-    bool read_segments(nb::handle from) {
-        if (from.is_none()) return true;
-        Tensor x;
-        if (!x.read<Index>(from) || x.ndim != 3 || x.shape[2] != 3 || x.strides[2] != 1) {
-            return false;
-        }
-        segments.data = x.numbers<Index>();
-        return read_strides(x, {batch, queries}, segments.strides);
-    }
-
-    bool read_chosen(nb::handle from) {
-        if (from.is_none()) return true;
-        Tensor x;
-        if (!x.read<Index>(from) || x.ndim != 4 || (x.strides[3] != 1 && x.shape[3] > 1)) {
-            return false;
-        }
-        chosen.data = x.numbers<Index>();
-        chosen.count = x.shape[3];
-        return read_strides(x, {batch, heads, queries}, chosen.strides);
-    }
-
-    // The strides of the first axes, of which each is so long, or of length 1, for all alike.
-    static bool read_strides(const Tensor& x, std::initializer_list<Index> full, Index* to) {
-        int axis = 0;
-        for (const Index length : full) {
-            if (x.shape[axis] != 1 && x.shape[axis] != length) return false;
-            to[axis] = x.shape[axis] == 1 ? 0 : x.strides[axis];
-            ++axis;
-        }
-        return true;
-    }
-
-    // Cells for (b, h, i, j), whose axes may be of length 1, for all alike.
-    template <typename Given, typename Number>
-    bool read_cells(nb::handle from, regard::Cells<Number>& to) {
-        if (from.is_none()) return true;
-        Tensor x;
-        if (!x.read<Given>(from) || x.ndim != 4) return false;
-        to.data = x.numbers<Number>();
-        return read_strides(x, {batch, heads, queries, keys}, to.strides);
-    }
-};
-
-// From an Observation that is to be filled in, or None; `queries` are those that count, or None.
-template <typename Real>
-bool read_seen(const Problem<Real>& problem, nb::handle observation, nb::handle queries,
-               regard::SeenOf<Real>& seen) {
-    if (observation.is_none()) return true;
-    const Index b = problem.batch, h = problem.heads, n = problem.queries;
-    const auto read = [&](const Name& name, std::initializer_list<Index> shape, auto*& to) {
-        return read_numbers(get(observation, name), shape, to);
-    };
-    Tensor top, map, counted;
-    if (const nb::object keys = get(observation, kTopKeys); !keys.is_none()) {
-        if (!top.read<Index>(keys) || top.ndim != 4) return false;
-        seen.top = top.shape[3];
-    }
-    if (const nb::object picture = get(observation, kMap); !picture.is_none()) {
-        if (!map.read<Real>(picture) || map.ndim != 4) return false;
-        seen.map_rows = map.shape[2];
-        seen.map_columns = map.shape[3];
-    }
-    if (!queries.is_none()) {
-        if (!counted.read<bool>(queries) || !counted.is({b, n})) return false;
-        seen.counted = counted.numbers<std::uint8_t>();
-        std::copy(counted.strides, counted.strides + 2, seen.counted_strides);
-    }
-    return read(kLse, {b, h, n}, seen.lse) && read(kEntropy, {b, h, n}, seen.entropy) &&
-           read(kDistance, {b, h, n}, seen.distance) &&
-           read(kTopKeys, {b, h, n, seen.top}, seen.top_keys) &&
-           read(kTopWeights, {b, h, n, seen.top}, seen.top_weights) &&
-           read(kMap, {b, h, seen.map_rows, seen.map_columns}, seen.map) &&
-           read(kReceived, {b, h, problem.keys}, seen.received);
-}
-
-regard::Rectangle rectangle(nb::handle tile) {
-    const Index row = integer(get(tile, kRow)), key = integer(get(tile, kKey));
-    return {row, integer(get(tile, kRowEnd)) - row, key, integer(get(tile, kKeyEnd)) - key};
-}
-
-template <typename Real>
-bool is_inside(const regard::Rectangle& part, const Problem<Real>& problem) {
-    return part.row >= 0 && part.rows > 0 && part.row + part.rows <= problem.queries &&
-           part.key >= 0 && part.keys > 0 && part.key + part.keys <= problem.keys;
-}
-
 // ── calls ───────────────────────────────────────────────────────────────────────────────────────
-
-// Runs a call of the core without the interpreter's lock. Ctrl-C ends it.
-template <typename Work>
-bool run(Work work) {
-    try {
-        const nb::gil_scoped_release release;
-        work();
-    } catch (const regard::Interrupted&) {
-        throw nb::python_error();  // set by PyErr_CheckSignals
-    }
-    return true;
-}
 
 bool interrupted() {
     const nb::gil_scoped_acquire acquire;
@@ -285,43 +110,6 @@ void kept(nb::handle out, Index first, nb::handle tile, double dropout, std::uin
     });
 }
 
-bool linear(nb::handle x_given, nb::handle weight_given, nb::handle bias, nb::handle y,
-            int threads) {
-    Tensor x, weight, result, added;
-    regard::Linear map;
-    regard::Type types[3];
-    if (!x.read_real(x_given, map.type) || !weight.read_real(weight_given, types[0]) ||
-        !result.read_real(y, types[1]) || types[0] != map.type || types[1] != map.type ||
-        map.type == regard::Type::float64 || x.ndim < 1 || weight.ndim != 2 ||
-        result.ndim != x.ndim || !x.is_contiguous() || !result.is_contiguous()) {
-        return false;
-    }
-    const int last = x.ndim - 1;
-    map.outputs = weight.shape[0];
-    map.inputs = weight.shape[1];
-    map.rows = 1;
-    for (int axis = 0; axis < last; ++axis) map.rows *= x.shape[axis];
-    if (x.shape[last] != map.inputs || result.shape[last] != map.outputs || map.inputs == 0 ||
-        map.outputs == 0 || map.rows == 0 || !std::equal(x.shape, x.shape + last, result.shape) ||
-        (weight.strides[1] != 1 && map.inputs > 1)) {
-        return false;
-    }
-    if (!bias.is_none()) {
-        if (!added.read_real(bias, types[2]) || types[2] != map.type || !added.is({map.outputs}) ||
-            !added.is_contiguous()) {
-            return false;
-        }
-        map.bias = added.data;
-    }
-    map.x = x.data;
-    map.x_stride = map.inputs;
-    map.weight = weight.data;
-    map.weight_stride = weight.strides[0];
-    map.y = result.data;
-    map.y_stride = map.outputs;
-    return run([&] { regard::linear(map, threads); });
-}
-
 template <typename Number>
 bool multiply(nb::handle a_given, nb::handle b_given, nb::handle c_given, int threads) {
     Tensor a, b, c;
@@ -381,7 +169,12 @@ NB_MODULE(_native, module) {
     module.def("pooled", either(&pooled<float>, &pooled<double>), "problem"_a, "lse"_a, "tile"_a,
                "out"_a, "maximum"_a, "threads"_a);
     module.def("kept", &kept, "out"_a, "first"_a, "tile"_a, "dropout"_a, "seed"_a, "threads"_a);
-    module.def("linear", &linear, "x"_a, "weight"_a, "bias"_a.none(), "y"_a, "threads"_a);
+    module.def("linear", &linear, "x"_a, "maps"_a, "threads"_a);
+    module.def("rms_norm", &rms_norm, "x"_a, "weight"_a, "eps"_a, "y"_a, "threads"_a);
+    module.def("turn", &turn, "x"_a, "cosine"_a, "sine"_a, "halves"_a, "y"_a, "threads"_a);
+    module.def("gated", &gated, "gate"_a, "hidden"_a, "y"_a, "threads"_a);
+    module.def("layer", &layer, "x"_a, "norms"_a, "maps"_a, "angles"_a.none(), "cache"_a, "heads"_a,
+               "scale"_a, "y"_a, "threads"_a);
     module.def("multiply_floats", &multiply<float>, "a"_a, "b"_a, "c"_a, "threads"_a);
     module.def("multiply_doubles", &multiply<double>, "a"_a, "b"_a, "c"_a, "threads"_a);
 }

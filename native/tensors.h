@@ -1,4 +1,5 @@
-// Python's tensors: where their numbers lie, if the core can read them there.
+// Python's tensors: where their numbers lie, if the core can read them there; and calls of the
+// core.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -9,7 +10,7 @@
 #include <initializer_list>
 #include <stdexcept>
 
-#include "regard/type.h"
+#include "regard/attention.h"
 
 namespace nb = nanobind;
 
@@ -153,6 +154,18 @@ bool read_numbers(nb::handle from, std::initializer_list<Index> shape, Number*& 
         return false;
     }
     to = x.numbers<Number>();
+    return true;
+}
+
+// Runs a call of the core without the interpreter's lock. Ctrl-C ends it.
+template <typename Work>
+bool run(Work work) {
+    try {
+        const nb::gil_scoped_release release;
+        work();
+    } catch (const regard::Interrupted&) {
+        throw nb::python_error();  // set by PyErr_CheckSignals
+    }
     return true;
 }
 

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader, Dataset
 
 from regard import _linear, _native
-from regard._linear import MOST_ROWS, linear
+from regard._linear import MOST_ROWS, linear, linears
 
 
 @pytest.fixture(autouse=True)
@@ -194,6 +194,55 @@ def test_halves_are_rounded_once(native: Counting, dtype: torch.dtype) -> None:
     # Of two types it is PyTorch's to say what is wrong.
     with pytest.raises(RuntimeError, match="same dtype"):
         linear(x, weight.float(), None)
+
+
+@pytest.mark.usefixtures("_kernel")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("rows", [MOST_ROWS + 1, 97, 211])
+def test_many_rows_of_halves_have_the_bits_of_each_alone(
+    native: Counting, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, rows: int
+) -> None:
+    monkeypatch.setitem(_linear.ROWS, dtype, 1 << 40)  # whatever PyTorch has on this processor
+    x, weight, bias = (
+        each.to(dtype) for each in (made(rows, 577), made(67, 577, seed=1), made(67, seed=2))
+    )
+    expected = torch.cat([linear(row, weight, bias) for row in x.split(1)])
+    for count in (1, 2, 4):
+        with threads(count):
+            assert torch.equal(linear(x, weight, bias), expected)
+    assert native.calls == rows + 3
+    exact = functional.linear(x.double(), weight.double(), bias.double())
+    unit = torch.finfo(dtype).eps / 2
+    assert bool(((expected - exact).abs() <= unit * exact.abs() + 1e-4).all())
+    monkeypatch.setitem(_linear.ROWS, dtype, MOST_ROWS)
+    assert linear(x, weight, bias).shape == (rows, 67)
+    assert native.calls == rows + 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_several_maps_of_one_x_are_one_call_with_the_same_bits(
+    native: Counting, dtype: torch.dtype
+) -> None:
+    x = made(2, 3, 577).to(dtype)
+    maps = [
+        (made(outputs, 577, seed=outputs).to(dtype), made(outputs).to(dtype) if biased else None)
+        for outputs, biased in ((193, True), (1, False), (67, False), (331, True))
+    ]
+    for count in (1, 2, 4):
+        native.calls = 0
+        with threads(count), torch.no_grad():
+            found = linears(x, maps)
+            assert native.calls == 1
+            for y, (weight, bias) in zip(found, maps, strict=True):
+                assert torch.equal(y, linear(x, weight, bias))
+    # With gradients, or a map that is not for here, each by itself.
+    maps[1] = (maps[1][0].requires_grad_(), None)
+    native.calls = 0
+    for one, other in zip(linears(x, maps), found, strict=True):
+        assert torch.equal(one, other)
+    assert native.calls == 4
+    with torch.no_grad(), pytest.raises(RuntimeError):
+        linears(x, [*maps, (made(3, 576).to(dtype), None)])
 
 
 def test_what_is_not_plain_is_pytorchs(native: Counting) -> None:

@@ -128,9 +128,9 @@ void kept(const Dropout& dropout, std::int64_t b, std::int64_t heads, const Rect
     kernel().kept(dropout, b, heads, rectangle, out, threads);
 }
 
-void linear(const Linear& map, int threads) {
+void linear(const Linear& call, int threads) {
     const Calling calling;
-    kernel().linear(map, threads);
+    kernel().linear(call, threads);
 }
 
 void multiply(const Product<float>& product, int threads) {
@@ -141,6 +141,26 @@ void multiply(const Product<float>& product, int threads) {
 void multiply(const Product<double>& product, int threads) {
     const Calling calling;
     kernel().multiply_doubles(product, threads);
+}
+
+void rms_norm(const RmsNorm& call, int threads) {
+    const Calling calling;
+    kernel().rms_norm(call, threads);
+}
+
+void turn(const Turn& call, int threads) {
+    const Calling calling;
+    kernel().turn(call, threads);
+}
+
+void gated(const Two& call, int threads) {
+    const Calling calling;
+    kernel().gated(call, threads);
+}
+
+void add(const Two& call, int threads) {
+    const Calling calling;
+    kernel().add(call, threads);
 }
 
 double measure_peak(double seconds) { return kernel().measure_peak(seconds); }

@@ -12,6 +12,7 @@
 #include "linear.h"
 #include "multiply.h"
 #include "peak.h"
+#include "tokens.h"
 #endif
 
 #define REGARD_TEXT_OF(name) #name
@@ -354,7 +355,11 @@ const Kernel kernel{REGARD_TEXT(REGARD_KERNEL),
                     measure_peak,
                     linear,
                     multiply<float>,
-                    multiply<double>};
+                    multiply<double>,
+                    rms_norm,
+                    turn,
+                    gated,
+                    add};
 #endif
 
 }  // namespace regard::REGARD_KERNEL

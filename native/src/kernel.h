@@ -4,6 +4,7 @@
 #include "regard/attention.h"
 #include "regard/linear.h"
 #include "regard/multiply.h"
+#include "regard/tokens.h"
 
 namespace regard {
 
@@ -30,6 +31,10 @@ struct Kernel {
     void (*linear)(const Linear&, int threads);
     void (*multiply_floats)(const Product<float>&, int threads);
     void (*multiply_doubles)(const Product<double>&, int threads);
+    void (*rms_norm)(const RmsNorm&, int threads);
+    void (*turn)(const Turn&, int threads);
+    void (*gated)(const Two&, int threads);
+    void (*add)(const Two&, int threads);
 };
 
 // Which of them there are depends on the processor that the core is built for.

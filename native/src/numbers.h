@@ -34,6 +34,28 @@ inline Vector load_first_numbers(const Number* from, Index count) {
     return load_numbers(numbers);
 }
 
+// 2 · kLanes numbers that lie side by side.
+struct Pair {
+    Vector first, second;
+};
+template <typename Number>
+inline Pair load_pair(const Number* from) {
+    return {load_numbers(from), load_numbers(from + kLanes)};
+}
+
+// The first `count` of them, fewer than 2 · kLanes, and 0 for the others, which are not read.
+inline Pair load_first_pair(const Real* from, Index count) {
+    if (count < kLanes) return {load_first(from, count), Vector{}};
+    if (count == kLanes) return {load(from), Vector{}};
+    return {load(from), load_first(from + kLanes, count - kLanes)};
+}
+template <typename Number>
+inline Pair load_first_pair(const Number* from, Index count) {
+    Number numbers[2 * kLanes] = {};
+    for (Index n = 0; n < count; ++n) numbers[n] = from[n];
+    return load_pair(numbers);
+}
+
 template <typename Number>
 inline void store_first_numbers(Number* to, Vector vector, Index count) {
     Number numbers[kLanes];

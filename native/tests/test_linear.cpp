@@ -48,22 +48,34 @@ struct Case {
     }
 };
 
+regard::Map map_of(const Case& c, Index output, Index outputs, float* y) {
+    regard::Map map;
+    map.outputs = outputs;
+    map.weight = c.weight.data() + output * c.weight_stride;
+    map.weight_stride = c.weight_stride;
+    map.bias = c.biased ? c.bias.data() + output : nullptr;
+    map.y = y;
+    map.y_stride = c.y_stride;
+    return map;
+}
+
+regard::Linear call_of(const Case& c, Index row, Index rows, const regard::Map* maps, Index count) {
+    regard::Linear call;
+    call.rows = rows;
+    call.inputs = c.inputs;
+    call.x = c.x.data() + row * c.x_stride;
+    call.x_stride = c.x_stride;
+    call.maps = maps;
+    call.count = count;
+    return call;
+}
+
 // Rows [row, row + rows) by outputs [output, output + outputs), in memory of their own.
 exact::Array<float> part(const Case& c, Index row, Index rows, Index output, Index outputs,
                          int threads) {
     exact::Array<float> y((rows - 1) * c.y_stride + outputs);
-    regard::Linear map;
-    map.rows = rows;
-    map.inputs = c.inputs;
-    map.outputs = outputs;
-    map.x = c.x.data() + row * c.x_stride;
-    map.x_stride = c.x_stride;
-    map.weight = c.weight.data() + output * c.weight_stride;
-    map.weight_stride = c.weight_stride;
-    map.bias = c.biased ? c.bias.data() + output : nullptr;
-    map.y = y.data();
-    map.y_stride = c.y_stride;
-    regard::linear(map, threads);
+    const regard::Map map = map_of(c, output, outputs, y.data());
+    regard::linear(call_of(c, row, rows, &map, 1), threads);
     return y;
 }
 
@@ -115,6 +127,23 @@ void other_rows_and_outputs_make_no_difference(const Case& c) {
     }
 }
 
+void other_maps_make_no_difference(const Case& c) {
+    const exact::Array<float> y = all(c, 2);
+    const Index cut = c.outputs / 3;
+    for (const int threads : {1, 3}) {
+        exact::Array<float> first(c.rows * c.y_stride), second(c.rows * c.y_stride);
+        const regard::Map maps[] = {map_of(c, 0, cut, first.data()),
+                                    map_of(c, cut, c.outputs - cut, second.data())};
+        regard::linear(call_of(c, 0, c.rows, maps, 2), threads);
+        for (Index r = 0; r < c.rows; ++r) {
+            const Index at = r * c.y_stride;
+            if (!exact::same_bits(&first[at], &y[at], cut) ||
+                !exact::same_bits(&second[at], &y[at + cut], c.outputs - cut))
+                check::failed(c.name() + ": other bits beside another map");
+        }
+    }
+}
+
 void what_is_not_finite_stays_in_its_cells() {
     Case c(5, 37, 11, true, 1, 7);
     const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -138,13 +167,18 @@ void nothing_is_summed_to_the_bias() {
 }
 
 void nothing_is_written_where_there_is_nothing() {
-    regard::Linear map;
-    map.inputs = 3;
+    regard::Map map;
     map.outputs = 5;
-    regard::linear(map, 2);
-    map.rows = 5;
+    regard::Linear call;
+    call.inputs = 3;
+    call.maps = &map;
+    call.count = 1;
+    regard::linear(call, 2);
+    call.rows = 5;
     map.outputs = 0;
-    regard::linear(map, 2);
+    regard::linear(call, 2);
+    call.count = 0;
+    regard::linear(call, 2);
 }
 
 }  // namespace
@@ -163,11 +197,12 @@ int main() {
             }
         }
         // Several pieces of work, and several blocks in each; and inputs as long as a block.
-        for (const Index rows : {1, 3, 8}) {
+        for (const Index rows : {1, 3, 8, 101}) {
             const Case many(rows, 67, 2053, true, 1, 3), wide(rows, 9001, 13, true, 1, 5);
             for (const Case* c : {&many, &wide}) {
                 it_is_the_loop_by_hand(*c);
                 threads_make_no_difference(*c);
+                other_maps_make_no_difference(*c);
             }
         }
         what_is_not_finite_stays_in_its_cells();

@@ -223,12 +223,10 @@ void a_linear_map_is_that_of_float32(const Format& format, std::int64_t rows, st
     kernels::for_each([&](const std::string& kernel) {
         exact::Array<float> y(rows * outputs);
         Halves half_y(rows * outputs);
-        regard::Linear map{rows,     inputs, outputs,  Type::float32, x.data(), inputs,
-                           w.data(), inputs, b.data(), y.data(),      outputs};
-        regard::linear(map, 2);
-        map = {rows,          inputs, outputs,       format.type,   half_x.data(), inputs,
-               half_w.data(), inputs, half_b.data(), half_y.data(), outputs};
-        regard::linear(map, 2);
+        regard::Map map{outputs, w.data(), inputs, b.data(), y.data(), outputs};
+        regard::linear({Type::float32, rows, inputs, x.data(), inputs, &map, 1}, 2);
+        map = {outputs, half_w.data(), inputs, half_b.data(), half_y.data(), outputs};
+        regard::linear({format.type, rows, inputs, half_x.data(), inputs, &map, 1}, 2);
         must_be_rounded(format, {y.data(), y.data() + y.size()}, half_y,
                         kernel + ", " + format.name + ", linear");
     });

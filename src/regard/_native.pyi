@@ -70,8 +70,42 @@ def kept(out: Tensor, first: int, tile: Tile, dropout: float, seed: int, threads
     The first of its sequences is number `first` of the call.
     """
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, threads: int) -> bool:
-    """y (…, outputs) = x (…, inputs) · weightᵀ + bias; all contiguous, of weight the last axis."""
+def linear(x: Tensor, maps: tuple[tuple[Tensor, Tensor | None, Tensor], ...], threads: int) -> bool:
+    """y (…, outputs) = x (…, inputs) · weightᵀ + bias for each map (weight, bias, y).
+
+    All are contiguous, of weight the last axis.
+    """
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float, y: Tensor, threads: int) -> bool:
+    """y = x / √(mean(x²) + eps) · weight over the last axis of x; all contiguous."""
+
+def turn(x: Tensor, cosine: Tensor, sine: Tensor, halves: bool, y: Tensor, threads: int) -> bool:
+    """y = x · cosine + partner(x) · sine; x, y (B, H, N, D), the others (1 or B, 1, N, turned).
+
+    Numbers half of `turned` apart are partners, or else neighbours. Last axes are contiguous.
+    """
+
+def gated(gate: Tensor, hidden: Tensor, y: Tensor, threads: int) -> bool:
+    """y = silu(gate) ⊙ hidden; all contiguous and of one shape."""
+
+def layer(
+    x: Tensor,
+    norms: tuple[Tensor, float, Tensor, float],
+    maps: tuple[tuple[Tensor, Tensor | None], ...],
+    angles: tuple[Tensor, Tensor, bool] | None,
+    cache: tuple[Tensor, Tensor, int, int],
+    heads: int,
+    scale: float,
+    y: Tensor,
+    threads: int,
+) -> bool:
+    """y (B, N, width): one layer of a decoder, of the kind that Llama has, for few new tokens.
+
+    norms: weight and eps of each. maps: (weight, bias) of q, k, v, o, in, gate, out. angles: cosine
+    and sine as in `turn`, and whether halves are partners. cache: keys and values
+    (B, kv_heads, room, D); which key is the first, how many there are with the new ones, which are
+    written.
+    """
 
 def multiply_floats(a: Tensor, b: Tensor, c: Tensor, threads: int) -> bool:
     """c (B, H, rows, columns) = a (B, H, rows, inner) · b (B, H, inner, columns), c contiguous."""

@@ -15,21 +15,6 @@
 
 namespace regard {
 
-// Numbers that somebody else owns, on axes (b, h, n) with strides in elements; the last axis is
-// contiguous. A stride may be 0 (broadcast) or negative.
-struct Rows {
-    const void* data = nullptr;
-    std::int64_t strides[3] = {0, 0, 0};
-    Type type = Type::float32;
-};
-
-// The same, to be written.
-struct RowsOut {
-    void* data = nullptr;
-    std::int64_t strides[3] = {0, 0, 0};
-    Type type = Type::float32;
-};
-
 // One number for each (b, h, i, j), with strides in elements; any of them may be 0.
 template <typename Number>
 struct Cells {

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard._tokens import turn
 from regard.nn._checks import check_whole
 from regard.nn.config import HeadsConfig
 from regard.nn.position import (
@@ -37,15 +38,7 @@ class Place:
         """x (B, H, N, D), each pair of its numbers turned by its angle."""
         if self.cosine is None or self.sine is None:
             return x
-        width = self.cosine.shape[-1]
-        turned = x if width == x.shape[-1] else x[..., :width]
-        if self.pairing == "halves":
-            partner = turned.roll(width // 2, -1)
-        else:
-            partner = turned.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
-        # Under autocast x may be of fewer bits than the angles.
-        turned = torch.addcmul(turned * self.cosine, partner, self.sine).to(x.dtype)
-        return turned if width == x.shape[-1] else torch.cat([turned, x[..., width:]], -1)
+        return turn(x, self.cosine, self.sine, self.pairing)
 
 
 class Positions(nn.Module):

@@ -14,7 +14,7 @@ from regard.nn._hooks import HookPoints, attention_points, is_recording, record
 from regard.nn._places import Place, positions_of
 from regard.nn.cache import Context, KeyValues
 from regard.nn.config import Chance, HeadsConfig, Split
-from regard.nn.linear import HeadLinear, Linear
+from regard.nn.linear import HeadLinear, Linear, together
 from regard.nn.position import NoPosition, Position
 from regard.observation import Observation, See
 
@@ -116,7 +116,8 @@ class MultiHeadAttention(nn.Module):
         """
         self._check(x, context)
         record(self, "input", x)
-        q = self._heads(self.w_q(x), self.heads)
+        made = None if context is not None else together(x, self.w_q, self.w_k, self.w_v)
+        q = self._heads(self.w_q(x) if made is None else made[0], self.heads)
         record(self, "query", q)
         source, known = x, None
         if context is not None:
@@ -126,9 +127,9 @@ class MultiHeadAttention(nn.Module):
             known.check("MultiHeadAttention: context", source)
             k, v = known.keys, known.values
         else:
-            k = self._heads(self.w_k(source), self.kv_heads)
+            k = self._heads(self.w_k(source) if made is None else made[1], self.kv_heads)
             record(self, "key", k)
-            v = self._heads(self.w_v(source), self.kv_heads)
+            v = self._heads(self.w_v(source) if made is None else made[2], self.kv_heads)
             record(self, "value", v)
         if context is None:
             if place is None:

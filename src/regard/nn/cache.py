@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -52,17 +53,40 @@ class KeyValues:
         if keys is not None and values is not None:
             _check_fits("keys", keys, k)
             _check_fits("values", values, v)
-        new, upto = k.shape[2], self.n_seen(k.shape[2])
+        new = k.shape[2]
+        first, upto = self._span(new)
         old = upto - new
-        first = self._first + self.n_kept - old
         if keys is None or values is None or first + upto > keys.shape[2]:
             keys, values = _with_room(keys, first, old, k), _with_room(values, first, old, v)
             self._room, first = (keys, values), 0
-        self._first, self.n_kept = first, upto
-        self.length += new
+        self._advance(first, upto, new)
         keys.narrow(2, first + old, new).copy_(k)
         values.narrow(2, first + old, new).copy_(v)
         return keys.narrow(2, first, upto), values.narrow(2, first, upto)
+
+    def extend_by(self, new: int, write: Callable[[tuple[Tensor, Tensor, int, int]], bool]) -> bool:
+        """The same for who writes `new` keys and values by himself, if there is room for them.
+
+        `write` gets all the room for keys and for values (B, Hkv, …, D); where those begin that the
+        new tokens may see; and how many they are, the new ones at the end. It says whether it has
+        written these.
+        """
+        first, upto = self._span(new)
+        if self._room is None or first + upto > self._room[0].shape[2]:
+            return False
+        if not write((*self._room, first, upto)):
+            return False
+        self._advance(first, upto, new)
+        return True
+
+    def _span(self, new: int) -> tuple[int, int]:
+        """Where in the room those begin that `new` tokens see, and how many they will be."""
+        upto = self.n_seen(new)
+        return self._first + self.n_kept - (upto - new), upto
+
+    def _advance(self, first: int, upto: int, new: int) -> None:
+        self._first, self.n_kept = first, upto
+        self.length += new
 
     def select(
         self, rows: Tensor, memory: bool = True, moved: dict[int, Tensor] | None = None

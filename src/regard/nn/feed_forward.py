@@ -12,8 +12,9 @@ from regard._arguments import whole
 from regard._attention.checks import check_dropout
 from regard._rules.general import Gated
 from regard._steps import StepKind
+from regard._tokens import gated
 from regard.nn._hooks import INPUT, HookPoints, activated, linear, record
-from regard.nn.linear import Linear
+from regard.nn.linear import Linear, together
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 
@@ -64,14 +65,15 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         record(self, "input", x)
-        hidden = self.w_in(x)
+        made = None if self.w_gate is None else together(x, self.w_in, self.w_gate)
+        hidden = self.w_in(x) if made is None else made[0]
         record(self, "hidden", hidden)
         if self.w_gate is None:
             activated = ACTIVATIONS[self.activation](hidden)
         else:
-            gate = self.w_gate(x)
+            gate = self.w_gate(x) if made is None else made[1]
             record(self, "gate", gate)
-            activated = functional.silu(gate) * hidden
+            activated = gated(gate, hidden)
         record(self, "activated", activated)
         output = self.w_out(self.dropout(activated))
         record(self, "output", output)

@@ -9,6 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from regard.nn._decoding import decoded
 from regard.nn._hooks import HookPoints, record
 from regard.nn._places import Place
 from regard.nn.attention import MultiHeadAttention
@@ -70,6 +71,16 @@ class _Layer(nn.Module):
                 f"a layer with {type(position).__name__} must be told where its tokens stand; got "
                 "no place. Encoder and Decoder do that: put it into one, of one layer if need be."
             )
+        if (
+            cache is not None
+            and place is not None
+            and mask is None
+            and lengths is None
+            and memory is None
+        ):
+            y = decoded(self, x, place, cache)
+            if y is not None:
+                return y
         record(self, "input", x)
         window = config.window
         if cache is not None and cache.window is not None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from regard._linear import linear
+from regard._attention.eager import is_eager
+from regard._linear import linear, linears
+from regard.nn._plain import calls_are_plain, is_plain
 
 
 class Linear(nn.Linear):
     """y = x Wᵀ + b: x (…, width) gives (…, out_width); `weight` (out_width, width), `bias`.
 
-    The same as PyTorch's. Few rows without gradients, as in decoding, take a way of their own,
-    which reads the weights as fast as memory gives them.
+    The same as PyTorch's. Few rows, as in decoding, take a way of their own, which reads the
+    weights as fast as memory gives them.
 
     >>> layer = Linear(2, 3, bias=False)
     >>> layer(torch.zeros(5, 2)).shape
@@ -27,6 +31,16 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         return linear(input, self.weight, self.bias)
+
+
+def together(x: Tensor, *layers: Any) -> list[Tensor] | None:
+    """What each layer makes of x, in one call; None if they have to be called one by one.
+
+    That is so if one is no `Linear`, or if somebody listens to its calls, or has changed them.
+    """
+    if not (is_eager() and calls_are_plain() and all(is_plain(each, Linear) for each in layers)):
+        return None
+    return linears(x, [(each.weight, each.bias) for each in layers])
 
 
 class HeadLinear(nn.Module):

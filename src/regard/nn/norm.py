@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard._rules.general import LayerNormed, RmsNormed
 from regard._rules.rule import Rule
 from regard._steps import StepKind
+from regard._tokens import rms_norm
 from regard.nn._hooks import INPUT, HookPoints, record
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class RMSNorm(nn.Module):
     x (…, width) gives (…, width). γ is `weight`. Sums in float32 at least.
 
     >>> RMSNorm(2)(torch.tensor([3.0, 4.0]))
-    tensor([0.8485, 1.1314], grad_fn=<MulBackward0>)
+    tensor([0.8485, 1.1314], grad_fn=<_RmsNormBackward>)
     """
 
     def __init__(self, width: int, eps: float = 1e-5) -> None:
@@ -57,9 +58,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         record(self, "input", x)
-        wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
-        square = wide.square().mean(-1, keepdim=True)
-        output = (wide * (square + self.eps).rsqrt()).to(x.dtype) * self.weight
+        output = rms_norm(x, self.weight, self.eps)
         record(self, "output", output)
         return output
 
