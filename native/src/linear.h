@@ -20,6 +20,7 @@ constexpr Index kPieceWeights = 1 << 15;
 constexpr Index kPiecesOfThread = 4;
 // Rows that are taken together: they stay in the caches while all weights pass over them.
 constexpr Index kChunkRows = 96;
+// Numbers of x that take no memory of their own.
 constexpr Index kOnStack = 4096;
 
 // Bytes by which a stream of weights is asked for ahead: the processor's own reading ahead ends
@@ -156,8 +157,7 @@ void linear_of(const Linear& call, int threads) {
     const Index pieces =
         enough < threads ? enough : threads * smaller(kPiecesOfThread, enough / threads);
     const Index size = ((outputs + pieces - 1) / pieces + 1) / 2 * 2;
-    const Index x_stride = (width + kPair - 1) / kPair * kPair;
-    // A token's vector lies on the stack: a call for it takes no memory.
+    const Index x_stride = (call.inputs + kPair - 1) / kPair * kPair;
     alignas(64) float few[kOnStack];
     Scratch shared;
     const Index numbers = smaller(call.rows, kChunkRows) * x_stride;

@@ -23,7 +23,7 @@ Numbers made(Index count, unsigned seed) {
 }
 
 bool is_near(double found, double expected, double size) {
-    return std::fabs(found - expected) <= 8 * 0x1p-24 * size + 1e-36;
+    return std::fabs(found - expected) <= 8 * 0x1p-24 * size;
 }
 
 Numbers normed(const Numbers& x, const Numbers& weight, Index row, Index rows, int threads) {
@@ -109,7 +109,9 @@ void a_gate_and_a_sum_are_the_loops_by_hand(Index count) {
     CHECK(exact::same_bits(y, again));
     for (Index n = 0; n < count; ++n) {
         const double expected = gate[n] / (1 + std::exp(-double{gate[n]})) * hidden[n];
-        CHECK(is_near(y[n], expected, std::fabs(expected)));
+        // Beyond, exp(−gate) is as good as infinite.
+        const bool ends = gate[n] < -88 && std::fabs(expected) < 1e-34 && y[n] == 0;
+        CHECK(ends || is_near(y[n], expected, std::fabs(expected)));
         CHECK(sum[n] == gate[n] + hidden[n]);
     }
 }

@@ -167,18 +167,19 @@ def test_a_linear_map_of_halves_is_that_of_float32_rounded(
     )
     added = bias if has_bias else None
     found = torch.empty(rows, outputs, dtype=dtype)
-    assert _native.linear(x, weight, added, found, 2)
+    assert _native.linear(x, ((weight, added, found),), 2)
     exact = torch.empty(rows, outputs)
     added = bias.float() if has_bias else None
-    assert _native.linear(x.float(), weight.float(), added, exact, 2)
+    assert _native.linear(x.float(), ((weight.float(), added, exact),), 2)
     assert torch.equal(found, exact.to(dtype))
 
 
 @on_each_half
 def test_tensors_of_two_types_are_not_read(dtype: torch.dtype) -> None:
     x, half = torch.randn(3, 5), torch.randn(3, 5).to(dtype)
-    assert not _native.linear(x, half, None, torch.empty(3, 3), 1)
-    assert not _native.linear(half, half, None, torch.empty(3, 3), 1)
-    assert not _native.linear(half, half, torch.zeros(3), torch.empty(3, 3, dtype=dtype), 1)
+    assert not _native.linear(x, ((half, None, torch.empty(3, 3)),), 1)
+    assert not _native.linear(half, ((half, None, torch.empty(3, 3)),), 1)
+    y = torch.empty(3, 3, dtype=dtype)
+    assert not _native.linear(half, ((half, torch.zeros(3), y),), 1)
     with pytest.raises(RuntimeError, match="cannot read"):
         multiply(half[None, None], half.t()[None, None])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,11 +31,10 @@ class Counting:
 
 
 @pytest.fixture(autouse=True)
-def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
+def native(monkeypatch: pytest.MonkeyPatch) -> Counting:
     counting = Counting()
     monkeypatch.setattr(_decoding, "_native", counting)
-    with threads(1):  # others would wait for each other where there is other work
-        yield counting
+    return counting
 
 
 def llama(**options: Any) -> LanguageModel:

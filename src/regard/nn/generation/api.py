@@ -97,9 +97,10 @@ def generate(
             return beam_search(feed, options)
     tokens: list[list[int]] = [[] for _ in range(feed.count)]
     scores: list[list[float]] = [[] for _ in range(feed.count)]
-    for sequence, token, score in one_by_one(feed, options):
-        tokens[sequence].append(token)
-        scores[sequence].append(score)
+    with feed.quiet():
+        for sequence, token, score in one_by_one(feed, options):
+            tokens[sequence].append(token)
+            scores[sequence].append(score)
     return Generated(tokens, scores, [row[-1] in options.stop for row in tokens])
 
 

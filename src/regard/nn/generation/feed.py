@@ -35,12 +35,23 @@ class Feed:
         self._prompts = _padded(prompts, self._device, on_left=True)
         self._source = None if source is None else _padded(source, self._device, on_left=False)
         self._cache = model.new_cache(len(prompts), window)
+        self._is_quiet = False
 
     @contextmanager
     def quiet(self) -> Generator[None]:
-        """Inside the `with` there are no gradients and no dropout; then all is as before."""
-        with evaluating(self._model), torch.inference_mode():
+        """Inside the `with` there are no gradients and no dropout; then all is as before.
+
+        Inside another one it does nothing: looking at all modules for each token takes its time.
+        """
+        if self._is_quiet:
             yield
+            return
+        with evaluating(self._model), torch.inference_mode():
+            self._is_quiet = True
+            try:
+                yield
+            finally:
+                self._is_quiet = False
 
     def begin(self) -> tuple[Tensor, Tensor]:
         """The logits (B, vocabulary) of the first new tokens, and their logsumexp (B,)."""
