@@ -35,7 +35,7 @@ def decoded(layer: nn.Module, x: Tensor, place: Place, cache: KeyValues) -> Tens
 
     That kind is PreNorm with RMSNorm, SwiGLU, causal and without a window. It is None as well where
     somebody listens to the modules or has changed them, where there are gradients or dropout, or
-    where the cache has to grow.
+    where the cache is empty.
     """
     config: Any = layer.config
     if (

@@ -65,16 +65,22 @@ class KeyValues:
         return keys.narrow(2, first, upto), values.narrow(2, first, upto)
 
     def extend_by(self, new: int, write: Callable[[tuple[Tensor, Tensor, int, int]], bool]) -> bool:
-        """The same for who writes `new` keys and values by himself, if there is room for them.
+        """The same for who writes `new` keys and values by himself, to a cache that has some.
 
         `write` gets all the room for keys and for values (B, Hkv, …, D); where those begin that the
         new tokens may see; and how many they are, the new ones at the end. It says whether it has
         written these.
         """
-        first, upto = self._span(new)
-        if self._room is None or first + upto > self._room[0].shape[2]:
+        if self._room is None or new > self._room[0].shape[2]:
             return False
-        if not write((*self._room, first, upto)):
+        first, upto = self._span(new)
+        keys, values = self._room
+        if first + upto > keys.shape[2]:
+            old = upto - new
+            keys = _with_room(keys, first, old, keys.narrow(2, 0, new))
+            values = _with_room(values, first, old, values.narrow(2, 0, new))
+            self._room, self._first, self.n_kept, first = (keys, values), 0, old, 0
+        if not write((keys, values, first, upto)):
             return False
         self._advance(first, upto, new)
         return True
