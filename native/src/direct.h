@@ -9,6 +9,16 @@ namespace {
 
 constexpr Index kFew = 4;            // queries at most
 constexpr Index kPart = 8 * kBlock;  // keys of a part
+constexpr Index kAheadKeys = 16;     // how many keys before it is needed one is asked of the memory
+
+// Ask the memory for the row of numbers that comes kAheadKeys after this one, if there is one.
+template <typename Number>
+inline void ask_for(const Number* row, Index stride, Index width) {
+    const auto* from = reinterpret_cast<const char*>(row + kAheadKeys * stride);
+    for (Index n = 0; n < width * static_cast<Index>(sizeof(Number)); n += 64) {
+        __builtin_prefetch(from + n);
+    }
+}
 
 // scores[r][j] = q[r] · k[j] for kRows rows and keys [first, last), of which each is read once:
 // kGroup sums are made together.
@@ -21,6 +31,7 @@ inline void score_keys(const Real* q, const Number* k, Index stride, Index width
         const Index count = smaller(kKeys, last - j);
         const Number* key[kKeys];
         for (Index n = 0; n < kKeys; ++n) key[n] = k + (j + smaller(n, count - 1)) * stride;
+        for (Index n = 0; n < kKeys; ++n) ask_for(key[n], stride, width);
         Vector total[kGroup] = {};
         for (Index d = 0; d < whole; d += kLanes) {
             Vector query[kRows];
@@ -101,7 +112,7 @@ template <int kMost, typename Work>
     Index row = 0;
     for (; row + kMost <= rows; row += kMost) work(row, std::integral_constant<int, kMost>());
     if constexpr (kMost > 1) {
-        each_few<kMost / 2>(rows - row, [&](Index more, auto count) { work(row + more, count); });
+        each_few<kMost - 1>(rows - row, [&](Index more, auto count) { work(row + more, count); });
     }
 }
 
@@ -149,7 +160,7 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
     check_interrupt();
     auto* clean_k = scratch.take<Real>(kBlock * problem.width);
     auto* clean_v = scratch.take<Real>(kBlock * problem.value_width);
-    auto* sums = scratch.take<Real>(2 * problem.value_width);
+    auto* sums = scratch.take<Real>(4 * problem.value_width);
     clear_state(call, tile);
     const Interval keys = allowed_keys(call, tile);
     const Index from = larger(keys.first, part * kPart) / kBlock;
@@ -197,11 +208,12 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
                 }
             }
         };
-        // Two rows at a time pass over V twice, in halves: that pays where numbers are converted.
+        // Several rows at a time pass over V as often, in parts: that pays where numbers are
+        // converted.
         if (value_rows.type == kType) {
             each_few<1>(tile.rows, weigh);
         } else {
-            each_few<2>(tile.rows, weigh);
+            each_few<4>(tile.rows, weigh);
         }
         if (value_rows.bad.count) {
             Packed packed;

@@ -99,9 +99,10 @@ def race(
     """The best time of one call of each contestant in each round, in seconds.
 
     Every contestant is called once, and `check(name, result)` may stop the race, before any time is
-    taken. Then all take turns, each time another one first, so that a busy moment of the machine
-    hits all of them alike. The same function under two names is
-    raced against itself: how far the two differ is what the machine adds to every difference.
+    taken. Then all take turns, each time another one first, and after each has been first the other
+    way round: a busy moment of the machine hits all of them alike, and none always finds the caches
+    as the same other one has left them. The same function under two names is raced against itself:
+    how far the two differ is what the machine adds to every difference.
     """
     timers = {call: Timer(call, timer=clock) for call in contestants.values()}
     counts: dict[Call, int] = {}
@@ -122,14 +123,15 @@ def race(
     repeats = min(max(round(pace.seconds / one_pass), fewest), _MOST)
     rounds = min(pace.rounds, pace.fewer) if one_pass * repeats > pace.long else pace.rounds
     laps: Laps = {name: [] for name in contestants}
-    order = deque(contestants.items())
+    order, passes = deque(contestants.items()), 0
     for _ in range(rounds):
         best = dict.fromkeys(contestants, math.inf)
         for _ in range(repeats):
-            for name, call in order:
+            for name, call in reversed(order) if passes // len(order) % 2 else order:
                 seconds = timers[call].timeit(counts[call]) / counts[call]
                 best[name] = min(best[name], seconds)
             order.rotate(-1)
+            passes += 1
         for name, seconds in best.items():
             laps[name].append(seconds)
     return laps

@@ -91,7 +91,7 @@ _TABLES = (
         "a multiple of Regard's in float32.",
     ),
     (
-        "Decoding: one query on N keys",
+        "Decoding: one query on N keys, in 8 layers one after the other",
         ("decode",),
         [
             *(("", "dtype"), ("key heads", "key heads"), ("Regard", "regard")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from regard._bench.results import Cell
 
 SECTIONS = ("types", "decode", "training", "packed")
 _SEQUENCES = 32  # that are packed
+_LAYERS = 8  # that decode one after the other
 # How far from the float64 reference, or from PyTorch's gradients, an answer may be.
 _ALLOWED = {"float32": 5e-5, "float64": 1e-12, "bfloat16": 3e-2, "float16": 4e-3}
 
@@ -65,20 +66,25 @@ def _of_types(cell: Cell) -> dict[str, Call]:
 
 
 def _of_decoding(cell: Cell) -> dict[str, Call]:
-    """One query on n keys: ours in float32, and in this type beside PyTorch's."""
+    """One query on n keys: ours in float32, and in this type beside PyTorch's.
+
+    Layers take turns, as they do in a model: no cache still holds the keys of the token before.
+    """
     kv_heads = cell.kv_heads or cell.heads
-    shapes = (
-        (1, cell.heads, 1, cell.d),
-        (1, kv_heads, cell.n, cell.d),
-        (1, kv_heads, cell.n, cell.d),
-    )
-    q, k, v = _normal(cell, *shapes)
+    of_keys = (1, kv_heads, cell.n, cell.d)
+    q, *keys = _normal(cell, (1, cell.heads, 1, cell.d), *(of_keys,) * (2 * _LAYERS))
+    layers = [(q, k, v) for k, v in zip(keys[::2], keys[1::2], strict=True)]
+    single = [[x.float() for x in layer] for layer in layers]
     grouped = {"enable_gqa": True} if kv_heads < cell.heads else {}
-    true = reference.attention(q.double(), k.double(), v.double())
+    true = reference.attention(*(x.double() for x in layers[-1]))
+
+    def each(attend: Any, layers: Sequence[Sequence[Tensor]], **options: Any) -> Tensor:
+        return [attend(*layer, **options) for layer in layers][-1]
+
     raced = {
-        "float32": partial(regard.attention, q.float(), k.float(), v.float()),
-        "regard": partial(regard.attention, q, k, v),
-        "sdpa": partial(scaled_dot_product_attention, q, k, v, **grouped),
+        "float32": partial(each, regard.attention, single),
+        "regard": partial(each, regard.attention, layers),
+        "sdpa": partial(each, scaled_dot_product_attention, layers, **grouped),
     }
     return _checked(raced, lambda name, answer: _compare(cell, name, answer, true))
 
