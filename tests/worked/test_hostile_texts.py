@@ -62,6 +62,5 @@ def test_dotted_keys_of_an_honest_depth_are_read() -> None:
 
 
 @pytest.mark.parametrize("row", ["&", "&&", " & ", "\\\\", "&\\\\&"])
-def test_a_table_without_cells_is_refused_in_words(row: str) -> None:
-    with pytest.raises(Unreadable):
-        check_text(f"\\begin{{tabular}}{row}\\end{{tabular}}")
+def test_a_table_without_cells_is_nothing_to_check(row: str) -> None:
+    assert check_text(f"\\begin{{tabular}}{row}\\end{{tabular}}").exit_code == 2

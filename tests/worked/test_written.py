@@ -181,7 +181,7 @@ def test_heads_in_a_list_are_kept_apart(name: str, text: str) -> None:
 def test_a_second_matrix_of_a_kind_with_other_numbers_is_asked_about() -> None:
     text = "K = [[1, 2], [3, 4]]\nQ = [[1, 0]]\nscores = [[1, 3]]\nV = [[1, 0], [0, 1]]\n"
     report = check_text(text + "\nV = [[5, 6], [7, 8]]\n")
-    assert report.exit_code == 2
+    assert report.exit_code == 0  # the scores are right
     assert "V is printed in line 4 already" in report.questions[0]
 
 

@@ -48,12 +48,14 @@ def answer(text: str, name: str) -> dict[str, Any]:
     """The report on a text as JSON, and the wrong places of the text; or what is wrong with it.
 
     >>> answer("no numbers", "text")
-    {'error': 'There is no matrix of numbers in text.'}
+    {'error': 'There is nothing to check: no number that follows.'}
     """
     from regard.worked import Unreadable, check_text, fix_text
 
     try:
         report = check_text(text, name)
+        if not report.checked and not report.passed_over and len(report.questions) == 1:
+            return {"error": report.questions[0]}
         fixed = fix_text(report) if report.exit_code == 1 else None
     except Unreadable as error:
         return {"error": str(error)}

@@ -7,14 +7,16 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from regard.worked.assemble import assemble
 from regard.worked.cell import Cell
 from regard.worked.figures import Figure
+from regard.worked.found import Equation
+from regard.worked.read import read_document
 from regard.worked.read_structured import is_structured, read_structured
-from regard.worked.read_text import read_text
 from regard.worked.source import PROSE_LIMIT, Source, Unreadable, read_source
 from regard.worked.verdict import Judged, judge
 
@@ -25,16 +27,30 @@ __all__ = ["Report", "check", "check_text", "fix_text"]
 
 @dataclass
 class Report:
-    """What `check` found: the exercises with their verdicts, and questions about the rest."""
+    """What `check` found: equations, exercises with their verdicts, and what could not be told."""
 
     source: Source
     taken_as: Mapping[str, str] = field(default_factory=dict)
     exercises: list[Judged] = field(default_factory=list)
+    equations: list[Equation] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    passed_over: list[tuple[int, str]] = field(default_factory=list)  # lines, and what is there
+
+    @cached_property
+    def equation_cells(self) -> list[Cell]:
+        """What does not follow within its own equation, and is not told by a step already."""
+        told = {cell.figure.start for judged in self.exercises for cell in judged.wrong}
+        return [
+            _equation_cell(self.source, equation, figure, right)
+            for equation in self.equations
+            for figure, right in equation.wrong
+            if figure.start not in told
+        ]
 
     @property
     def wrong(self) -> list[Cell]:
-        return [cell for judged in self.exercises for cell in judged.wrong]
+        return [c for judged in self.exercises for c in judged.wrong] + self.equation_cells
 
     @property
     def wrong_claims(self) -> int:
@@ -42,24 +58,35 @@ class Report:
 
     @property
     def checked(self) -> int:
-        return sum(judged.checked for judged in self.exercises)
+        in_steps = sum(judged.checked for judged in self.exercises)
+        return in_steps + sum(equation.checked for equation in self.equations)
+
+    @property
+    def statements(self) -> int:
+        """How many statements were checked: equations, computed matrices, claims."""
+        steps = sum(len(judged.exact) + len(judged.claims) for judged in self.exercises)
+        return steps + sum(equation.checked > 0 for equation in self.equations)
 
     @property
     def exit_code(self) -> int:
-        """0 all right, 1 something is wrong, 2 something could not be told."""
+        """0 something was checked and nothing is wrong, 1 something is, 2 nothing was checked."""
         if self.wrong or self.wrong_claims:
             return 1
-        return 2 if self.questions else 0
+        return 0 if self.checked else 2
 
     def to_json(self) -> str:
         """Everything, for other programs."""
         content = {
             "format": "regard.check",
-            "version": 1,
+            "version": 2,
             "file": self.source.name,
             "verdict": ("right", "wrong", "unclear")[self.exit_code],
             "checked": self.checked,
+            "statements": self.statements,
+            "not_understood": [{"line": line, "what": what} for line, what in self.passed_over],
             "questions": self.questions,
+            "remarks": self.remarks,
+            "equations": [_plain_cell(cell) for cell in self.equation_cells],
             "exercises": [_plain(judged) for judged in self.exercises],
         }
         return json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
@@ -91,27 +118,54 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
             f"{source.name} has over {PROSE_LIMIT:,} characters, which no worked example "
             "has: not read."
         )
-    found = read_structured(source) if structured else read_text(source)
-    if not found.blocks:
-        raise Unreadable(f"There is no matrix of numbers in {source.name}.")
+    found = read_structured(source) if structured else read_document(source)
     exercises, questions = assemble(source, found, taken_as)
-    report = Report(source, taken_as, questions=questions)
-    for exercise in exercises:
-        try:
-            report.exercises.append(judge(source, exercise))
-        except Unreadable as error:
-            raise Unreadable(f"{source.name}: {error}") from None
-    if not any(exercise.matrices for exercise in exercises) and not questions:
-        raise Unreadable(f"Nothing is left to check in {source.name}: everything is to be ignored.")
+    passed_over = [(source.line(start), what) for start, what in found.passed_over]
+    passed_over += [
+        (source.line(equation.start), f"{equation.text[:60]}: {equation.doubt}")
+        for equation in found.equations
+        if equation.doubt
+    ]
+    report = Report(
+        source,
+        taken_as,
+        [judge(source, exercise) for exercise in exercises],
+        found.equations,
+        questions,
+        found.remarks,
+        sorted(set(passed_over)),
+    )
     report.questions += [question for judged in report.exercises for question in judged.questions]
     if not report.checked and not report.questions:
-        names = ", ".join(
-            matrix.symbol
-            for judged in report.exercises
-            for matrix in judged.exercise.matrices.values()
-        )
-        report.questions.append(f"There is nothing to check: only {names}, and no step after them.")
+        matrices = [m for e in exercises for m in e.matrices.values()]
+        names = ", ".join(dict.fromkeys(matrix.symbol for matrix in matrices))
+        only = f"only {names}, and no step after them" if names else "no number that follows"
+        report.questions.append(f"There is nothing to check: {only}.")
     return report
+
+
+def _equation_cell(source: Source, equation: Equation, figure: Figure, right: float) -> Cell:
+    return Cell(
+        kind="equation",
+        head=None,
+        row=0,
+        column=0,
+        row_label="",
+        column_label="",
+        figure=figure,
+        line=source.line(figure.start),
+        right=right,
+        from_printed=right,
+        reachable=(right, right),
+        follows_range=(right, right),
+        from_inputs=False,
+        from_step=False,
+        origin="first",
+        cause="the two sides of the equation do not agree",
+        title=equation.text
+        if len(equation.text) <= 48
+        else f"{equation.text[:23]}…{equation.text[-24:]}",
+    )
 
 
 def fix_text(report: Report) -> str:
@@ -128,11 +182,13 @@ def fix_text(report: Report) -> str:
         # From the start of the chain: what is made of wrong numbers waits until they are right.
         changes += [
             (cell.figure, cell.right_text)
-            for cell in report.wrong
+            for judged in report.exercises
+            for cell in judged.wrong
             if not cell.is_tainted and cell.right_text != cell.figure.text
         ]
-        if not changes and report.wrong:
+        if not changes and any(judged.wrong for judged in report.exercises):
             changes = _recomputed(report)
+        changes = changes or _equations_put_right(report)
         if not changes:
             return report.source.mark + text
         text = _replaced(text, changes)
@@ -146,6 +202,22 @@ def _claims_put_right(report: Report) -> list[tuple[Figure, str]]:
         for judged in report.exercises
         for claim in judged.claims
         if claim.figure is not None and not claim.is_right
+    ]
+
+
+def _equations_put_right(report: Report) -> list[tuple[Figure, str]]:
+    """Results of equations, but for those that a step has: what is right there stays."""
+    of_steps = {
+        figure.start
+        for judged in report.exercises
+        for key in judged.exact
+        for figures in judged.exercise.matrices[key].figures.values()
+        for figure in figures
+    }
+    return [
+        (cell.figure, cell.right_text)
+        for cell in report.equation_cells
+        if cell.figure.start not in of_steps and cell.right_text != cell.figure.text
     ]
 
 
@@ -172,6 +244,24 @@ def _replaced(text: str, changes: list[tuple[Figure, str]]) -> str:
     return text
 
 
+def _plain_cell(cell: Cell) -> dict[str, Any]:
+    return {
+        "kind": cell.kind,
+        "name": cell.name,
+        "head": cell.head,
+        "row": cell.row_label,
+        "column": cell.column_label,
+        "line": cell.line,
+        "printed": cell.figure.text,
+        "right": cell.right_text,
+        "exact": cell.right if math.isfinite(cell.right) else str(cell.right),
+        "from_inputs": "right" if cell.from_inputs else "wrong",
+        "from_step": "follows" if cell.from_step else "does not follow",
+        "origin": cell.origin,
+        "cause": cell.cause,
+    }
+
+
 def _plain(judged: Judged) -> dict[str, Any]:
     return {
         "tokens": judged.exercise.tokens,
@@ -188,22 +278,11 @@ def _plain(judged: Judged) -> dict[str, Any]:
             for key, matrix in judged.exercise.matrices.items()
         ],
         "cells": [
-            {
-                "kind": cell.kind,
-                "head": cell.head,
-                "row": cell.row_label,
-                "column": cell.column_label,
-                "line": cell.line,
-                "printed": cell.figure.text,
-                "right": cell.right_text,
-                "exact": cell.right if math.isfinite(cell.right) else str(cell.right),
-                "from_inputs": "right" if cell.from_inputs else "wrong",
-                "from_step": "follows" if cell.from_step else "does not follow",
-                "origin": cell.origin,
-                "cause": cell.cause,
+            _plain_cell(cell)
+            | {
                 "inherited_from": judged.inherit_from(cell.kind, cell.head)
                 if cell.origin == "inherited"
-                else [],
+                else []
             }
             for cell in judged.cells
         ],

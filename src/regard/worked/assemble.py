@@ -10,16 +10,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from regard.worked.blocks import Block, Found
 from regard.worked.claims import add_claims, identities, says_causal, says_unscaled
 from regard.worked.exercise import HEAD_KINDS, Exercise, Matrix, Remark
+from regard.worked.found import Found, Value
 from regard.worked.names import SYMBOLS, Name, name_of, named_kind
-from regard.worked.rows import add_block, label_of, rows_agree, tokens_of
+from regard.worked.rows import add_block, add_row, best_row, label_of, rows_agree, tokens_of
 from regard.worked.source import Source, Unreadable
 from regard.worked.words import head_in
 
 __all__ = ["assemble"]
 
+_ASKED = "as asked for by --as"
 _OF_QUERIES = ("scores", "scaled", "weights", "head_output", "output")
 _SECTION = re.compile(
     r"^\s{0,3}(?:#{1,6}\s|\d{1,3}[.)]\s+\S|(?:step|part|example|단계|예제|ধাপ|উদাহরণ)\s*\d)",
@@ -41,8 +42,9 @@ def assemble(
     their names say.
     """
     builder = _Builder(source, found, taken_as)
-    for block in found.blocks:
-        builder.place(block)
+    for block in found.values:
+        if not block.is_number:
+            builder.place(block)
     builder.finish()
     return builder.exercises, builder.questions
 
@@ -52,21 +54,22 @@ class _Builder:
         self.source, self.found = source, found
         self.taken_as = {key.strip().casefold(): value for key, value in taken_as.items()}
         self.used: set[str] = set()
-        self.lines = list(re.finditer(r"[^\n]+", source.text))
+        self.statements = [value for value in found.values if value.is_number]
         self.main = Exercise(tokens=list(found.tokens))
         self.exercises = [self.main]
         self.side: Exercise | None = None  # an exercise of one section only
         self.spans = [(0, len(source.text), self.main)]  # the last that holds decides
-        self.heads = _head_marks(self.lines) if found.is_prose else []
-        self.sections = [m.start() for m in self.lines if _SECTION.match(m[0])]
-        self.examples = [m.start() for m in self.lines if found.is_prose and _EXAMPLE.match(m[0])]
+        self.heads = _head_marks(found.lines) if found.is_prose else []
+        self.sections = [start for start, text in found.lines if _SECTION.match(text)]
+        self.examples = [start for start, text in found.lines if _EXAMPLE.match(text)]
         self.example = 0  # how many headings “Example N” stand above
         self.preamble: dict[tuple[str, int | None], Matrix] = {}
         self.questions: list[str] = []
+        self.later: list[tuple[Exercise, Value, Name]] = []  # vectors in passing
 
     # ── what a block is ──────────────────────────────────────────────────────────────────────
 
-    def place(self, block: Block) -> None:
+    def place(self, block: Value) -> None:
         self._enter_example(block)
         line = self.source.line(block.start)
         name, called, reason, by_title = self._name(block, line)
@@ -79,15 +82,14 @@ class _Builder:
         name = self._settle_head(name, block)
         _refine_units(block)
         label = label_of(block, name, self.main, named_by_title=by_title)
+        if block.is_vector and not block.is_assigned and reason != _ASKED:
+            self.later.append((self._owner(block.start), block, name))
+            return
         exercise = self._exercise(block, name, label)
         if label is None and block.is_vector and name.kind in _OF_QUERIES:
             label = self._row_of_lone(block, name, exercise)
             if label == "":
-                self._ask(
-                    line,
-                    f"whose row of the {SYMBOLS[name.kind]} is this? For the token “the” write "
-                    f"{name.kind}_the = …, or say --as {line}={name.kind}_the.",
-                )
+                self.later.append((exercise, block, name))
                 return
         key = (name.kind, name.head)
         before = exercise.matrices.get(key)
@@ -98,9 +100,15 @@ class _Builder:
         matrix = exercise.matrices.setdefault(
             key, Matrix(*key, called=called, line=line, reason=reason)
         )
-        add_block(self.source, exercise, matrix, block, label)
+        matrix.is_plain &= not by_title or _is_title(block, called)
+        try:
+            add_block(self.source, exercise, matrix, block, label)
+        except Unreadable as error:
+            self.found.passed_over.append((block.start, str(error)))
+            if not matrix.figures:
+                del exercise.matrices[key]
 
-    def _row_of_lone(self, block: Block, name: Name, exercise: Exercise) -> str | None:
+    def _row_of_lone(self, block: Value, name: Name, exercise: Exercise) -> str | None:
         """Whose row a vector without a label is, where there are several queries.
 
         As many of them as there are queries come in order (None). A single one belongs to the one
@@ -112,19 +120,45 @@ class _Builder:
             return None
         same = [
             other
-            for other in self.found.blocks
+            for other in self.found.values
             if other.is_vector and (found := name_of(other.lead)) and found.kind == name.kind
         ]
         if len(same) >= n_queries:
             return None
         rows = {
             found.row
-            for statement in self.found.statements
+            for statement in self.statements
             if (found := name_of(statement.lead)) and found.kind == "scores" and found.row
         }
         return rows.pop() if len(rows) == 1 else ""
 
-    def _settle_head(self, name: Name, block: Block) -> Name:
+    def _place_later(self, exercise: Exercise, block: Value, name: Name) -> None:
+        """A vector in passing: printed again if it agrees with a row of its kind, else left out."""
+        line = self.source.line(block.start)
+        kinds = {"embeddings": ("input",), "output": ("head_output", "output")}
+        for kind in (name.kind, *kinds.get(name.kind, ())):
+            matrix = exercise.get(kind, name.head or 1)
+            if matrix is None:
+                continue
+            label = label_of(block, name, exercise, named_by_title=False)
+            row = best_row(matrix, block, label)
+            if row is not None:
+                add_row(matrix, row, block)
+                return
+        if block.is_assigned:
+            self._ask(
+                line,
+                f"whose row of the {SYMBOLS[name.kind]} is this? For the token “the” write "
+                f"{name.kind}_the = …, or say --as {line}={name.kind}_the.",
+            )
+        else:
+            self.found.passed_over.append(
+                (block.start, f"numbers in brackets, “{_clean(block.lead)}”")
+            )
+
+    def _settle_head(self, name: Name, block: Value) -> Name:
+        if name.kind == "output" and not block.is_vector and (name.row or "").isdigit():
+            name = replace(name, kind="head_output")  # O₂
         if name.kind not in HEAD_KINDS:
             return replace(name, head=None)
         if not block.is_vector and name.row is not None and name.row.isdigit():
@@ -133,7 +167,7 @@ class _Builder:
         heads = (name.head, block.head, self._head_at(block.start), 1)
         return replace(name, head=next(head for head in heads if head is not None))
 
-    def _name(self, block: Block, line: int) -> tuple[Name | None, str, str, bool]:
+    def _name(self, block: Value, line: int) -> tuple[Name | None, str, str, bool]:
         """The name of a block, what the text calls it, why, and whether a title named it."""
         nearest = block.titles[0] if block.titles else ""
         called = _clean(block.lead) or _clean(nearest)
@@ -141,7 +175,7 @@ class _Builder:
             if key and key.casefold() in self.taken_as:
                 self.used.add(key.casefold())
                 name = self._asked(self.taken_as[key.casefold()], block)
-                return name, called, "as asked for by --as", False
+                return name, called, _ASKED, False
         for text in (block.lead, *block.titles):
             name = name_of(text) if text else None
             if name is None:
@@ -169,7 +203,7 @@ class _Builder:
         self.questions.append(f"line {line}: {question}" + ("" if "--as" in question else how))
 
     @staticmethod
-    def _asked(wanted: str, block: Block) -> Name | None:
+    def _asked(wanted: str, block: Value) -> Name | None:
         if wanted.casefold() in ("ignore", "-", "none"):
             return None
         named = named_kind(wanted)
@@ -188,7 +222,7 @@ class _Builder:
 
     # ── where it belongs ─────────────────────────────────────────────────────────────────────
 
-    def _enter_example(self, block: Block) -> None:
+    def _enter_example(self, block: Value) -> None:
         """A second heading “Example N” starts anew, with what stands above the first."""
         number = bisect_right(self.examples, block.start)
         if number == self.example:
@@ -200,7 +234,7 @@ class _Builder:
             self._open(self.main, block.start, to_section_end=False)
         self.example = number
 
-    def _exercise(self, block: Block, name: Name, label: str | None) -> Exercise:
+    def _exercise(self, block: Value, name: Name, label: str | None) -> Exercise:
         if self._owner(block.start) is not self.side:
             self.side = None
         if self.side is not None and not name.kind.startswith("W_"):
@@ -216,12 +250,12 @@ class _Builder:
             self._start_anew(block)
         return self.main
 
-    def _start_anew(self, block: Block) -> None:
+    def _start_anew(self, block: Value) -> None:
         self.main = Exercise()
         self._open(self.main, block.start, to_section_end=False)
 
     def _settle_second(
-        self, block: Block, name: Name, exercise: Exercise, line: int
+        self, block: Value, name: Name, exercise: Exercise, line: int
     ) -> tuple[Exercise, tuple[str, int | None]] | tuple[None, tuple[str, int | None]]:
         """A second matrix of a kind, with other numbers: another step or example, or asked."""
         key = (name.kind, name.head)
@@ -248,6 +282,7 @@ class _Builder:
         ):
             self._start_anew(block)
             return self.main, key
+        exercise.rivals.add(name.kind)
         self._ask(
             line,
             f"{before.symbol} is printed in line {before.line} already, with other numbers. "
@@ -267,7 +302,7 @@ class _Builder:
         return next(e for start, end, e in reversed(self.spans) if start <= offset < max(end, 1))
 
     @staticmethod
-    def _is_aside(block: Block, name: Name, main: Exercise) -> bool:
+    def _is_aside(block: Value, name: Name, main: Exercise) -> bool:
         """A lone query among several tokens, which names none of them: an example within."""
         of_tokens = main.matrices.get(("input", None)) or main.matrices.get(("embeddings", None))
         return (
@@ -289,31 +324,45 @@ class _Builder:
         self.exercises = [e for e in self.exercises if e.matrices] or self.exercises[:1]
         for exercise in self.exercises:
             _settle_inputs(exercise)
+        for exercise, block, name in self.later:
+            self._place_later(exercise, block, name)
+        if not self.examples:
+            kinds = [{kind for kind, _ in e.matrices} for e in self.exercises if not e.borrowed]
+            for exercise in self.exercises:
+                shared = [kind for kind, _ in exercise.matrices]
+                exercise.rivals |= {k for k in shared if sum(k in other for other in kinds) > 1}
         main = self.exercises[0]
-        for kind in identities(self.source.text) if self.found.is_prose else ():
+        text = "\n".join(line for _, line in self.found.lines)
+        for kind in identities(text):
             if (kind, 1) not in main.matrices and main.get("input") is not None:
                 width = main.matrices[("input", None)].shape[1]
                 called = "the identity, as the text says"
                 main.matrices[(kind, 1)] = Matrix(
                     kind, 1, shape=(width, width), called=called, exact=np.eye(width)
                 )
-        owners = [self._owner(line.start()) for line in self.lines]
-        of_statements = [self._owner(statement.start) for statement in self.found.statements]
+        owners = [self._owner(start) for start, _ in self.found.lines]
+        of_statements = [self._owner(statement.start) for statement in self.statements]
         for exercise in self.exercises:
-            own = [x for x, owner in zip(self.lines, owners, strict=True) if owner is exercise]
-            text = "\n".join(line[0] for line in own)
+            own = [x for x, o in zip(self.found.lines, owners, strict=True) if o is exercise]
+            text = "\n".join(line for _, line in own)
             if not exercise.borrowed and not any(e.borrowed for e in self.exercises):
                 exercise.says_unscaled = says_unscaled(text)
             exercise.says_causal = says_causal(text)
             statements = [
                 statement
-                for statement, owner in zip(self.found.statements, of_statements, strict=True)
+                for statement, owner in zip(self.statements, of_statements, strict=True)
                 if owner is exercise
             ]
             add_claims(self.source, own, statements, exercise, self._head_at)
 
 
-def _settle_ambiguous(name: Name, text: str, block: Block) -> tuple[Name, str]:
+def _is_title(block: Value, called: str) -> bool:
+    """A short line right above the numbers, and no sentence."""
+    near = [_clean(title) for title in block.titles[:2]]
+    return called in near and len(called) <= 60 and len(called.split()) <= 8
+
+
+def _settle_ambiguous(name: Name, text: str, block: Value) -> tuple[Name, str]:
     """“Attention score” means the raw scores to some and the weights to others."""
     says_attention = re.search(r"attention|어텐션|অ্যাটেনশন|注意", text, re.IGNORECASE)
     if name.kind == "scores" and says_attention and block.shape[1] > 1:
@@ -325,7 +374,7 @@ def _settle_ambiguous(name: Name, text: str, block: Block) -> tuple[Name, str]:
     return name, ""
 
 
-def _may_join(before: Matrix, block: Block, exercise: Exercise) -> bool:
+def _may_join(before: Matrix, block: Value, exercise: Exercise) -> bool:
     """Whether a block repeats a matrix, or adds rows that are not there yet."""
     if not before.figures or rows_agree(before, block):
         return True
@@ -337,7 +386,7 @@ def _may_join(before: Matrix, block: Block, exercise: Exercise) -> bool:
     return bool(known) and bool(new) and not known & new
 
 
-def _refine_units(block: Block) -> None:
+def _refine_units(block: Value) -> None:
     """NumPy drops zeros: `1.` beside `0.45` is 1.00."""
     finest = min((f.unit for row in block.rows for f in row if f.unit > 0), default=1.0)
     for row in block.rows:
@@ -374,9 +423,9 @@ def _settle_inputs(exercise: Exercise) -> None:
     exercise.tokens = list(tokens_of(exercise))
 
 
-def _head_marks(lines: list[re.Match[str]]) -> list[tuple[int, int]]:
+def _head_marks(lines: list[tuple[int, str]]) -> list[tuple[int, int]]:
     """Where the text speaks of one head, and which: that head's matrices follow."""
-    heads = ((line.start(), head_in(line[0])) for line in lines)
+    heads = ((start, head_in(text)) for start, text in lines)
     return [(start, head) for start, head in heads if head is not None]
 
 

@@ -37,6 +37,7 @@ class Cell:
     origin: Literal["first", "inherited", "none"]
     cause: str = ""
     is_tainted: bool = False  # made of a cell that is printed wrong
+    title: str = ""  # for what is no cell of a matrix: the equation
 
     @property
     def is_wrong(self) -> bool:
@@ -56,6 +57,10 @@ class Cell:
         return self.figure.like(min(max(self.from_printed, low), high))
 
     @property
+    def symbol(self) -> str:
+        return SYMBOLS.get(self.kind, "equations")
+
+    @property
     def name(self) -> str:
-        """`K[love, 2]`."""
-        return f"{SYMBOLS[self.kind]}[{self.row_label}, {self.column_label}]"
+        """`K[love, 2]`, or the equation."""
+        return self.title or f"{SYMBOLS[self.kind]}[{self.row_label}, {self.column_label}]"

@@ -18,10 +18,16 @@ from regard.worked.exercise import HEAD_KINDS, Exercise, Matrix
 from regard.worked.intervals import Intervals, mixture, product, rounded_or_full, softmax_rows
 from regard.worked.source import Unreadable
 
-__all__ = ["Chain", "Head", "Reading", "available", "enlarged", "sources"]
+__all__ = ["Chain", "Head", "Misfit", "Reading", "available", "enlarged", "sources"]
 
 Head = int | None
 Way = Literal["full", "inputs", "step", "printed"]
+
+
+class Misfit(Unreadable):
+    """A step whose parts do not fit in shape: they do not belong together."""
+
+    key: tuple[str, Head]
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,8 @@ def sources(exercise: Exercise, kind: str, head: Head) -> list[tuple[str, Head]]
     """What a step is made of, if all of it is there, printed or computable; else nothing."""
     context = "input" if exercise.get("context") is None else "context"
     head = head if kind in HEAD_KINDS else None
+    if (kind, head) in exercise.apart:
+        return []
     needs: dict[str, list[tuple[str, Head]]] = {
         "input": [("embeddings", None), ("positions", None)],
         "query": [("input", None), ("W_Q", head)],
@@ -87,7 +95,14 @@ class Chain:
         """What the step gives, before it is printed."""
         key = (kind, head if kind in HEAD_KINDS else None)
         if key not in self._reached:
-            self._reached[key] = self._compute(*key)
+            try:
+                self._reached[key] = self._compute(*key)
+            except Misfit:
+                raise
+            except Unreadable as error:
+                misfit = Misfit(*error.args)
+                misfit.key = key
+                raise misfit from None
         return self._reached[key]
 
     def carried(self, kind: str, head: Head) -> Intervals:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from regard.worked.blocks import Statement
 from regard.worked.exercise import Claim, Exercise, Matrix, Remark
 from regard.worked.figures import read_figure
+from regard.worked.found import Value
 from regard.worked.names import SYMBOLS, name_of, plain
 from regard.worked.source import Source
 
@@ -47,16 +48,15 @@ def identities(text: str) -> list[str]:
     >>> identities("weights W_Q, W_K, W_V\\n* We are initializing weights as I here")
     ['W_Q', 'W_K', 'W_V']
     """
-    spoken_of: list[str] = []
-    since = 0  # lines with words since the matrices were last spoken of
+    spoken_of: dict[str, int] = {}  # in which line the matrices were last spoken of
     result: list[str] = []
-    for line in filter(str.strip, text.splitlines()):
-        since += 1
+    for number, line in enumerate(filter(str.strip, text.splitlines())):
         here = [f"W_{letter.upper()}" for letter in _PROJECTIONS.findall(line)]
         if here and not re.search(r"\d", re.sub(r"^\s*\d+[.)]", "", line)):
-            spoken_of, since = here, 0
+            spoken_of |= dict.fromkeys(here, number)
         if _IDENTITY.search(line) or _AS_I.search(line):
-            result += here or (spoken_of if since <= 2 else [])
+            near = max(spoken_of.values(), default=-9) >= number - 4
+            result += here or [name for name, at in spoken_of.items() if near and at >= number - 8]
     return list(dict.fromkeys(result))
 
 
@@ -68,14 +68,32 @@ def says_causal(text: str) -> bool:
     return bool(_CAUSAL.search(text))
 
 
+_NEAR = 30  # lines
+_SIZES_OF = {
+    "input": ("n", "d_model"),
+    "query": ("n", "d_k"),
+    "key": ("n", "d_k"),
+    "W_K": ("d_k",),
+    "value": ("n", "d_v"),
+}
+
+
 def add_claims(
     source: Source,
-    lines: Sequence[re.Match[str]],
-    statements: Sequence[Statement],
+    lines: Sequence[tuple[int, str]],
+    statements: Sequence[Value],
     exercise: Exercise,
     head_at: Callable[[int], int | None],
 ) -> None:
     """The statements and claims of shape in an exercise's lines, judged or kept for the steps."""
+    several = Counter(
+        name
+        for name, _ in {
+            (_size_name(statement.lead), statement.figure.value) for statement in statements
+        }
+    )
+    for name in exercise.rivals & {"input", "key", "value", "query", "W_K"}:
+        several.update(dict.fromkeys(_SIZES_OF[name], 1))
     for statement in statements:
         head = head_at(statement.start)
         head = exercise.heads[0] if head not in exercise.heads else head
@@ -83,10 +101,14 @@ def add_claims(
         name = _size_name(statement.lead)
         line = source.line(statement.start)
         if name == "√":
-            _add_root(exercise, statement, line, sizes)
+            _add_root(exercise, statement, line, sizes if several["d_k"] < 2 else {})
         elif name == "d_k" and "d_k" not in sizes:
             exercise.d_k = exercise.d_k or statement.figure
-        elif name in sizes and _is_in_passing(source, statement):
+        elif name in sizes and (
+            several[name] > 1
+            or _is_in_passing(source, statement)
+            or not _is_near(exercise, head, name, line)
+        ):
             continue
         elif name in sizes:
             exercise.claims.append(
@@ -104,21 +126,27 @@ def add_claims(
         elif name is None:
             _add_score(exercise, statement, line, head)
     for line in lines:
-        _add_divisor(exercise, line)
-        if not re.search(r"∈|\\in\b", line[0]) or len(line[0]) > 2000:
+        _add_divisor(exercise, *line)
+        if not re.search(r"∈|\\in\b", line[1]) or len(line[1]) > 2000:
             continue
-        for match in _SHAPE.finditer(line[0]):
+        for match in _SHAPE.finditer(line[1]):
             sizes = _sizes(exercise, exercise.heads[0])
-            _add_shape(source.line(line.start()), exercise, match, sizes)
+            _add_shape(source.line(line[0]), exercise, match, sizes)
 
 
-def _is_in_passing(source: Source, statement: Statement) -> bool:
+def _is_in_passing(source: Source, statement: Value) -> bool:
     """“The paper has d_model = 512”: in a sentence it may be another's size."""
     text = source.text
     start = text.rfind("\n", 0, statement.start) + 1
     line = text[start:].partition("\n")[0]
     line = re.sub(r"\\text\b|embedding|size|dimension|model|step", "", line, flags=re.IGNORECASE)
     return len(re.findall(r"[^\W\d_]{2,}", line)) > 2
+
+
+def _is_near(exercise: Exercise, head: int | None, size: str, line: int) -> bool:
+    """Whether a matrix of that size stands so near that it is the one spoken of."""
+    matrices = (exercise.get(kind, head) for kind, sizes in _SIZES_OF.items() if size in sizes)
+    return any(abs(m.line - line) <= _NEAR for m in matrices if m is not None)
 
 
 def _sizes(exercise: Exercise, head: int | None) -> dict[str, int]:
@@ -142,7 +170,8 @@ def _sizes(exercise: Exercise, head: int | None) -> dict[str, int]:
 
 def _size_name(lead: str) -> str | None:
     """`d_k`, `d_model`, `d_v`, `n`, or √ for the root of d_k; None for anything else."""
-    left = [plain(part).casefold() for part in re.split(r"=|≈|\\approx", lead[-200:])]
+    lead = lead[-200:].rstrip(" =≈:$\\")
+    left = [plain(part).casefold() for part in re.split(r"=|≈|\\approx", lead)]
     text = left[0]
     if re.fullmatch(r"(?:.*[^\d·*×/.])?(?:√|sqrt)\(?(?:d_?k|\d+(?:\.\d+)?)\)?", left[-1]):
         return "√"
@@ -158,7 +187,7 @@ def _size_name(lead: str) -> str | None:
     return None
 
 
-def _add_root(exercise: Exercise, statement: Statement, line: int, sizes: dict[str, int]) -> None:
+def _add_root(exercise: Exercise, statement: Value, line: int, sizes: dict[str, int]) -> None:
     """√2 ≈ 1.414: the divisor may have been carried on so."""
     under = re.search(r"(?:√|sqrt)\(?(\d+(?:\.\d+)?)", plain(statement.lead))
     figure = statement.figure
@@ -170,24 +199,25 @@ def _add_root(exercise: Exercise, statement: Statement, line: int, sizes: dict[s
             return
         right = math.sqrt(size)
     is_right = abs(figure.value - right) <= figure.unit / 2 * (1 + 1e-9)
-    what = f"√{under[1]}" if under is not None else "√d_k"
-    exercise.claims.append(Claim(what, figure.text, figure.like(right), is_right, line, figure))
+    if under is None:  # √2 = 1.414 is an equation like any other
+        right_text = figure.like(right)
+        exercise.claims.append(Claim("√d_k", figure.text, right_text, is_right, line, figure))
     if is_right:
         exercise.root = exercise.root or figure
 
 
-def _add_divisor(exercise: Exercise, line: re.Match[str]) -> None:
+def _add_divisor(exercise: Exercise, start: int, line: str) -> None:
     """“divided by 1.41”: a rounded root, if it is one of d_k."""
-    match = re.search(r"\bdivid\w* by \$?(\d+\.\d+)", line[0][:500], re.IGNORECASE)
+    match = re.search(r"\bdivid\w* by \$?(\d+\.\d+)", line[:500], re.IGNORECASE)
     size = _sizes(exercise, exercise.heads[0]).get("d_k")
     if match is None or size is None:
         return
-    figure = read_figure(match[1], line.start() + match.start(1))
+    figure = read_figure(match[1], start + match.start(1))
     if abs(figure.value - math.sqrt(size)) <= figure.unit:
         exercise.root = exercise.root or figure
 
 
-def _add_score(exercise: Exercise, statement: Statement, line: int, head: int | None) -> None:
+def _add_score(exercise: Exercise, statement: Value, line: int, head: int | None) -> None:
     """`Q·K₁ᵀ = 6`: one cell of the scores."""
     name = name_of(statement.lead)
     if name is not None and name.column is None and re.fullmatch(r"\d\d", name.row or ""):
@@ -233,7 +263,9 @@ def _add_shape(line: int, exercise: Exercise, match: re.Match[str], sizes: dict[
         return
     matrix = exercise.get(name.kind, exercise.heads[0])
     claimed = [_size(match[2] or match[4], sizes), _size(match[3] or match[5], sizes)]
-    if matrix is None or None in claimed:
+    if matrix is None or None in claimed or name.kind in exercise.rivals or not matrix.figures:
+        return
+    if abs(matrix.line - line) > _NEAR:
         return
     shape = f"{matrix.shape[0]}×{matrix.shape[1]}"
     exercise.claims.append(

@@ -50,6 +50,7 @@ class Matrix:
     exact: Array | None = None
     sums: dict[int, Figure] = field(default_factory=dict)
     reason: str = ""  # why it was taken to be of this kind, where that is not plain
+    is_plain: bool = True  # its own name or a short title right above it says what it is
 
     @property
     def symbol(self) -> str:
@@ -114,6 +115,8 @@ class Exercise:
     claims: list[Claim] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     borrowed: set[tuple[str, int | None]] = field(default_factory=set)  # judged elsewhere
+    apart: set[tuple[str, int | None]] = field(default_factory=set)  # made of nothing that is here
+    rivals: set[str] = field(default_factory=set)  # kinds that the text prints several of
 
     @property
     def first_head(self) -> int:

@@ -27,10 +27,11 @@ class Figure:
     start: int
     value: float
     unit: float
+    stop: int = -1  # where it ends, if not after as many characters as its text has
 
     @property
     def end(self) -> int:
-        return self.start + len(self.text)
+        return self.stop if self.stop >= 0 else self.start + len(self.text)
 
     def may_stand_for(self, low: float, high: float) -> bool:
         """Whether a number between `low` and `high` may be printed so; a tie may go either way.

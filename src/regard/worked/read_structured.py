@@ -11,14 +11,21 @@ import re
 import tomllib
 from typing import Any
 
-from regard.worked.blocks import Block, Found, Statement
-from regard.worked.figures import NUMBER, Figure
+from regard.worked.figures import NUMBER, Figure, read_figure
+from regard.worked.found import Found, Value
 from regard.worked.names import name_of
-from regard.worked.read_tables import figure_at
 from regard.worked.source import Source, Unreadable, numbers
 from regard.worked.words import head_in
 
 __all__ = ["is_structured", "read_structured"]
+
+
+def figure_at(source: Source, text: str, start: int) -> Figure:
+    try:
+        return read_figure(text, start)
+    except ValueError as error:
+        raise Unreadable(f"{source.name}, {source.place(start)}: {error}.") from None
+
 
 _DEPTH = 32
 _TOKENS = re.compile(r"tokens?|words?|sentence|sequence", re.IGNORECASE)
@@ -51,7 +58,7 @@ def read_structured(source: Source) -> Found:
     tree = scanner.toml() if source.suffix == ".toml" else scanner.value(0)
     found = Found(is_prose=False)
     _collect(source, tree, [], found)
-    found.blocks.sort(key=lambda block: block.start)
+    found.values.sort(key=lambda block: block.start)
     return found
 
 
@@ -193,7 +200,7 @@ def _last(table: Any) -> dict[str, Any]:
 def _collect(source: Source, node: Any, path: list[str], found: Found) -> None:
     name = path[-1] if path else ""
     if isinstance(node, Figure):
-        found.statements.append(Statement(node.start, name, node))
+        found.values.append(Value(node.start, [[node]], name, is_number=True))
     elif isinstance(node, dict):
         rows = list(node.values())
         if (
@@ -259,8 +266,8 @@ def _add(
                 f"{source.name}: a ragged matrix: row {number} of {label} has {numbers(len(row))}, "
                 f"the first row {width}."
             )
-    found.blocks.append(
-        Block(
+    found.values.append(
+        Value(
             start=rows[0][0].start,
             rows=rows,
             lead=path[-1] if path else "",

@@ -6,13 +6,13 @@ import math
 import re
 from dataclasses import replace
 
-from regard.worked.blocks import Block
 from regard.worked.exercise import Exercise, Matrix
 from regard.worked.figures import Figure
+from regard.worked.found import Value
 from regard.worked.names import Name, plain
 from regard.worked.source import Source, Unreadable
 
-__all__ = ["add_block", "label_of", "rows_agree", "tokens_of"]
+__all__ = ["add_block", "add_row", "best_row", "label_of", "rows_agree", "tokens_of"]
 
 _SQUARE = ("scores", "scaled", "weights")  # kinds whose columns are tokens
 _WITHOUT_TOKENS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
@@ -35,7 +35,7 @@ def tokens_of(exercise: Exercise) -> list[str]:
     return []
 
 
-def label_of(block: Block, name: Name, exercise: Exercise, *, named_by_title: bool) -> str | None:
+def label_of(block: Value, name: Name, exercise: Exercise, *, named_by_title: bool) -> str | None:
     """The token that a vector belongs to: by its symbol, by its sentence, by what stands left."""
     if name.row is not None or not block.is_vector:
         return name.row
@@ -53,7 +53,7 @@ def label_of(block: Block, name: Name, exercise: Exercise, *, named_by_title: bo
 
 
 def add_block(
-    source: Source, exercise: Exercise, matrix: Matrix, block: Block, label: str | None
+    source: Source, exercise: Exercise, matrix: Matrix, block: Value, label: str | None
 ) -> None:
     """Put the figures of a block into the cells of its matrix."""
     rows = _row_places(exercise, matrix, block, label)
@@ -65,21 +65,23 @@ def add_block(
             f"{source.name}: a ragged matrix: {matrix.symbol} has {matrix.shape[1]} columns in "
             f"line {matrix.line} and {width} in line {line}."
         )
-    for i, row in zip(rows, block.rows, strict=True):
-        for j, figure in zip(columns, row, strict=True):
-            figure = _masked(figure, matrix.kind)
+    for row in block.rows:
+        row[:] = [_masked(figure, matrix.kind) for figure in row]
+        for figure in row:
             if figure.value == math.inf or (
                 math.isinf(figure.value) and matrix.kind not in ("scores", "scaled")
             ):
                 place = source.place(figure.start)
                 raise Unreadable(f"{source.name}, {place}: an infinity in {matrix.symbol}.")
+    for i, row in zip(rows, block.rows, strict=True):
+        for j, figure in zip(columns, row, strict=True):
             matrix.figures.setdefault((i, j), []).append(figure)
     if block.sums:
         matrix.sums |= dict(zip(rows, block.sums, strict=True))
     matrix.shape = (max([matrix.shape[0], *(i + 1 for i in rows)]), width)
 
 
-def rows_agree(matrix: Matrix, block: Block) -> bool:
+def rows_agree(matrix: Matrix, block: Value) -> bool:
     """Whether a block without labels repeats what is printed already, mistakes aside."""
     if block.shape != matrix.shape:
         return False
@@ -90,6 +92,32 @@ def rows_agree(matrix: Matrix, block: Block) -> bool:
         if (before := matrix.figures.get((i, j)))
     ]
     return bool(same) and sum(same) > len(same) / 2
+
+
+def best_row(matrix: Matrix, block: Value, label: str | None) -> int | None:
+    """The row that a vector repeats, mistakes aside: half of its numbers are the same."""
+    if matrix.shape[1] != block.shape[1]:
+        return None
+    folded = [name.casefold() for name in matrix.row_labels]
+    rows = range(matrix.shape[0])
+    if label is not None and label.casefold() in folded:
+        rows = [folded.index(label.casefold())]
+    same = {
+        i: sum(
+            bool(before) and _is_reprint(figure, before[0])
+            for j, figure in enumerate(block.rows[0])
+            for before in [matrix.figures.get((i, j), [])]
+        )
+        for i in rows
+    }
+    best = max(same, key=lambda i: same[i], default=None)
+    enough = best is not None and 2 * same[best] >= block.shape[1]
+    return best if enough else None
+
+
+def add_row(matrix: Matrix, row: int, block: Value) -> None:
+    for j, figure in enumerate(block.rows[0]):
+        matrix.figures.setdefault((row, j), []).append(figure)
 
 
 def _is_reprint(figure: Figure, before: Figure) -> bool:
@@ -106,7 +134,7 @@ def _masked(figure: Figure, kind: str) -> Figure:
     return figure
 
 
-def _row_places(exercise: Exercise, matrix: Matrix, block: Block, label: str | None) -> list[int]:
+def _row_places(exercise: Exercise, matrix: Matrix, block: Value, label: str | None) -> list[int]:
     in_order = list(range(block.shape[0]))
     if matrix.kind in _WITHOUT_TOKENS:
         return in_order
@@ -125,7 +153,7 @@ def _row_places(exercise: Exercise, matrix: Matrix, block: Block, label: str | N
     return [place for place in places if place is not None]
 
 
-def _vector_place(matrix: Matrix, block: Block, label: str | None, known: list[str]) -> int:
+def _vector_place(matrix: Matrix, block: Value, label: str | None, known: list[str]) -> int:
     if label is None:
         for i in range(matrix.shape[0]):
             same = [matrix.figures.get((i, j)) for j in range(block.shape[1])]
@@ -149,7 +177,7 @@ def _vector_place(matrix: Matrix, block: Block, label: str | None, known: list[s
     return place
 
 
-def _column_places(exercise: Exercise, matrix: Matrix, block: Block) -> list[int]:
+def _column_places(exercise: Exercise, matrix: Matrix, block: Value) -> list[int]:
     columns = list(range(block.shape[1]))
     if not block.column_labels or matrix.kind not in _SQUARE:
         return columns

@@ -70,6 +70,8 @@ def read_source(path: str | Path) -> Source:
         raise Unreadable(
             f"{path} is larger than {LIMIT // 2**20} MB, which no worked example is: not read."
         )
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return Source.of(str(path), content.decode("utf-16", errors="replace"))
     if b"\0" in content:
         raise Unreadable(f"{path} is binary (it has a zero byte), not text.")
     try:

@@ -11,7 +11,7 @@ import numpy as np
 from regard.reference import Array, Mask
 from regard.worked.causes import diagnose
 from regard.worked.cell import Cell
-from regard.worked.chain import Chain, Head, enlarged, sources
+from regard.worked.chain import Chain, Head, Misfit, enlarged, sources
 from regard.worked.exercise import Claim, Exercise, Matrix, Remark
 from regard.worked.figures import Figure
 from regard.worked.names import KINDS, SYMBOLS
@@ -54,7 +54,41 @@ class Judged:
 
 
 def judge(source: Source, exercise: Exercise) -> Judged:
-    """Both verdicts on everything that is printed. Raises Unreadable where shapes do not fit."""
+    """Both verdicts on everything that is printed. What does not fit in shape is set apart."""
+    while True:
+        try:
+            judged = _judge(source, exercise)
+        except Misfit as misfit:
+            exercise.apart.add(misfit.key)
+            exercise.remarks.append(Remark(f"Not checked: {misfit}"))
+            continue
+        doubtful = next((key for key in judged.exact if _is_doubtful(judged, key)), None)
+        if doubtful is None:
+            return judged
+        matrix = exercise.matrices[doubtful]
+        made = " and ".join(SYMBOLS[kind] for kind, _ in sources(exercise, *doubtful))
+        exercise.apart.add(doubtful)
+        text = f"Most of {matrix.describe()} does not follow from {made}: is it something else? "
+        exercise.remarks.append(Remark(f"{text}It was left alone; --as {matrix.line}=… says it."))
+
+
+def _is_doubtful(judged: Judged, key: tuple[str, Head]) -> bool:
+    """Whether a step fits so badly that it may be made of other things than it was taken for.
+
+    Half of its numbers confirm a step. Without that its name must be plain, and those of its parts,
+    and none of them may be there twice.
+    """
+    exercise = judged.exercise
+    printed = sum(map(len, exercise.matrices[key].figures.values()))
+    astray = sum(not cell.from_step for cell in judged.cells if (cell.kind, cell.head) == key)
+    if 2 * astray <= printed:
+        return False
+    parts = [key, *sources(exercise, *key)]
+    matrices = [m for part in parts if (m := exercise.get(*part)) is not None]
+    return not all(m.is_plain for m in matrices) or any(m.kind in exercise.rivals for m in matrices)
+
+
+def _judge(source: Source, exercise: Exercise) -> Judged:
     reading = choose_reading(exercise)
     chains = {way: Chain(exercise, reading, way) for way in ("full", "inputs", "step", "printed")}
     judged = Judged(
@@ -220,42 +254,60 @@ def _marks(
 
 def _judge_given(source: Source, matrix: Matrix, judged: Judged) -> None:
     """A given matrix is right as printed; printed twice it must be the same, weights 0 to 1."""
-    for place, figures in sorted(matrix.figures.items()):
-        first = figures[0]
-        mistakes: list[tuple[Figure, float, str]] = []
-        for figure in figures[1:]:
+    mistakes: list[tuple[tuple[int, int], Figure, float, str]] = []
+    for row in range(matrix.shape[0]):
+        again: list[tuple[tuple[int, int], Figure, float, str]] = []
+        repeated = 0
+        for column in range(matrix.shape[1]):
+            first, *others = matrix.figures.get((row, column), []) or [None]
+            for figure in others if first is not None else ():
+                repeated += 1
+                if abs(figure.value - first.value) > max(figure.unit, first.unit) / 2:
+                    cause = f"printed twice: line {source.line(first.start)} has {first.text}"
+                    again.append(((row, column), figure, first.value, cause))
+        judged.checked += repeated
+        if 2 * len(again) <= repeated:  # else it is another row
+            mistakes += again
+    if matrix.kind == "weights" and _are_weights(matrix):
+        for place, figures in sorted(matrix.figures.items()):
             judged.checked += 1
-            if abs(figure.value - first.value) > max(figure.unit, first.unit) / 2:
-                cause = f"printed twice: line {source.line(first.start)} has {first.text}"
-                mistakes.append((figure, first.value, cause))
-        if matrix.kind == "weights":
-            judged.checked += 1
-            if not 0 <= first.value <= 1:
-                nearest = min(max(first.value, 0.0), 1.0)
-                mistakes.append((first, nearest, "a weight is between 0 and 1"))
-        judged.cells += [
-            _cell(
-                source,
-                matrix,
-                judged.exercise,
-                place,
-                figure,
-                right=right,
-                from_printed=right,
-                reachable=(right, right),
-                follows_range=(right, right),
-                from_inputs=False,
-                from_step=False,
-                origin="first",
-                cause=cause,
-            )
-            for figure, right, cause in mistakes
-        ]
+            if not 0 <= figures[0].value <= 1:
+                nearest = min(max(figures[0].value, 0.0), 1.0)
+                mistakes.append((place, figures[0], nearest, "a weight is between 0 and 1"))
+    judged.cells += [
+        _cell(
+            source,
+            matrix,
+            judged.exercise,
+            place,
+            figure,
+            right=right,
+            from_printed=right,
+            reachable=(right, right),
+            follows_range=(right, right),
+            from_inputs=False,
+            from_step=False,
+            origin="first",
+            cause=cause,
+        )
+        for place, figure, right, cause in mistakes
+    ]
+
+
+def _are_weights(matrix: Matrix) -> bool:
+    """Whether given numbers look like weights: half of the rows sum to 1, or it says so plainly."""
+    sums = matrix.values.sum(axis=1)
+    fitting = np.abs(sums - 1) <= np.minimum(matrix.units.sum(axis=1) / 2, 0.25) + 1e-9
+    inside = (matrix.values >= 0) & (matrix.values <= 1)
+    if len(sums) > 1:
+        return 2 * int(fitting.sum()) >= len(sums)
+    return bool(fitting.all()) or (matrix.is_plain and bool(inside.all()))
 
 
 def _judge_sums(source: Source, matrix: Matrix, judged: Judged) -> None:
     values, units = matrix.values, matrix.units
     given_weights = matrix.kind == "weights" and (matrix.kind, matrix.head) in judged.given
+    given_weights = given_weights and _are_weights(matrix)
     for row in range(matrix.shape[0]):
         total = float(values[row].sum())
         slack = min(float(units[row].sum()) / 2, 0.05 * matrix.shape[1]) + 1e-9

@@ -1,0 +1,115 @@
+"""Is an equation right, taken by itself? Its sides are computed, as far as they hold no names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from regard.worked.evaluate import Evaluator
+from regard.worked.figures import Figure
+from regard.worked.found import Equation
+from regard.worked.grammar import Node
+from regard.worked.intervals import Intervals
+
+__all__ = ["judge_sides"]
+
+
+def judge_sides(sides: list[Node], figure_of: Callable[[Node], Figure]) -> Equation:
+    """Sides that are set equal: each literal must be what an expression before it can come to.
+
+    Where the first side is the literal, the expressions after it decide. An expression must agree
+    with the one before it; of two sums, term by term.
+    """
+    roomy, exact = Evaluator(figure_of), Evaluator(figure_of, exact=True)
+    found = Equation(0, "", 0)
+    expressions = [side for side in sides if not side.is_literal]
+    if len(expressions) > 1 and all(_is_shape(side, figure_of) for side in expressions):
+        return found  # (3 × 4) · (4 × 2) = (3 × 2)
+    before: list[Node] = []
+    for side in sides:
+        if not side.is_literal:
+            if before and not _agree(roomy.values(before[-1]), roomy.values(side)):
+                _compare_terms(before[-1], side, figure_of, found)
+            before.append(side)
+            continue
+        made = [(node, value) for node in before or expressions[:1] for value in roomy.values(node)]
+        cells = side.args if side.op == "matrix" else [side]
+        figures = [figure_of(cell) for cell in cells]
+        shape = (len(cells) // (side.width or 1), side.width or 1)
+        fits = [(node, fit) for node, v in made if (fit := _as_shape(v, shape)) is not None]
+        if not fits:
+            continue
+        found.checked += len(figures)
+        misfits = [
+            [k for k, f in enumerate(figures) if not _stands_for(f, v.low.flat[k], v.high.flat[k])]
+            for _, v in fits
+        ]
+        best = min(range(len(fits)), key=lambda n: len(misfits[n]))
+        if not misfits[best]:
+            continue
+        node, value = fits[best]
+        if len(misfits[best]) == len(figures) > 2:
+            found.doubt = "none of the numbers is what the left side gives"
+            continue
+        full = [e for v in exact.values(node) if (e := _as_shape(v, shape)) is not None]
+        full = [e for e in full if ((e.low >= value.low) & (e.low <= value.high)).all()] or [value]
+        found.wrong += [(figures[k], float(full[0].middle.flat[k])) for k in misfits[best]]
+    return found
+
+
+def _stands_for(figure: Figure, low: float, high: float) -> bool:
+    """Rounded, or cut off after its last digit."""
+    if figure.may_stand_for(low, high) or _percent(figure, low, high):
+        return True
+    value, unit = figure.value, figure.unit * (1 - 1e-9)
+    from_zero = value + math.copysign(unit, value)
+    return min(value, from_zero) <= high and low <= max(value, from_zero)
+
+
+def _percent(figure: Figure, low: float, high: float) -> bool:
+    """0.278 = 27.8 %, but also 0.278 · 100 = 27.8 %."""
+    return figure.text.endswith("%") and figure.may_stand_for(low / 100, high / 100)
+
+
+def _as_shape(value: Intervals, shape: tuple[int, int]) -> Intervals | None:
+    if value.shape == shape:
+        return value
+    if 1 in shape and value.shape == shape[::-1]:
+        return value.transposed
+    return None
+
+
+def _agree(left: list[Intervals], right: list[Intervals]) -> bool:
+    if not left or not right:
+        return True
+    comparable = [(a, b) for a in left for b in right if a.shape == b.shape]
+    return not comparable or any(
+        ((a.low <= b.high + 1e-9) & (b.low <= a.high + 1e-9)).all() for a, b in comparable
+    )
+
+
+def _compare_terms(
+    left: Node, right: Node, figure_of: Callable[[Node], Figure], found: Equation
+) -> None:
+    """1.2·0.9 + 0.6·1.1 = 1.08 + 0.67: of two sums that differ, the term that does."""
+    if left.op == right.op == "plus" and left.signs == right.signs:
+        for before, after in zip(left.args, right.args, strict=True):
+            if after.is_number:
+                one = judge_sides([before, after], figure_of)
+                found.checked += one.checked
+                found.wrong += one.wrong
+    if not found.wrong:
+        found.doubt = "two sides do not agree"
+
+
+def _is_shape(node: Node, figure_of: Callable[[Node], Figure]) -> bool:
+    """Only whole numbers and a cross between them: `3 × 4`."""
+    if node.op == "number":
+        return float(np.float64(figure_of(node).value)).is_integer()
+    if node.op == "matrix" and len(node.args) > 2:
+        return False
+    return node.op in ("×", "·", "@", "*", "group", "matrix") and all(
+        _is_shape(arg, figure_of) for arg in node.args
+    )

@@ -1,0 +1,63 @@
+"""What is found in a document: values and the words around them, equations, what was not read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from regard.worked.figures import Figure
+
+__all__ = ["Equation", "Found", "Value"]
+
+
+@dataclass
+class Value:
+    """A matrix, a vector or a number as printed, not yet known by name.
+
+    `lead` is the text directly left of it (`E_{The} =`, a column's heading, a key in a file) and
+    `titles` are the lines above it, the nearest first.
+    """
+
+    start: int
+    rows: list[list[Figure]]
+    lead: str = ""
+    titles: list[str] = field(default_factory=list)
+    row_labels: list[str] | None = None
+    column_labels: list[str] | None = None
+    sums: list[Figure] | None = None
+    is_vector: bool = False
+    is_number: bool = False
+    head: int | None = None  # where the file itself says it
+    sentence: str = ""  # the line of running text that a vector stands in, up to the vector
+    is_assigned: bool = True  # it stands right of a sign that sets it equal to something
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), len(self.rows[0]) if self.rows else 0
+
+    @property
+    def figure(self) -> Figure:
+        return self.rows[0][0]
+
+
+@dataclass
+class Equation:
+    """An equation that could be computed: how many numbers it has, and which of them do not fit."""
+
+    start: int
+    text: str
+    checked: int
+    wrong: list[tuple[Figure, float]] = field(default_factory=list)  # with what belongs there
+    doubt: str = ""  # it does not hold, but may have been meant otherwise
+
+
+@dataclass
+class Found:
+    """All that was found in one document, in the order of its text."""
+
+    values: list[Value] = field(default_factory=list)
+    equations: list[Equation] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    lines: list[tuple[int, str]] = field(default_factory=list)  # of running text, with their places
+    passed_over: list[tuple[int, str]] = field(default_factory=list)  # where, and what it is
+    remarks: list[str] = field(default_factory=list)
+    is_prose: bool = True  # False for JSON and TOML, in which words are keys

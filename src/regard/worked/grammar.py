@@ -1,0 +1,409 @@
+"""The grammar of expressions: tokens to trees, by recursive descent.
+
+    expression = term {(+ | −) term}        term = factor {(· | × | * | @ | /) factor | factor}
+    factor     = [−] primary {^ exponent | ᵀ | _ index}
+    primary    = number | vector | matrix | ( expression ) | \\frac | √ | function( … ) | name
+
+Nothing is tried twice but what stands in brackets, and those are entered at most 24 deep: the time
+grows with the length.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from regard.worked.tokens import Token
+
+__all__ = ["Grammar", "Node"]
+
+_DEPTH = 24
+_FACTORS = 24
+_FUNCTION = re.compile(
+    "softmax|exp|sqrt|log|ln|sin|cos|tanh|max|min|relu|sum|mean|abs|sigmoid|concat|dot"
+)
+_WRAPPER = re.compile("as(?:array)|array|[tT]ensor|FloatTensor|[mM]atrix|mat|vector")
+_PRODUCTS = frozenset("·•⋅∙×*@⊙∘")
+
+
+@dataclass(slots=True)
+class Node:
+    """A node of the tree.
+
+    `op`: number, name, matrix, unknown, neg, T, group, plus, · × * @ / frac ^, or a function.
+
+    A matrix has its cells row by row in `args`, `width` to a row. `start` and `end` are tokens.
+    """
+
+    op: str
+    start: int
+    end: int
+    args: list[Node] = field(default_factory=list)
+    width: int = 0
+    signs: str = ""  # of the terms of a sum
+    round: bool = False  # a vector in round brackets
+
+    @property
+    def is_number(self) -> bool:
+        return self.op == "number" or (self.op in ("neg", "group") and self.args[0].is_number)
+
+    @property
+    def is_literal(self) -> bool:
+        """A number, or a matrix of numbers."""
+        if self.op == "matrix":
+            return all(cell.is_number for cell in self.args)
+        return self.is_number
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it can be computed without knowing a name."""
+        if self.op in ("name", "unknown"):
+            return False
+        return all(arg.is_known for arg in self.args)
+
+    @property
+    def is_bare(self) -> bool:
+        return self.op == "number" or (self.op == "neg" and self.args[0].op == "number")
+
+
+class Grammar:
+    """Reads expressions from tokens."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+
+    def expression(self, i: int, stop: int | None = None, depth: int = 0) -> Node | None:
+        """The longest expression that starts at token `i`, or None."""
+        stop = len(self.tokens) if stop is None else stop
+        if depth > _DEPTH:
+            return None
+        first = self._term(i, stop, depth)
+        if first is None:
+            return None
+        terms, signs = [first], "+"
+        while True:
+            j = self._inside(terms[-1].end, stop, depth)
+            token = self._at(j, stop)
+            if token is None or token.kind != "operator" or token.text not in "+-":
+                break
+            term = self._term(self._after(j, stop), stop, depth)
+            if term is None:
+                break
+            terms.append(term)
+            signs += token.text
+        if len(terms) == 1:
+            return first
+        return Node("plus", i, terms[-1].end, terms, signs=signs)
+
+    def _at(self, i: int, stop: int) -> Token | None:
+        return self.tokens[i] if i < stop else None
+
+    def _after(self, i: int, stop: int) -> int:
+        """The place after an operator: its right side may stand on the next line."""
+        i += 1
+        while i < stop and self.tokens[i].kind in ("newline", "cell"):
+            i += 1
+        return i
+
+    def _inside(self, i: int, stop: int, depth: int) -> int:
+        """In brackets a line break is a blank."""
+        while depth and i < stop and self.tokens[i].kind == "newline":
+            i += 1
+        return i
+
+    def _term(self, i: int, stop: int, depth: int) -> Node | None:
+        left = self._factor(i, stop, depth)
+        for _ in range(_FACTORS):
+            if left is None:
+                return None
+            j = self._inside(left.end, stop, depth)
+            token = self._at(j, stop)
+            if token is None:
+                return left
+            if token.kind == "operator" and (token.text in _PRODUCTS or token.text == "/"):
+                right = self._factor(self._after(j, stop), stop, depth)
+                op = "/" if token.text == "/" else "*" if token.text in "*⊙∘" else token.text
+                op = "·" if op in "·•⋅∙" else op
+            elif self._juxtaposed(left, token):
+                right, op = self._factor(j, stop, depth), "·"
+            else:
+                return left
+            if right is None:
+                return left
+            left = Node(op, left.start, right.end, [left, right])
+        return left
+
+    def _juxtaposed(self, left: Node, token: Token) -> bool:
+        """`0.5[1, 2]`, `(1)(2)`, a matrix beside a matrix, `2x`."""
+        if token.kind == "begin":
+            return True
+        if left.op == "matrix" and token.kind == "open" and token.text == "[":
+            return not token.gap
+        if token.kind in ("frac", "root"):
+            return True
+        if token.kind == "open":
+            return not token.gap and token.text in "(["
+        return token.kind == "word" and not token.gap and left.op in ("number", "name", "unknown")
+
+    def _factor(self, i: int, stop: int, depth: int) -> Node | None:
+        token = self._at(i, stop)
+        if token is None or depth > _DEPTH:
+            return None
+        if token.kind == "operator" and token.text in "+-":
+            inner = self._factor(i + 1, stop, depth + 1)
+            if inner is None:
+                return None
+            return Node("neg", i, inner.end, [inner]) if token.text == "-" else inner
+        node = self._primary(i, stop, depth)
+        while node is not None and node.end < stop:
+            token = self.tokens[node.end]
+            if token.kind == "transpose":
+                node = Node("T", i, node.end + 1, [node])
+            elif token.kind == "power":
+                node = Node("^", i, node.end + 1, [node, Node("number", node.end, node.end + 1)])
+            elif token.kind == "sup":
+                exponent = self._script(node.end + 1, stop, depth)
+                if exponent is None:
+                    return Node("unknown", i, node.end + 1)
+                text = self.tokens[exponent.start].text
+                if text == "T" or (text in "{(" and self.tokens[exponent.start + 1].text == "T"):
+                    node = Node("T", i, exponent.end, [node])
+                elif node.op in ("name", "unknown") and self.tokens[i].text != "e":
+                    node = Node("name", i, exponent.end)
+                else:
+                    node = Node("^", i, exponent.end, [node, exponent])
+            elif token.kind in ("sub", "digit") and node.op in ("name", "unknown"):
+                index = None if token.kind == "digit" else self._script(node.end + 1, stop, depth)
+                node = Node("name", i, index.end if index is not None else node.end + 1)
+            elif token.kind in ("sub", "digit") or token.text == "!":
+                index = None if token.kind != "sub" else self._script(node.end + 1, stop, depth)
+                return Node("unknown", i, index.end if index is not None else node.end + 1)
+            else:
+                break
+        return node
+
+    def _script(self, i: int, stop: int, depth: int) -> Node | None:
+        """What is raised or lowered: a group, or one token."""
+        token = self._at(i, stop)
+        if token is None:
+            return None
+        if token.kind == "open" and token.partner > 0 and token.text in "{(":
+            inner = self.expression(i + 1, token.partner, depth + 1)
+            if inner is not None and inner.end == token.partner:
+                return Node("group", i, token.partner + 1, [inner])
+            return Node("unknown", i, token.partner + 1)
+        if token.kind == "operator" and token.text in "+-":
+            inner = self._script(i + 1, stop, depth + 1) if depth <= _DEPTH else None
+            return inner and Node("neg", i, inner.end, [inner])
+        if token.kind in ("number", "word", "frac", "root"):
+            return self._primary(i, stop, depth + 1)
+        return None
+
+    def _primary(self, i: int, stop: int, depth: int) -> Node | None:
+        token = self.tokens[i]
+        if token.kind == "number":
+            return Node("number", i, i + 1)
+        if token.kind == "word":
+            return self._word(i, stop, depth)
+        if token.kind == "frac":
+            top = self._script(i + 1, stop, depth + 1) if depth <= _DEPTH else None
+            bottom = top and self._script(top.end, stop, depth + 1)
+            return bottom and Node("frac", i, bottom.end, [top, bottom]) if top else None
+        if token.kind == "root":
+            under = self._factor(i + 1, stop, depth + 1)
+            return under and Node("sqrt", i, under.end, [under])
+        if token.kind == "begin":
+            return self._environment(i, depth)
+        if token.kind == "open" and i < token.partner < stop:
+            return self._bracket(i, depth)
+        return None
+
+    def _word(self, i: int, stop: int, depth: int) -> Node | None:
+        """A function with its arguments, `np.array(…)`, or a name; prose is none of these."""
+        last = i
+        while (
+            last + 2 < stop
+            and self.tokens[last + 1].text == "."
+            and not any(
+                self.tokens[last + k].gap or (k == 2 and self.tokens[last + k].kind != "word")
+                for k in (1, 2)
+            )
+        ):
+            last += 2
+        name = self.tokens[last].text
+        following = self._at(last + 1, stop)
+        called = following is not None and following.kind == "open" and following.partner < stop
+        function = name.casefold().removesuffix("_")
+        if called and following is not None and following.text in "([{":
+            known = _FUNCTION.fullmatch(function)
+            if _WRAPPER.fullmatch(name) or (known and (not following.gap or following.text != "{")):
+                arguments = self._elements(last + 2, following.partner, depth + 1)
+                if arguments is not None and _WRAPPER.fullmatch(name):
+                    return self._wrapped(i, following.partner + 1, arguments)
+                if arguments is not None:
+                    return Node(function, i, following.partner + 1, arguments)
+                return Node("unknown", i, following.partner + 1)
+            if not following.gap and following.text in "([" and not _is_prose(name):
+                return Node("unknown", i, following.partner + 1)
+        script = following is not None and following.kind in ("sub", "sup", "digit", "transpose")
+        if name == "e" or script or last > i or len(name) == 1 or not name.isascii():
+            if not script and not name.isascii() and (len(name) > 1 or not "α" <= name <= "ω"):
+                return None
+            return Node("name", i, last + 1)
+        return None
+
+    @staticmethod
+    def _wrapped(start: int, end: int, arguments: list[Node]) -> Node:
+        first = arguments[0] if arguments else Node("unknown", start, end)
+        if first.op != "matrix":
+            return Node("unknown", start, end)
+        return Node("matrix", start, end, first.args, first.width)
+
+    def _bracket(self, i: int, depth: int) -> Node | None:
+        token = self.tokens[i]
+        end = token.partner
+        if token.text in "({":
+            inner = self.expression(i + 1, end, depth + 1)
+            if inner is not None and self._inside(inner.end, end, 1) == end:
+                return Node("group", i, end + 1, [inner])
+            if token.text == "{":
+                return None
+        elements = self._elements(i + 1, end, depth + 1)
+        if not elements or all(element.op in ("unknown", "name") for element in elements):
+            return None
+        if token.text == "(" and len(elements) < 2:
+            return None
+        node = self._stacked(i, end + 1, elements)
+        node.round = token.text == "("
+        return node
+
+    @staticmethod
+    def _stacked(start: int, end: int, elements: list[Node]) -> Node:
+        """Rows on rows are a matrix; numbers side by side a vector."""
+        rows = [e for e in elements if e.op == "matrix"]
+        if not rows:
+            return Node("matrix", start, end, elements, len(elements))
+        if len(rows) == len(elements):
+            widths = {row.width for row in rows}
+            cells = [cell for row in rows for cell in row.args]
+            if len(widths) == 1:
+                return Node("matrix", start, end, cells, widths.pop())
+        return Node("unknown", start, end)
+
+    def _elements(self, i: int, end: int, depth: int) -> list[Node] | None:
+        """The elements of a list between brackets; None if it is nested too deeply.
+
+        Between commas stand expressions; without commas a blank separates: `[1 -2]` is two numbers.
+        """
+        if depth > _DEPTH:
+            return None
+        k, commas, semicolons = i, 0, 0
+        while k < end:
+            token = self.tokens[k]
+            commas += token.kind == "comma" and token.text not in ";；"
+            semicolons += token.kind == "comma" and token.text in ";；"
+            k = token.partner + 1 if token.kind in ("open", "begin") else k + 1
+        rows: list[list[Node]] = [[]]
+        elements = rows[0]
+        while i < end:
+            token = self.tokens[i]
+            if token.kind in ("newline", "cell", "row") or (
+                token.kind == "junk" and token.text == "|"
+            ):
+                i += 1
+                continue
+            if token.kind == "comma":
+                if token.text in ";；" and elements:
+                    elements = []
+                    rows.append(elements)
+                i += 1
+                continue
+            node = (self.expression if commas else self._blank_separated)(i, end, depth)
+            after = node.end if node is not None else i
+            if node is None or not self._ends(after, end, bool(commas)):
+                # What cannot be read, up to the next comma.
+                after = max(after, i)
+                while after < end and self.tokens[after].kind not in ("comma", "row"):
+                    skipped = self.tokens[after]
+                    after = skipped.partner + 1 if skipped.kind in ("open", "begin") else after + 1
+                node = Node("unknown", i, after)
+            elements.append(node)
+            i = after
+        rows = [row for row in rows if row]
+        if semicolons and len(rows) > 1:
+            if not commas and all(len(row) == 1 for row in rows):
+                return [row[0] for row in rows]
+            return [Node("matrix", r[0].start, r[-1].end, r, len(r)) for r in rows]
+        return rows[0] if rows else []
+
+    def _ends(self, i: int, end: int, commas: bool) -> bool:
+        i = self._inside(i, end, 1)
+        if i >= end:
+            return True
+        token = self.tokens[i]
+        if token.kind in ("comma", "row", "cell") or token.text == "|":
+            return True
+        return not commas and (token.gap or self.tokens[i - 1].kind == "newline")
+
+    def _blank_separated(self, i: int, end: int, depth: int) -> Node | None:
+        token = self.tokens[i]
+        if token.kind == "open" and token.text == "[" and token.partner < end:
+            return self._bracket(i, depth)
+        last = i + 1 if token.kind == "operator" and token.text in "+-" else i
+        if (
+            last < end
+            and self.tokens[last].kind == "number"
+            and not (last > i and self.tokens[last].gap)
+        ):
+            following = self._at(last + 1, end)
+            if (
+                following is None
+                or following.kind != "operator"
+                or (
+                    following.gap
+                    and following.text in "+-"
+                    and not self.tokens[min(last + 2, end - 1)].gap
+                )
+            ):
+                number = Node("number", last, last + 1)
+                return number if last == i else Node("neg", i, last + 1, [number])
+        return self.expression(i, end, depth)
+
+    def _environment(self, i: int, depth: int) -> Node | None:
+        """`\\begin{bmatrix} 1 & 2 \\\\ 3 & 4 \\end{bmatrix}`."""
+        end = self.tokens[i].partner
+        rows: list[list[Node]] = []
+        row: list[Node] = []
+        start = i + 1
+        depth_end = start
+        for k in range(start, end + 1):
+            token = self.tokens[k]
+            if k < depth_end:
+                continue
+            if token.kind in ("open", "begin"):
+                depth_end = token.partner + 1
+            if k == end or token.kind in ("cell", "row"):
+                cell = self._cell(start, k, depth)
+                if cell is not None:
+                    row.append(cell)
+                start = k + 1
+                if token.kind != "cell" and row:
+                    rows.append(row)
+                    row = []
+        if not rows or len({len(row) for row in rows}) > 1:
+            return Node("unknown", i, end + 1)
+        return Node("matrix", i, end + 1, [c for r in rows for c in r], len(rows[0]))
+
+    def _cell(self, start: int, end: int, depth: int) -> Node | None:
+        while start < end and self.tokens[start].kind == "newline":
+            start += 1
+        while end > start and self.tokens[end - 1].kind in ("newline", "comma"):
+            end -= 1
+        if start == end:
+            return None
+        node = self.expression(start, end, depth + 1)
+        return node if node is not None and node.end == end else Node("unknown", start, end)
+
+
+def _is_prose(name: str) -> bool:
+    return len(name) > 12 or not name.isascii()

@@ -1,0 +1,108 @@
+"""A document to what is found in it, whatever its format."""
+
+from __future__ import annotations
+
+import re
+
+from regard.worked.found import Found, Value
+from regard.worked.piece import Piece
+from regard.worked.scan import Passage, clean, scan
+from regard.worked.source import Source
+from regard.worked.statements import Sentence
+from regard.worked.tables import read_table
+
+__all__ = ["read_document"]
+
+_MOST_TITLES = 8
+_TOKENS = re.compile(
+    r"\[(\s*+(?:(?:\"[^\"\n]*+\"|'[^'\n]*+'|“[^”\n]*+”|‘[^’\n]*+’)[\s,]*+)++)\\?\]"
+)
+_QUOTED = re.compile(r"\"([^\"\n]*)\"|'([^'\n]*)'|“([^”\n]*)”|‘([^’\n]*)’")
+
+
+# UTF-8 that was read as Windows-1252: a first byte of two to four, then the others.
+_MISREAD = re.compile(r"[\u00c2-\u00f4][^\x00-\x7f]{1,400}")
+
+
+def read_document(source: Source) -> Found:
+    """Everything that looks like a matrix, a vector, a list of tokens or an equation."""
+    piece, remarks = _as_meant(Piece.whole(source.text))
+    piece = clean(piece)
+    found = _Reader(piece).read(scan(piece))
+    found.remarks += remarks
+    return found
+
+
+def _as_meant(piece: Piece) -> tuple[Piece, list[str]]:
+    """With letters that were decoded wrongly put right, and what is to be said of that."""
+    remarks: list[str] = []
+    runs = [m[0] for m in _MISREAD.finditer(piece.text)] if not piece.text.isascii() else []
+    if sum(_decoded(run, "strict") is not None for run in runs) > len(runs) / 2:
+        piece = piece.replaced(_MISREAD, lambda m: _decoded(m[0], "ignore") or m[0])
+        remarks.append(
+            "Letters of this file were decoded wrongly (UTF-8 read as Windows-1252): it was read "
+            "as it was meant, as far as no bytes are lost."
+        )
+    if re.search(r"\\\\(?:begin|frac|sqrt|text|cdot)\b", piece.text):
+        remarks.append("The backslashes of its LaTeX are doubled: read as single ones.")
+    return piece, remarks
+
+
+def _decoded(run: str, errors: str) -> str | None:
+    """The letters that a run of misread bytes stands for; None if it cannot be such a run."""
+    try:
+        content = b"".join(c.encode("latin-1") if ord(c) < 256 else c.encode("cp1252") for c in run)
+        return content.decode("utf-8", errors)
+    except UnicodeError:
+        return None
+
+
+class _Reader:
+    def __init__(self, piece: Piece) -> None:
+        self.found = Found()
+        self.titles: list[str] = []  # the lines above, the nearest last
+        text = piece.text
+        self.decimal_comma = bool(re.search(r"\d,\d\d\b", text) and not re.search(r"\d\.\d", text))
+        self.found.lines = [(line.start, line.text.rstrip("\n")) for line in piece.lines()]
+        for match in _TOKENS.finditer(text):
+            words = ["".join(quoted.groups("")) for quoted in _QUOTED.finditer(match[1])]
+            self.found.tokens = self.found.tokens or words
+
+    def read(self, passages: list[Passage]) -> Found:
+        for passage in passages:
+            if passage.rows:
+                self._table(passage)
+            else:
+                self._text(passage.piece)
+        return self.found
+
+    def _table(self, passage: Passage) -> None:
+        values, equations, problem = read_table(passage.rows, decimal_comma=self.decimal_comma)
+        self.found.equations += equations
+        if problem:
+            self.found.passed_over.append((passage.piece.start, problem))
+        for value in values:
+            value.titles = self.titles[: -_MOST_TITLES - 1 : -1]
+        self.found.values += values
+        if values:
+            self.titles = []
+
+    def _text(self, piece: Piece) -> None:
+        sentence = Sentence(piece, decimal_comma=self.decimal_comma)
+        self.found.equations += sentence.equations
+        self.found.passed_over += sentence.passed_over
+        values = iter([*sentence.values, None])
+        value = next(values)
+        for line in piece.lines():
+            here: list[Value] = []
+            while value is not None and value.start <= line.at[-1]:
+                here.append(value)
+                value = next(values)
+            for each in here:
+                each.titles = self.titles[: -_MOST_TITLES - 1 : -1]
+                self.found.values.append(each)
+            if any(each.shape[0] > 1 for each in here):
+                self.titles = []
+            elif not any(each.is_vector for each in here) and re.search(r"\w", line.text):
+                self.titles.append(line.text.strip())
+                del self.titles[: -2 * _MOST_TITLES]

@@ -1,0 +1,296 @@
+"""The structure of Markdown, plain text and LaTeX: paragraphs, headings, tables, code.
+
+Line by line, as most of what people hand in is no clean Markdown: tables of tabs or blanks, LaTeX
+without a document, printed arrays.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from urllib.parse import unquote
+
+from regard.worked.figures import as_number
+from regard.worked.piece import Piece, joined
+
+__all__ = ["Passage", "clean", "scan"]
+
+Row = list[Piece]
+_LONGEST = 20_000  # characters of one environment
+_COLUMNS = re.compile(r"\\+begin\{tabular\*?\}(?:\{(?:[^{}\n]|\{[^{}\n]*\}){0,200}\}){0,2}")
+
+
+@dataclass
+class Passage:
+    """A heading, a paragraph (`text`), or a table of cells."""
+
+    piece: Piece
+    rows: list[Row] = field(default_factory=list)
+    is_heading: bool = False
+
+
+_COGS = re.compile(
+    r"!\[[^\]\n]{0,200}\]\(https?://[^\s()]{0,80}(?:codecogs|latex)[^\s()?]{0,80}\?([^\s]{1,4000}?)\)(?=\s|$)"
+)
+_LINKS = re.compile(
+    r"!\[[^\]\n]{0,300}\]\([^()\n]{0,2000}\)|(?<=\])\((?:https?:|\.{0,2}/|#)[^()\n]{0,2000}\)"
+    r"|(?:https?|ftp)://[^\s<>)\]|]{1,2000}|<!--.{0,1000}?-->",
+    re.DOTALL,
+)
+_TAG = re.compile(r"</?[a-zA-Z][\w-]{0,30}(?:\s[^<>]{0,2000})?/?>")
+_ENTITY = re.compile(r"&(?:#x?[0-9a-fA-F]{1,6}|[a-zA-Z]{2,10}\d{0,2});")
+_EMPHASIS = re.compile(
+    r"(?<![\w)\]*}.])(?:\*{1,3}|_{2})(?=[^\s*])|(?<=[^\s*])(?:\*{1,3}|_{2})(?![\w(\[{}*])|`"
+)
+_MARK = re.compile(r"[ \t]*(?:(?:[-*+•◦▪‣›»>]|\d{1,3}[.)])[ \t]+)+(?=\S)|[ \t]*//+[ \t]*")
+_COMMENT = re.compile(r"[ \t]*#+(?=[ \t]*[\[\]\d.\-−])")
+_HEADING = re.compile(
+    r"[ \t]{0,3}#{1,6}[ \t]+(?=\S)|\\(?:sub)*(?:section|chapter|paragraph)\*?(?=\{)"
+)
+_FENCE = re.compile(r"[ \t]*(?:```|~~~)")
+_DELIMITER = re.compile(
+    r"(?P<dollars>\$\$)|\\{1,2}(?P<side>begin|end)\{(?P<env>[a-zA-Z]+\*?)\}"
+    r"|(?m:^[ \t]*\\(?P<bracket>[\[\]])[ \t]*$)"
+)
+_MATHEMATICS = re.compile(
+    r"[bBpvV]?(?:small)?matrix\*?|array|align(?:ed)?\*?|equation\*?|gather\*?|cases|split|\$\$|\["
+)
+_BOX = dict.fromkeys(map(ord, "│┃║├┤┼┌┐└┘┬┴╠╣╬╔╗╚╝╦╩┣┫╋┏┓┗┛┳┻╪╞╡"), "|") | dict.fromkeys(
+    map(ord, "─━═"), "-"
+)
+_BRACKETED = re.compile(
+    r"[ \t]*(?P<label>[^\s\[\](){}=:|,]{1,24})[ \t]+"
+    r"\[{1,2}(?P<row>[^\[\]()=|a-zA-Z]{3,400})\]{1,2}[,;]?[ \t]*"
+)
+_SEPARATOR = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
+
+
+def clean(piece: Piece) -> Piece:
+    """Without links, tags and marks of emphasis; what an image link spells out in LaTeX is kept."""
+    piece = piece.replaced(_COGS, lambda m: f" $${unquote(m[1])}$$ ")
+    piece = piece.replaced(_LINKS, lambda m: re.sub(r"[^\n]", " ", m[0]))
+    if "<" in piece.text:
+        piece = piece.replaced(_TAG, lambda m: re.sub(r"[^\n]", " ", m[0]))
+    if "&" in piece.text:
+        piece = piece.replaced(_ENTITY, lambda m: html.unescape(m[0]).replace("\u00a0", " ")[:1])
+    piece = piece.replaced(_EMPHASIS, lambda m: " " * len(m[0]))
+    # A break in displayed mathematics is a blank.
+    text = list(piece.text)
+    for name, start, end in _environments(piece.text):
+        if _MATHEMATICS.fullmatch(name):
+            text[start:end] = piece.text[start:end].replace("\n", " ")
+    return Piece("".join(text), piece.at)
+
+
+def _environments(text: str) -> list[tuple[str, int, int]]:
+    """Each environment and display, outermost only, with where it starts and ends."""
+    found: list[tuple[str, int, int]] = []
+    opened: dict[str, int] = {}
+    for match in _DELIMITER.finditer(text):
+        name = "$$" if match["dollars"] else "[" if match["bracket"] else match["env"]
+        closes = match["side"] == "end" or match["bracket"] == "]" or name == "$$"
+        if closes and name in opened:
+            start = opened.pop(name)
+            while found and found[-1][1] >= start:
+                found.pop()
+            if match.end() - start < _LONGEST:
+                found.append((name, start, match.end()))
+        elif match["side"] != "end" and match["bracket"] != "]":
+            opened[name] = match.start()
+    return found
+
+
+def scan(piece: Piece) -> list[Passage]:
+    """The passages of a text, in order."""
+    passages: list[Passage] = []
+    at = 0
+    for name, start, end in _environments(piece.text):
+        if name not in ("tabular", "tabular*"):
+            continue
+        passages += _scan_lines(piece.cut(at, start))
+        inner = _COLUMNS.match(piece.text, start)
+        body = piece.cut(inner.end() if inner else start, piece.text.rindex("\\end", start, end))
+        passages.append(Passage(piece.cut(start, end), _tabular_rows(body)))
+        at = end
+    return passages + _scan_lines(piece.cut(at, len(piece.text)))
+
+
+def _scan_lines(piece: Piece) -> list[Passage]:
+    lines = list(piece.lines())
+    tables = dict(_tables(lines))
+    passages: list[Passage] = []
+    paragraph: list[Piece] = []
+
+    def close() -> None:
+        if paragraph:
+            passages.append(Passage(joined(paragraph)))
+            paragraph.clear()
+
+    i = 0
+    fenced = False
+    while i < len(lines):
+        line = lines[i]
+        if i in tables:
+            rows, end = tables[i]
+            close()
+            passages.append(Passage(joined(lines[i:end]), rows))
+            i = end
+            continue
+        if _FENCE.match(line.text):
+            fenced = not fenced
+            close()
+        elif not line.text.strip():
+            close()
+        elif not fenced and (mark := _HEADING.match(line.text)) and not _COMMENT.match(line.text):
+            close()
+            passages.append(Passage(line.cut(mark.end(), len(line.text)), is_heading=True))
+        else:
+            mark = _COMMENT.match(line.text) or _MARK.match(line.text)
+            paragraph.append(line.cut(mark.end(), len(line.text)) if mark else line)
+        i += 1
+    close()
+    return passages
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tables(lines: list[Piece]) -> list[tuple[int, tuple[list[Row], int]]]:
+    """Where tables start, with their rows and where they end."""
+    found: list[tuple[int, tuple[list[Row], int]]] = []
+    splits = (_pipe_cells, _tab_cells, _comma_cells, _bracket_cells, _space_cells)
+    # Where lines can be split in a way, but are no table, the lines from which on they may be one.
+    hopeless = dict.fromkeys(splits, 0)
+    i = 0
+    while i < len(lines):
+        if "$$" in lines[i].text or "\\begin" in lines[i].text:
+            i += 1
+            continue
+        for split in splits:
+            if i < hopeless[split]:
+                continue
+            rows: list[Row] = []
+            j = i
+            while j < len(lines) and (cells := split(lines[j].stripped("\r\n"))) is not None:
+                rows.append(cells)
+                j += 1
+            if not rows:
+                continue
+            first = _first_that_may_be(rows, split)
+            if first == 0:
+                if split in (_space_cells, _bracket_cells):
+                    rows = _with_heading(lines, i, rows)
+                found.append((i, (rows, j)))
+                i = j - 1
+                break
+            hopeless[split] = i + first
+        i += 1
+    return found
+
+
+def is_number(cell: Piece) -> bool:
+    return as_number(cell.text.strip("*$` \t"), decimal_comma=True) is not None
+
+
+def _has_numbers(row: Row) -> bool:
+    return any(re.search(r"\d", cell.text) for cell in row[-40:])
+
+
+def _first_that_may_be(rows: list[Row], split: Callable[[Piece], Row | None]) -> int:
+    """0 if the rows are a table; else the first of them with which one may begin."""
+    if split in (_tab_cells, _pipe_cells):
+        enough = split is _tab_cells or len(rows) >= 2
+        enough = enough and max(map(len, rows)) > 1
+        return 0 if enough and any(_has_numbers(row) for row in rows) else len(rows)
+    if split is _comma_cells:
+        start = 0 if any(is_number(cell) for cell in rows[0]) else 1  # below the headings
+        for n, row in enumerate(rows[start:], start):
+            if len(row) < 2 or not all(map(is_number, row[1:])):
+                return max(n, 1)
+        return 0 if len(rows) - start >= 2 else len(rows)
+    return 0 if len(rows) >= 2 else len(rows)
+
+
+def _cells(line: Piece, pattern: str) -> Row:
+    return [line.cut(*m.span()) for m in re.finditer(pattern, line.text)]
+
+
+def _split(line: Piece, mark: str) -> Row:
+    bounds = [-1, *(m.start() for m in re.finditer(re.escape(mark), line.text)), len(line.text)]
+    return [line.cut(a + 1, b) for a, b in pairwise(bounds)]
+
+
+def _pipe_cells(line: Piece) -> Row | None:
+    text = line.text.translate(_BOX)
+    if re.fullmatch(r"\s*\+[-=+]+\+\s*", text):
+        text = text.replace("+", "|").replace("=", "-")
+    text = text.replace("\\|", "  ")
+    if "|" not in text or (text.count("$") > 1 and not re.sub(r"\$[^$]*\$", "", text).count("|")):
+        return None
+    if _SEPARATOR.fullmatch(text):
+        return [Piece("---", range(line.start, line.start + 3))]
+    text = re.sub(r"\$[^$|]*\|[^$]*\$", lambda m: m[0].replace("|", " "), text)
+    inner = Piece(text, line.at).stripped()
+    inner = inner.cut(inner.text.startswith("|"), len(inner.text) - inner.text.endswith("|"))
+    return _split(inner, "|")
+
+
+def _tab_cells(line: Piece) -> Row | None:
+    if "\t" not in line.text.strip(" \r\n") or not line.text.strip():
+        return None
+    cells = _split(line, "\t")
+    return cells if any(cell.text.strip() for cell in cells[1:]) else None
+
+
+def _comma_cells(line: Piece) -> Row | None:
+    if not re.search(r"[,;]", line.text) or re.search(r"[\[\](){}=]", line.text):
+        return None
+    return _split(line, ";" if ";" in line.text else ",")
+
+
+def _space_cells(line: Piece) -> Row | None:
+    cells = _cells(line, r"\S+")
+    if len(cells) < 2 or not all(map(is_number, cells[1:])):
+        return None
+    if not is_number(cells[0]) and (len(cells) < 3 or re.search(r"[:=.)]$|^[-*+]$", cells[0].text)):
+        return None
+    return cells
+
+
+def _bracket_cells(line: Piece) -> Row | None:
+    """`cat   [[ 0.71, 0.00, 0.71],`: a label and a row of a matrix."""
+    match = _BRACKETED.fullmatch(line.text)
+    if match is None:
+        return None
+    numbers = _cells(line.cut(*match.span("row")), r"[^\s,;]+")
+    return [line.cut(*match.span("label")), *numbers] if all(map(is_number, numbers)) else None
+
+
+def _with_heading(lines: list[Piece], i: int, rows: list[Row]) -> list[Row]:
+    """A table in plain columns with its heading: words directly above, or pandas' 0 1 2."""
+    empty = Piece("", ())
+    counts = [cell.text for cell in rows[0]]
+    counted = counts == [str(n) for n in range(len(counts))]
+    if counted and len(rows) > 1 and len(rows[1]) == len(counts) + 1:
+        return [[empty, *rows[0]], *rows[1:]]
+    words = _cells(lines[i - 1], r"\S+") if i else []
+    labelled = not is_number(rows[0][0])
+    if not words or any(map(is_number, words)) or len(words) != len(rows[0]) - labelled:
+        return rows
+    return [[empty, *words] if labelled else words, *rows]
+
+
+def _tabular_rows(body: Piece) -> list[Row]:
+    rules = re.compile(r"\\(?:hline|toprule|midrule|bottomrule|cline\{[^}]*\})|\n")
+    body = body.replaced(rules, lambda rule: " " * len(rule[0]))
+    rows: list[Row] = []
+    at = 0
+    for end in re.finditer(r"\\\\(?:\[[^\]]*\])?|$", body.text):
+        line = body.cut(at, end.start())
+        if line.text.strip():
+            rows.append(_cells(line, r"[^&]+"))
+        at = end.end()
+    return [row for row in rows if row]

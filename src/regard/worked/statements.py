@@ -1,0 +1,234 @@
+"""The statements of a paragraph: values with what stands left of them, and equations."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from regard.worked.equations import judge_sides
+from regard.worked.figures import Figure
+from regard.worked.found import Equation, Value
+from regard.worked.grammar import Grammar, Node
+from regard.worked.piece import Piece
+from regard.worked.tokens import Token, tokens_of
+
+__all__ = ["Sentence"]
+
+# Words after which a sum may be something else than it looks: “half of 6 + 6 = 6”.
+_UNCLEAR = re.compile(
+    "of|times|plus|minus|over|by|half|twice|exp|log|ln|sqrt|root|mean|max|min|sum|average|variance"
+    "|std|difference|squared|mod|per|between|from|until|to|and|und|et|y"
+)
+_UNITS = re.compile(
+    r"(?:[kKMGTBm]|[KMGT]i?B|million|billion|thousand|trillion|bytes?|bits?|degrees?|radians?|mln|"
+    r"bn|万|亿|억|만|億|mil|milh\w+|triệu|tỷ|nghìn|times|percent)$"
+)
+_CLEAN_JUNK = frozenset(".。!?\"'“”‘’|→*#✓✔✅❌❗`«»/\\—-…")
+
+
+@dataclass
+class _Chain:
+    """Sides with the relations between them; `start` and `end` are tokens."""
+
+    sides: list[Node] = field(default_factory=list)
+    start: int = 0
+    assigned: bool = False
+    joined: list[bool] = field(default_factory=list)  # for each side but the first: set equal?
+
+
+class Sentence:
+    """A paragraph or a cell, read."""
+
+    def __init__(self, piece: Piece, *, decimal_comma: bool = False) -> None:
+        self.piece, self.decimal_comma = piece, decimal_comma
+        self.tokens = tokens_of(piece.text, decimal_comma=decimal_comma)
+        self.grammar = Grammar(self.tokens)
+        self.values: list[Value] = []
+        self.equations: list[Equation] = []
+        self.passed_over: list[tuple[int, str]] = []
+        self._lead = 0  # where what stands left of the next value starts
+        self._read()
+
+    def figure(self, node: Node) -> Figure:
+        """The figure of a number, with its sign."""
+        first, last = self.tokens[node.start], self.tokens[node.end - 1]
+        if node.op == "group":
+            return self.figure(node.args[0])
+        text = self.piece.text[first.start : last.end]
+        if last.text == "∞":
+            sign = -1.0 if text[:1] in "-−–" else 1.0
+            at = self.piece.at
+            return Figure(text, at[first.start], sign * float("inf"), 0.0, at[last.end - 1] + 1)
+        return self.piece.figure(first.start, last.end, decimal_comma=self.decimal_comma)
+
+    # ── tokens to chains ─────────────────────────────────────────────────────────────────────
+
+    def _read(self) -> None:
+        chain = _Chain()
+        pending = ""  # the kind of relation that waits for its right side
+        i = 0
+        while i < len(self.tokens):
+            token = self.tokens[i]
+            node = self.grammar.expression(i) if token.kind not in _NEVER else None
+            if node is not None:
+                if pending and chain.sides:
+                    chain.sides.append(node)
+                    chain.joined.append(pending == "relation")
+                    chain.assigned = True
+                else:
+                    self._close(chain)
+                    chain = _Chain([node], i, bool(pending))
+                pending, i = "", node.end
+                continue
+            if token.kind in ("relation", "weak"):
+                pending = token.kind
+                if not chain.sides or not self._touches(chain, i):
+                    self._close(chain)
+                    chain = _Chain()
+            elif token.kind not in ("newline", "cell"):
+                pending = ""
+                if chain.sides and not _is_soft(token):
+                    self._close(chain)
+                    chain = _Chain()
+            i += 1
+        self._close(chain)
+
+    def _touches(self, chain: _Chain, i: int) -> bool:
+        """Whether nothing but line breaks stands between the last side and a relation."""
+        end = chain.sides[-1].end
+        return all(self.tokens[k].kind in ("newline", "cell") for k in range(end, i))
+
+    def _close(self, chain: _Chain) -> None:
+        if not chain.sides:
+            return
+        try:
+            self._judge(chain)
+            self._add_value(chain)
+        except ValueError:  # a number out of all proportion
+            self.passed_over.append((self._place(chain.sides[0]), "a number that is none"))
+        chain.sides = []
+
+    def _place(self, node: Node) -> int:
+        return self.piece.at[self.tokens[node.start].start]
+
+    # ── equations ────────────────────────────────────────────────────────────────────────────
+
+    def _judge(self, chain: _Chain) -> None:
+        """Each run of sides that are set equal, if its ends are clean."""
+        sides, runs = chain.sides, []
+        run = [sides[0]] if self._is_clean_left(sides[0]) else []
+        for side, is_equal in zip(sides[1:], chain.joined, strict=True):
+            if not is_equal:
+                runs.append(run)
+                run = []
+            run.append(side)
+        if run and not self._is_clean_right(run[-1]):
+            run = run[:-1]
+        runs.append(run)
+        for run in runs:
+            known = [side for side in run if side.is_known]
+            if len(known) > 1 and not all(side.is_literal for side in known):
+                text = self.piece.text[self.tokens[run[0].start].start : self._end(run[-1])]
+                found = judge_sides(known, self.figure)
+                if found.checked or found.doubt:
+                    found.start = self._place(known[-1])
+                    found.text = " ".join(text.split())
+                    self.equations.append(found)
+
+    def _end(self, node: Node) -> int:
+        return self.tokens[node.end - 1].end
+
+    def _is_clean_left(self, node: Node) -> bool:
+        if node.start == 0:
+            return True
+        token = self.tokens[node.start - 1]
+        if node.op == "group" and token.kind in ("word", "weak"):
+            return False  # “shape (3 × 2) = 3 samples”
+        if token.kind == "word":
+            return not _UNCLEAR.fullmatch(token.text.casefold()) and (
+                self.tokens[node.start].gap or not token.text.isascii()
+            )
+        if token.kind == "junk":
+            return token.text in _CLEAN_JUNK
+        return token.kind in ("newline", "comma", "weak", "close", "cell", "open")
+
+    def _is_clean_right(self, node: Node) -> bool:
+        if node.end >= len(self.tokens):
+            return True
+        token = self.tokens[node.end]
+        if token.kind == "word":
+            unit = _UNITS.match(token.text)
+            return unit is None and (token.gap or not token.text.isascii())
+        if token.kind == "junk":
+            return token.text in _CLEAN_JUNK
+        if token.kind == "open":
+            return token.gap
+        return token.kind in (
+            "newline",
+            "comma",
+            "weak",
+            "relation",
+            "other",
+            "close",
+            "cell",
+            "end",
+        )
+
+    # ── values ───────────────────────────────────────────────────────────────────────────────
+
+    def _add_value(self, chain: _Chain) -> None:
+        """The last literal of a chain, under what stands left of the chain."""
+        literals = [side for side in chain.sides if side.is_literal]
+        first = self.tokens[chain.sides[0].start]
+        if not literals:
+            node = chain.sides[-1]
+            if node.op == "matrix" or (node.op == "unknown" and node.end - node.start > 4):
+                self.passed_over.append((self._place(node), "a matrix with symbols in it"))
+            if chain.assigned or len(chain.sides) > 1:
+                self._lead = self._end(chain.sides[-1]) if node.op == "matrix" else self._lead
+            return
+        node = literals[-1]
+        is_number = node.op != "matrix"
+        alone = len(chain.sides) == 1
+        if is_number and (alone and not chain.assigned):
+            return
+        if node.round and not chain.assigned:
+            return
+        if is_number and not self._is_clean_right(node):
+            return
+        start = self.tokens[node.start].start
+        line = self.piece.text.rfind("\n", 0, first.start) + 1
+        lead_start = max(self._lead, line)
+        lead = _BETWEEN.sub("", self.piece.text[lead_start:start])
+        above = self.piece.text[self._lead : lead_start].rstrip()
+        if not lead.strip(" \t\n$[(\\&") and re.search(r"[=≈:]\s*\\?\[?$", above):
+            lead = above[above.rfind("\n") + 1 :]
+        cells = (
+            [self.figure(cell) for cell in node.args]
+            if node.op == "matrix"
+            else [self.figure(node)]
+        )
+        width = node.width or 1
+        rows = [cells[k : k + width] for k in range(0, len(cells), width)]
+        begin = self.piece.text.rfind("\n", 0, start) + 1
+        self.values.append(
+            Value(
+                self.piece.at[start],
+                rows,
+                lead[-1000:],
+                is_vector=len(rows) == 1 and not is_number,
+                is_number=is_number,
+                sentence=self.piece.text[max(begin, start - 1000) : start],
+                is_assigned=chain.assigned or not alone,
+            )
+        )
+        if chain.sides[-1] is node or not is_number:
+            self._lead = self._end(node)
+
+
+_BETWEEN = re.compile(r"^(?:[\s,;&$.]|\\q?quad(?![a-zA-Z])|\\[,;])+")
+_NEVER = frozenset(("newline", "relation", "weak", "other", "comma", "cell", "row", "close", "end"))
+
+
+def _is_soft(token: Token) -> bool:
+    return token.kind == "cell"

@@ -1,0 +1,174 @@
+"""Mathematics in running text as tokens, the same for LaTeX and for plain letters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["MATRICES", "Token", "tokens_of"]
+
+
+@dataclass(slots=True)
+class Token:
+    """One token: `kind`, its text in the one way of writing that the grammar knows, its span.
+
+    Kinds: number, word, relation, weak (an arrow or a colon), other relation, operator, open,
+    close, comma, cell, row, newline, begin, end, frac, root, sub, sup, transpose, dots, math, junk.
+    `partner` is the matching bracket; `gap` says that a blank stands before it.
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    gap: bool = False
+    partner: int = -1
+
+
+MATRICES = re.compile(r"[bBpvV]?(?:small)?matrix\*?|array|tabular\*?|cases")
+_LETTER = r"(?:[^\W\d_]|[\u0300-\u036f\u0900-\u0dff\u0e00-\u0eff])"
+_DIGITS = r"\d{1,3}(?:,\d{3})+(?![\d.,])|\d+(?:_\d+)*(?:\.\d*)?|\.\d+"
+_TOKEN = re.compile(
+    rf"""(?P<newline>\n)
+    |(?P<space>[ \t\r\u00a0\u2000-\u200a\u202f\u3000~]+|\\[,;:!>\ ]|\\(?:q?quad|left|right|middle
+        |[bB]igg?[lr]?|displaystyle|textstyle|hline|limits|nonumber|notag|toprule|midrule
+        |bottomrule|centering)(?![a-zA-Z])|\\(?:label|tag|vspace|hspace|phantom|cline|color)\{{[^}}\n]*\}})
+    |\\{{1,2}}(?P<env>begin|end)\{{(?P<name>\w+\*?)\}}(?P<columns>\{{[^{{}}\n]*\}}|\[[^\]\n]*\])?
+    |(?P<row>\\\\(?![a-zA-Z]{{3}})(?:\[\d[^\]\n]{{0,9}}\])?|\\cr(?![a-zA-Z])|\\tabularnewline)
+    |\\{{1,2}}(?P<command>[a-zA-Z]+)
+    |(?P<math>\$+|\\[()])
+    |(?P<dots>\.\.\.+|…|⋯|⋮|⋱)
+    |(?P<number>(?:{_DIGITS})(?:[eE][+\-−]?\d+(?![\w.]))?(?:\s?\\?%(?!\s?\d))?|∞|(?:inf|Infinity)\b)
+    |(?P<word>{_LETTER}(?:{_LETTER}|(?<=\w)['’](?={_LETTER}))*)
+    |(?P<relation>={{1,2}}(?!>)|≈|≃|≅|≒|:=|＝|\u2245)
+    |(?P<weak>=>|-+>|→|⇒|⟹|⟶|:|：|➜|➡)
+    |(?P<other>≠|!=|[<>]=?|≤|≥|∈|~=|∼|≡|∝)
+    |(?P<operator>\*\*|[+\-−–*/·•⋅∙×÷@⊙∘])
+    |\\?(?P<open>[\[({{（【])|\\?(?P<close>[\])}}）】])
+    |(?P<comma>[,;，；、])|(?P<cell>&)
+    |(?P<transpose>[ᵀ⊤]|\.T\b|\.t\(\)|\.transpose\([^()\n]*\)|(?<=[KQV])['′])
+    |(?P<power>[⁰¹²³⁴⁵⁶⁷⁸⁹])|(?P<digit>[₀-₉]+)|(?P<sub>_)|(?P<sup>\^)|(?P<root>√)
+    |(?P<junk>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_WITH_COMMAS = re.compile(
+    _TOKEN.pattern.replace(_DIGITS, r"\d+,\d+(?![\d,])|\d+|\.\d+"), re.VERBOSE | re.DOTALL
+)
+_COMMANDS = {
+    **dict.fromkeys(("cdot", "bullet", "ast", "star"), ("operator", "·")),
+    **dict.fromkeys(("odot", "circ"), ("operator", "⊙")),
+    "times": ("operator", "×"),
+    "div": ("operator", "/"),
+    "pm": ("junk", "±"),
+    **dict.fromkeys(("approx", "simeq", "approxeq", "cong", "doteq", "eq"), ("relation", "≈")),
+    **dict.fromkeys(
+        ("to", "rightarrow", "Rightarrow", "longrightarrow", "implies", "mapsto", "Longrightarrow"),
+        ("weak", "→"),
+    ),
+    **dict.fromkeys(
+        (
+            "neq",
+            "ne",
+            "le",
+            "leq",
+            "ge",
+            "geq",
+            "lt",
+            "gt",
+            "in",
+            "sim",
+            "propto",
+            "equiv",
+            "ll",
+            "gg",
+        ),
+        ("other", "≠"),
+    ),
+    **dict.fromkeys(("frac", "dfrac", "tfrac", "cfrac"), ("frac", "frac")),
+    "sqrt": ("root", "√"),
+    **dict.fromkeys(("top", "intercal", "transpose"), ("word", "T")),
+    "infty": ("number", "∞"),
+    **dict.fromkeys(("dots", "ldots", "cdots", "vdots", "ddots", "dotsc"), ("dots", "…")),
+    **dict.fromkeys(("lbrack", "lbrace", "langle"), ("open", "[")),
+    **dict.fromkeys(("rbrack", "rbrace", "rangle"), ("close", "]")),
+    "alpha": ("word", "α"),
+}
+_FONT = re.compile(
+    "math(?:bf|rm|bb|it|sf|cal|tt|op)|text(?:bf|rm|it|sf|color)?|boldsymbol|bm|bf|rm|operatorname"
+    "|boxed|underline|overline|hat|tilde|vec|bar|underbrace|overbrace|emph|small|scriptstyle|mbox"
+    "|fbox|cancel|ensuremath"
+)
+_SAME = {"（": "(", "）": ")", "【": "[", "】": "]", "−": "-", "–": "-", "＝": "=", "÷": "/"}
+_POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "01234567890123456789")
+_PAIRS = {"(": ")", "[": "]", "{": "}"}
+
+
+def tokens_of(text: str, *, decimal_comma: bool = False) -> list[Token]:
+    """The tokens of a text, brackets and environments matched; a blank only widens the next gap.
+
+    >>> [token.text for token in tokens_of(r"$S_1 \\approx 0.7 \\cdot (1 + 2)$")]
+    ['S', '_', '1', '≈', '0.7', '·', '(', '1', '+', '2', ')']
+    """
+    tokens: list[Token] = []
+    gap = False
+    for match in (_WITH_COMMAS if decimal_comma else _TOKEN).finditer(text):
+        kind = match.lastgroup or "junk"
+        written = match[0]
+        if kind in ("space", "math"):
+            gap = True
+            continue
+        if match["env"]:
+            kind, written = match["env"], match["name"]
+            if not MATRICES.fullmatch(written):  # align, equation, itemize: no bracket
+                kind = "newline"
+        elif kind == "command":
+            name = match["command"]
+            if _FONT.fullmatch(name):
+                gap = True
+                continue
+            kind, written = _COMMANDS.get(name, ("word", name))
+        elif kind in ("open", "close"):
+            written = written.lstrip("\\")
+        elif kind in ("power", "digit"):
+            written = written.translate(_POWERS)
+        elif kind == "number" and written[0] in "iI":
+            written = "∞"
+        elif kind == "word" and written in "xX" and _between_numbers(text, match):
+            kind, written = "operator", "×"
+        tokens.append(Token(kind, _SAME.get(written, written), *match.span(), gap))
+        gap = False
+    _match_brackets(tokens)
+    end = -1  # of the bracket or matrix that is open
+    for i, token in enumerate(tokens):
+        if token.kind in ("begin", "open"):
+            end = max(end, token.partner)
+        elif i > end and token.kind == "row":  # of `align`
+            token.kind = "newline"
+        elif i > end and token.kind == "number" and token.text.endswith("."):  # the sentence's
+            token.text, token.end = token.text[:-1], token.end - 1
+    return tokens
+
+
+def _between_numbers(text: str, match: re.Match[str]) -> bool:
+    before = text[max(0, match.start() - 3) : match.start()].rstrip()
+    after = text[match.end() : match.end() + 3].lstrip()
+    return before[-1:].isdigit() and after[:1].isdigit()
+
+
+def _match_brackets(tokens: list[Token]) -> None:
+    """Each bracket with its partner; what has none is junk. A stack for each kind: `[1, 2)` too."""
+    opened: list[int] = []
+    for i, token in enumerate(tokens):
+        if token.kind in ("open", "begin"):
+            opened.append(i)
+        elif token.kind in ("close", "end"):
+            for depth, j in enumerate(reversed(opened[-3:]), 1):
+                first = tokens[j]
+                wanted = _PAIRS.get(first.text, first.text)
+                if (first.kind == "begin") == (token.kind == "end") and wanted == token.text:
+                    first.partner, token.partner = i, j
+                    del opened[-depth:]
+                    break
+    for token in tokens:
+        if token.kind in ("open", "close", "begin", "end") and token.partner < 0:
+            token.kind = "junk"
