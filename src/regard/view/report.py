@@ -73,7 +73,7 @@ def _verdict(report: Report, width: int) -> list[Text]:
             name = name[1:]
         name = f"…{name}" if name else ""
     lines = [Text(fit(name + text, width), style)]
-    first = Counter(SYMBOLS[cell.kind] for cell in report.wrong if cell.origin == "first")
+    first = Counter(cell.symbol for cell in report.wrong if cell.origin == "first")
     inherited = sum(cell.origin == "inherited" for cell in report.wrong)
     if inherited:
         rest = "1 more number inherits" if inherited == 1 else f"{inherited} more numbers inherit"

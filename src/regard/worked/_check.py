@@ -15,11 +15,15 @@ from regard.worked.assemble import assemble
 from regard.worked.cell import Cell
 from regard.worked.figures import Figure
 from regard.worked.found import Equation
+from regard.worked.links import Link, links
+from regard.worked.names import SYMBOLS
+from regard.worked.notebooks import is_notebook
 from regard.worked.read import read_document
 from regard.worked.read_structured import is_structured, read_structured
 from regard.worked.source import PROSE_LIMIT, Source, Unreadable, read_source
-from regard.worked.verdict import Judged, judge
+from regard.worked.verdict import Judged, judge, settle
 
+_EQUATION = "the two sides of the equation do not agree"
 _MOST_ROUNDS = 24  # there are ten steps, and each may have to wait for the one before
 
 __all__ = ["Report", "check", "check_text", "fix_text"]
@@ -33,20 +37,38 @@ class Report:
     taken_as: Mapping[str, str] = field(default_factory=dict)
     exercises: list[Judged] = field(default_factory=list)
     equations: list[Equation] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     passed_over: list[tuple[int, str]] = field(default_factory=list)  # lines, and what is there
 
+    @property
+    def of_steps(self) -> set[int]:
+        """Where the figures stand that a step of an exercise gives."""
+        return {
+            figure.start
+            for judged in self.exercises
+            for key in judged.exact
+            for figures in judged.exercise.matrices[key].figures.values()
+            for figure in figures
+        }
+
     @cached_property
     def equation_cells(self) -> list[Cell]:
-        """What does not follow within its own equation, and is not told by a step already."""
+        """What does not follow within its own equation, or by the numbers before it."""
         told = {cell.figure.start for judged in self.exercises for cell in judged.wrong}
-        return [
-            _equation_cell(self.source, equation, figure, right)
-            for equation in self.equations
-            for figure, right in equation.wrong
-            if figure.start not in told
-        ]
+        found = [(f, right, e.text, _EQUATION) for e in self.equations for f, right in e.wrong]
+        of_steps = self.of_steps
+        for link in self.links:
+            title = " ".join(link.value.lead.split()).rstrip(" =≈:") or SYMBOLS[link.kind]
+            cause = f"all else here is {link.how}"
+            found += [(f, r, title, cause) for f, r in link.wrong if f.start not in of_steps]
+        cells: list[Cell] = []
+        for figure, right, title, cause in found:
+            if figure.start not in told:
+                told.add(figure.start)
+                cells.append(_single_cell(self.source, figure, right, title, cause))
+        return cells
 
     @property
     def wrong(self) -> list[Cell]:
@@ -59,13 +81,19 @@ class Report:
     @property
     def checked(self) -> int:
         in_steps = sum(judged.checked for judged in self.exercises)
-        return in_steps + sum(equation.checked for equation in self.equations)
+        linked = sum(
+            len(row) * (row[0].start not in self.of_steps)
+            for link in self.links
+            if link.is_proof
+            for row in link.value.rows
+        )
+        return in_steps + linked + sum(equation.checked for equation in self.equations)
 
     @property
     def statements(self) -> int:
         """How many statements were checked: equations, computed matrices, claims."""
         steps = sum(len(judged.exact) + len(judged.claims) for judged in self.exercises)
-        return steps + sum(equation.checked > 0 for equation in self.equations)
+        return steps + len(self.links) + sum(e.checked > 0 for e in self.equations)
 
     @property
     def exit_code(self) -> int:
@@ -112,8 +140,8 @@ def check_text(text: str, name: str = "text", taken_as: Mapping[str, str] | None
 
 
 def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
-    structured = is_structured(source)
-    if not structured and len(source.text) > PROSE_LIMIT:
+    structured = is_structured(source) and not is_notebook(source)
+    if not structured and len(source.text) > PROSE_LIMIT and not is_notebook(source):
         raise Unreadable(
             f"{source.name} has over {PROSE_LIMIT:,} characters, which no worked example "
             "has: not read."
@@ -126,11 +154,15 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
         for equation in found.equations
         if equation.doubt
     ]
+    judged = [judge(source, exercise) for exercise in exercises]
+    by_numbers = links(found.values) if found.is_prose else []
+    judged = settle(source, judged, found.equations, by_numbers)
     report = Report(
         source,
         taken_as,
-        [judge(source, exercise) for exercise in exercises],
+        judged,
         found.equations,
+        by_numbers,
         questions,
         found.remarks,
         sorted(set(passed_over)),
@@ -144,7 +176,7 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
     return report
 
 
-def _equation_cell(source: Source, equation: Equation, figure: Figure, right: float) -> Cell:
+def _single_cell(source: Source, figure: Figure, right: float, title: str, cause: str) -> Cell:
     return Cell(
         kind="equation",
         head=None,
@@ -161,10 +193,8 @@ def _equation_cell(source: Source, equation: Equation, figure: Figure, right: fl
         from_inputs=False,
         from_step=False,
         origin="first",
-        cause="the two sides of the equation do not agree",
-        title=equation.text
-        if len(equation.text) <= 48
-        else f"{equation.text[:23]}…{equation.text[-24:]}",
+        cause=cause,
+        title=title if len(title) <= 48 else f"{title[:23]}…{title[-24:]}",
     )
 
 
@@ -207,13 +237,7 @@ def _claims_put_right(report: Report) -> list[tuple[Figure, str]]:
 
 def _equations_put_right(report: Report) -> list[tuple[Figure, str]]:
     """Results of equations, but for those that a step has: what is right there stays."""
-    of_steps = {
-        figure.start
-        for judged in report.exercises
-        for key in judged.exact
-        for figures in judged.exercise.matrices[key].figures.values()
-        for figure in figures
-    }
+    of_steps = report.of_steps
     return [
         (cell.figure, cell.right_text)
         for cell in report.equation_cells

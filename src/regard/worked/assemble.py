@@ -100,6 +100,10 @@ class _Builder:
         matrix = exercise.matrices.setdefault(
             key, Matrix(*key, called=called, line=line, reason=reason)
         )
+        matrix.blocks += 1
+        if block.is_vector and label is not None and not label.isdigit():
+            known = [token.casefold() for token in tokens_of(exercise)]
+            matrix.is_plain &= not known or label.casefold() in known
         matrix.is_plain &= not by_title or _is_title(block, called)
         try:
             add_block(self.source, exercise, matrix, block, label)

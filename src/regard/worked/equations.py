@@ -12,6 +12,7 @@ from regard.worked.figures import Figure
 from regard.worked.found import Equation
 from regard.worked.grammar import Node
 from regard.worked.intervals import Intervals
+from regard.worked.links import any_temperature
 
 __all__ = ["judge_sides"]
 
@@ -47,16 +48,26 @@ def judge_sides(sides: list[Node], figure_of: Callable[[Node], Figure]) -> Equat
             for _, v in fits
         ]
         best = min(range(len(fits)), key=lambda n: len(misfits[n]))
+        found.right += [f for k, f in enumerate(figures) if k not in misfits[best]]
         if not misfits[best]:
             continue
         node, value = fits[best]
-        if len(misfits[best]) == len(figures) > 2:
+        if len(misfits[best]) == len(figures) > 2 and not _is_wrong_softmax(node, figures, exact):
             found.doubt = "none of the numbers is what the left side gives"
             continue
         full = [e for v in exact.values(node) if (e := _as_shape(v, shape)) is not None]
         full = [e for e in full if ((e.low >= value.low) & (e.low <= value.high)).all()] or [value]
         found.wrong += [(figures[k], float(full[0].middle.flat[k])) for k in misfits[best]]
     return found
+
+
+def _is_wrong_softmax(node: Node, figures: list[Figure], exact: Evaluator) -> bool:
+    """A softmax whose numbers sum to 1, and which no divisor of the scores makes fit."""
+    values = exact.values(node.args[0]) if node.op == "softmax" and len(node.args) == 1 else []
+    if not values or values[0].low.size != len(figures):
+        return False
+    sums_to_one = abs(sum(figure.value for figure in figures) - 1) <= 0.02
+    return sums_to_one and not any_temperature(values[0].low.ravel(), figures)
 
 
 def _stands_for(figure: Figure, low: float, high: float) -> bool:

@@ -46,7 +46,7 @@ class Evaluator:
         return self._known[key]
 
     def _compute(self, node: Node) -> list[Intervals]:
-        if node.op == "number":
+        if node.op in ("number", "scientific"):
             return self._number(node)
         if node.op == "matrix":
             return self._matrix(node)

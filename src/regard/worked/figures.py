@@ -11,7 +11,8 @@ __all__ = ["NUMBER", "Figure", "as_number", "read_figure"]
 # One number: a sign (also a true minus), digits with or without a point, an exponent, a percent
 # sign; or an infinity in one of the ways in which masked scores are written.
 NUMBER = (
-    r"[+\-−–]?\s?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+\-−]?\d+)?(?:\s?%)?"
+    r"[+\-−–]?\s?(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d.,])|\d+(?:_\d+)*(?:\.\d*)?|\.\d+)"
+    r"(?:[eE][+\-−]?\d+)?(?:\s?\\?%)?"
     r"|[+\-−–]?\s?(?:inf(?:inity)?\b|∞|\\infty\b)"
 )
 _NUMBER = re.compile(rf"\s*({NUMBER})\s*", re.IGNORECASE)
@@ -27,6 +28,7 @@ class Figure:
     start: int
     value: float
     unit: float
+    factor: float = 1.0  # the power of ten that is written after it
     stop: int = -1  # where it ends, if not after as many characters as its text has
 
     @property
@@ -44,6 +46,8 @@ class Figure:
         if math.isinf(self.value) or math.isnan(low) or math.isnan(high):
             return True
         half = self.unit * (0.5 + 1e-6) + 1e-12 * max(1.0, abs(self.value))
+        if self.unit <= 1e-7:  # as much as single precision holds
+            half += 4e-7 * max(1.0, abs(self.value))
         return low - half <= self.value <= high + half
 
     def like(self, value: float) -> str:
@@ -56,7 +60,8 @@ class Figure:
         if math.isinf(value) or math.isinf(self.value):
             return ("−" if "−" in text else "-") + "inf" if value < 0 else "inf"
         percent = "%" in text
-        body = text.rstrip("% ")
+        body = text.rstrip("%\\ ")
+        value /= self.factor
         plain = body.replace("−", "-").replace("–", "-")
         exponent_mark = "e" if "e" in plain else "E" if "E" in plain else ""
         mantissa = plain.partition(exponent_mark)[0] if exponent_mark else plain
@@ -75,7 +80,10 @@ class Figure:
         for minus in "−–":
             if minus in text:
                 number = number.replace("-", minus)
-        number = number.replace(".", ",") if comma else number
+        if comma and abs(self.value) >= 1000:  # 262,144
+            number = f"{value:,.0f}"
+        elif comma:
+            number = number.replace(".", ",")
         return number + (text[len(body) :] if percent else "")
 
 
@@ -99,7 +107,8 @@ def read_figure(text: str, start: int, *, decimal_comma: bool = False) -> Figure
         raise ValueError(f"“{' '.join(text.split())[:40]}” is not a number")
     printed = match[1].rstrip()
     start += match.start(1)
-    plain = re.sub(r"[−–]", "-", printed).replace(" ", "").replace("_", "").replace(",", ".")
+    plain = re.sub(r"[−–]", "-", printed).replace(" ", "").replace("_", "").replace("\\", "")
+    plain = plain.replace(",", "." if decimal_comma else "")
     if re.search(r"inf|∞", plain, re.IGNORECASE):
         return Figure(printed, start, -math.inf if plain.startswith("-") else math.inf, 0.0)
     percent = plain.endswith("%")

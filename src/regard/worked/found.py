@@ -47,6 +47,7 @@ class Equation:
     text: str
     checked: int
     wrong: list[tuple[Figure, float]] = field(default_factory=list)  # with what belongs there
+    right: list[Figure] = field(default_factory=list)  # results that do fit
     doubt: str = ""  # it does not hold, but may have been meant otherwise
 
 

@@ -45,7 +45,9 @@ class Node:
 
     @property
     def is_number(self) -> bool:
-        return self.op == "number" or (self.op in ("neg", "group") and self.args[0].is_number)
+        if self.op in ("neg", "group"):
+            return self.args[0].is_number
+        return self.op in ("number", "scientific")
 
     @property
     def is_literal(self) -> bool:
@@ -131,7 +133,12 @@ class Grammar:
             if right is None:
                 return left
             left = Node(op, left.start, right.end, [left, right])
+            if op in "×·*" and left.args[0].is_bare and self._is_power_of_ten(right):
+                left.op = "scientific"
         return left
+
+    def _is_power_of_ten(self, node: Node) -> bool:
+        return node.op == "^" and self.tokens[node.start].text == "10" and node.args[1].is_number
 
     def _juxtaposed(self, left: Node, token: Token) -> bool:
         """`0.5[1, 2]`, `(1)(2)`, a matrix beside a matrix, `2x`."""

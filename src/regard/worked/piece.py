@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from regard.worked.figures import Figure, read_figure
@@ -72,7 +72,7 @@ class Piece:
         """The number that is printed from `start` to `end`. Raises ValueError if there is none."""
         figure = read_figure(self.text[start:end], start, decimal_comma=decimal_comma)
         first, last = self.at[figure.start], self.at[figure.end - 1]
-        return Figure(figure.text, first, figure.value, figure.unit, last + 1)
+        return replace(figure, start=first, stop=last + 1)
 
 
 def joined(pieces: Sequence[Piece]) -> Piece:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 from regard.worked.found import Found, Value
+from regard.worked.html_pages import is_html, read_html
+from regard.worked.notebooks import is_notebook, read_notebook
 from regard.worked.piece import Piece
 from regard.worked.scan import Passage, clean, scan
-from regard.worked.source import Source
+from regard.worked.source import Source, Unreadable
 from regard.worked.statements import Sentence
 from regard.worked.tables import read_table
 
@@ -26,9 +28,17 @@ _MISREAD = re.compile(r"[\u00c2-\u00f4][^\x00-\x7f]{1,400}")
 
 def read_document(source: Source) -> Found:
     """Everything that looks like a matrix, a vector, a list of tokens or an equation."""
+    if is_notebook(source):
+        try:
+            return _Reader(passages := read_notebook(source)).read(passages)
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise Unreadable(f"{source.name} is no notebook: {error}.") from None
     piece, remarks = _as_meant(Piece.whole(source.text))
-    piece = clean(piece)
-    found = _Reader(piece).read(scan(piece))
+    if source.suffix in (".html", ".htm") or is_html(source.text):
+        passages = read_html(piece)
+    else:
+        passages = scan(clean(piece))
+    found = _Reader(passages).read(passages)
     found.remarks += remarks
     return found
 
@@ -58,12 +68,16 @@ def _decoded(run: str, errors: str) -> str | None:
 
 
 class _Reader:
-    def __init__(self, piece: Piece) -> None:
+    def __init__(self, passages: list[Passage]) -> None:
         self.found = Found()
         self.titles: list[str] = []  # the lines above, the nearest last
-        text = piece.text
+        text = "\n".join(passage.piece.text for passage in passages)
         self.decimal_comma = bool(re.search(r"\d,\d\d\b", text) and not re.search(r"\d\.\d", text))
-        self.found.lines = [(line.start, line.text.rstrip("\n")) for line in piece.lines()]
+        self.found.lines = [
+            (line.start, ("# " if passage.is_heading else "") + line.text.rstrip("\n"))
+            for passage in passages
+            for line in (passage.whole or passage.piece).lines()
+        ]
         for match in _TOKENS.finditer(text):
             words = ["".join(quoted.groups("")) for quoted in _QUOTED.finditer(match[1])]
             self.found.tokens = self.found.tokens or words

@@ -18,6 +18,7 @@ _SQUARE = ("scores", "scaled", "weights")  # kinds whose columns are tokens
 _WITHOUT_TOKENS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
 # A bare power of ten is one way to write −∞: −1e9, −10000.
 _MASKED = re.compile(r"[-−–]\s?1(?:0{4,}(?:\.0*)?|(?:\.0*)?e\+?\d{1,2})", re.IGNORECASE)
+_ROW = re.compile(r"\W*(?:row|행|行|第|ligne|zeile|fila|linha|hàng) ?(\d{1,3})\b", re.IGNORECASE)
 _COUNTED = re.compile(
     r"(?:[a-z]|token|word|input|row|position|토큰|단어|입력|টোকেন|শব্দ)?[ _#]*(\d{1,4})",
     re.IGNORECASE,
@@ -39,6 +40,8 @@ def label_of(block: Value, name: Name, exercise: Exercise, *, named_by_title: bo
     """The token that a vector belongs to: by its symbol, by its sentence, by what stands left."""
     if name.row is not None or not block.is_vector:
         return name.row
+    if counted := _ROW.match(block.sentence):
+        return counted[1]
     found = _token_in(block.sentence, tokens_of(exercise))
     if found is not None:
         return found

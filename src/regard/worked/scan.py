@@ -30,6 +30,7 @@ class Passage:
     piece: Piece
     rows: list[Row] = field(default_factory=list)
     is_heading: bool = False
+    whole: Piece | None = None  # with the marks of lists
 
 
 _COGS = re.compile(
@@ -43,7 +44,7 @@ _LINKS = re.compile(
 _TAG = re.compile(r"</?[a-zA-Z][\w-]{0,30}(?:\s[^<>]{0,2000})?/?>")
 _ENTITY = re.compile(r"&(?:#x?[0-9a-fA-F]{1,6}|[a-zA-Z]{2,10}\d{0,2});")
 _EMPHASIS = re.compile(
-    r"(?<![\w)\]*}.])(?:\*{1,3}|_{2})(?=[^\s*])|(?<=[^\s*])(?:\*{1,3}|_{2})(?![\w(\[{}*])|`"
+    r"(?<![\w)\]*}.])(?:\*{1,3}|_{2})(?=[^\s*])|(?<=[^\s*])(?:\*{1,3}|_{2})(?![\w(\[{}*])|(?<!`)`(?!`)"
 )
 _MARK = re.compile(r"[ \t]*(?:(?:[-*+•◦▪‣›»>]|\d{1,3}[.)])[ \t]+)+(?=\S)|[ \t]*//+[ \t]*")
 _COMMENT = re.compile(r"[ \t]*#+(?=[ \t]*[\[\]\d.\-−])")
@@ -96,7 +97,10 @@ def _environments(text: str) -> list[tuple[str, int, int]]:
             start = opened.pop(name)
             while found and found[-1][1] >= start:
                 found.pop()
-            if match.end() - start < _LONGEST:
+            end = min(match.end(), start + _LONGEST)
+            if name == "$$" and re.search(r"\n[ \t]*\n", text[start:end]):
+                opened[name] = match.start()  # the one before had no partner
+            elif match.end() - start < _LONGEST:
                 found.append((name, start, match.end()))
         elif match["side"] != "end" and match["bracket"] != "]":
             opened[name] = match.start()
@@ -123,11 +127,13 @@ def _scan_lines(piece: Piece) -> list[Passage]:
     tables = dict(_tables(lines))
     passages: list[Passage] = []
     paragraph: list[Piece] = []
+    whole: list[Piece] = []
 
     def close() -> None:
         if paragraph:
-            passages.append(Passage(joined(paragraph)))
+            passages.append(Passage(joined(paragraph), whole=joined(whole)))
             paragraph.clear()
+            whole.clear()
 
     i = 0
     fenced = False
@@ -150,6 +156,7 @@ def _scan_lines(piece: Piece) -> list[Passage]:
         else:
             mark = _COMMENT.match(line.text) or _MARK.match(line.text)
             paragraph.append(line.cut(mark.end(), len(line.text)) if mark else line)
+            whole.append(line)
         i += 1
     close()
     return passages
@@ -162,7 +169,7 @@ def _tables(lines: list[Piece]) -> list[tuple[int, tuple[list[Row], int]]]:
     """Where tables start, with their rows and where they end."""
     found: list[tuple[int, tuple[list[Row], int]]] = []
     splits = (_pipe_cells, _tab_cells, _comma_cells, _bracket_cells, _space_cells)
-    # Where lines can be split in a way, but are no table, the lines from which on they may be one.
+    # Where lines can be split in a way, but are no table, the line from which on there may be one.
     hopeless = dict.fromkeys(splits, 0)
     i = 0
     while i < len(lines):
@@ -179,14 +186,18 @@ def _tables(lines: list[Piece]) -> list[tuple[int, tuple[list[Row], int]]]:
                 j += 1
             if not rows:
                 continue
-            first = _first_that_may_be(rows, split)
-            if first == 0:
-                if split in (_space_cells, _bracket_cells):
-                    rows = _with_heading(lines, i, rows)
+            if split in (_pipe_cells, _tab_cells):
+                is_table = len(rows) > (split is _pipe_cells) and max(map(len, rows)) > 1
+                is_table = is_table and any(_has_numbers(row) for row in rows)
+            else:
+                is_table = len(rows) > 1
+            if is_table:
+                if split not in (_pipe_cells, _tab_cells):
+                    rows = _with_heading(lines, i, rows, split)
                 found.append((i, (rows, j)))
                 i = j - 1
                 break
-            hopeless[split] = i + first
+            hopeless[split] = j
         i += 1
     return found
 
@@ -197,21 +208,6 @@ def is_number(cell: Piece) -> bool:
 
 def _has_numbers(row: Row) -> bool:
     return any(re.search(r"\d", cell.text) for cell in row[-40:])
-
-
-def _first_that_may_be(rows: list[Row], split: Callable[[Piece], Row | None]) -> int:
-    """0 if the rows are a table; else the first of them with which one may begin."""
-    if split in (_tab_cells, _pipe_cells):
-        enough = split is _tab_cells or len(rows) >= 2
-        enough = enough and max(map(len, rows)) > 1
-        return 0 if enough and any(_has_numbers(row) for row in rows) else len(rows)
-    if split is _comma_cells:
-        start = 0 if any(is_number(cell) for cell in rows[0]) else 1  # below the headings
-        for n, row in enumerate(rows[start:], start):
-            if len(row) < 2 or not all(map(is_number, row[1:])):
-                return max(n, 1)
-        return 0 if len(rows) - start >= 2 else len(rows)
-    return 0 if len(rows) >= 2 else len(rows)
 
 
 def _cells(line: Piece, pattern: str) -> Row:
@@ -248,7 +244,8 @@ def _tab_cells(line: Piece) -> Row | None:
 def _comma_cells(line: Piece) -> Row | None:
     if not re.search(r"[,;]", line.text) or re.search(r"[\[\](){}=]", line.text):
         return None
-    return _split(line, ";" if ";" in line.text else ",")
+    cells = _split(line, ";" if ";" in line.text else ",")
+    return cells if len(cells) > 1 and all(map(is_number, cells[1:])) else None
 
 
 def _space_cells(line: Piece) -> Row | None:
@@ -269,16 +266,19 @@ def _bracket_cells(line: Piece) -> Row | None:
     return [line.cut(*match.span("label")), *numbers] if all(map(is_number, numbers)) else None
 
 
-def _with_heading(lines: list[Piece], i: int, rows: list[Row]) -> list[Row]:
+def _with_heading(
+    lines: list[Piece], i: int, rows: list[Row], split: Callable[[Piece], Row | None]
+) -> list[Row]:
     """A table in plain columns with its heading: words directly above, or pandas' 0 1 2."""
     empty = Piece("", ())
     counts = [cell.text for cell in rows[0]]
     counted = counts == [str(n) for n in range(len(counts))]
     if counted and len(rows) > 1 and len(rows[1]) == len(counts) + 1:
         return [[empty, *rows[0]], *rows[1:]]
-    words = _cells(lines[i - 1], r"\S+") if i else []
-    labelled = not is_number(rows[0][0])
-    if not words or any(map(is_number, words)) or len(words) != len(rows[0]) - labelled:
+    above = lines[i - 1].stripped() if i else empty
+    words = _split(above, ",") if split is _comma_cells else _cells(above, r"\S+")
+    labelled = not is_number(rows[0][0]) and len(words) < len(rows[0])
+    if not above.text or any(map(is_number, words)) or len(words) != len(rows[0]) - labelled:
         return rows
     return [[empty, *words] if labelled else words, *rows]
 

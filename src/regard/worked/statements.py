@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from regard.worked.equations import judge_sides
 from regard.worked.figures import Figure
@@ -54,11 +54,18 @@ class Sentence:
         first, last = self.tokens[node.start], self.tokens[node.end - 1]
         if node.op == "group":
             return self.figure(node.args[0])
+        if node.op == "scientific":
+            mantissa, power = self.figure(node.args[0]), node.args[1].args[1]
+            factor = 10.0 ** self.figure(power).value
+            value, unit = mantissa.value * factor, mantissa.unit * factor
+            return replace(mantissa, value=value, unit=unit, factor=factor)
         text = self.piece.text[first.start : last.end]
         if last.text == "∞":
             sign = -1.0 if text[:1] in "-−–" else 1.0
             at = self.piece.at
-            return Figure(text, at[first.start], sign * float("inf"), 0.0, at[last.end - 1] + 1)
+            return Figure(
+                text, at[first.start], sign * float("inf"), 0.0, stop=at[last.end - 1] + 1
+            )
         return self.piece.figure(first.start, last.end, decimal_comma=self.decimal_comma)
 
     # ── tokens to chains ─────────────────────────────────────────────────────────────────────
@@ -145,12 +152,17 @@ class Sentence:
         if node.op == "group" and token.kind in ("word", "weak"):
             return False  # “shape (3 × 2) = 3 samples”
         if token.kind == "word":
-            return not _UNCLEAR.fullmatch(token.text.casefold()) and (
-                self.tokens[node.start].gap or not token.text.isascii()
+            symbol = len(token.text) == 1 and token.text.isascii() and token.text not in "aIO"
+            return (
+                not symbol
+                and not _UNCLEAR.fullmatch(token.text.casefold())
+                and (self.tokens[node.start].gap or not token.text.isascii())
             )
         if token.kind == "junk":
             return token.text in _CLEAN_JUNK
-        return token.kind in ("newline", "comma", "weak", "close", "cell", "open")
+        if token.kind == "close":
+            return self.tokens[node.start].gap and token.text != "}"
+        return token.kind in ("newline", "comma", "weak", "relation", "cell", "open")
 
     def _is_clean_right(self, node: Node) -> bool:
         if node.end >= len(self.tokens):
@@ -203,6 +215,11 @@ class Sentence:
         above = self.piece.text[self._lead : lead_start].rstrip()
         if not lead.strip(" \t\n$[(\\&") and re.search(r"[=≈:]\s*\\?\[?$", above):
             lead = above[above.rfind("\n") + 1 :]
+        if (
+            re.search(r"shape|\bdim|\bsize\b|形状|크기|차원|维度|次元", lead[-60:], re.IGNORECASE)
+            and not is_number
+        ):
+            return
         cells = (
             [self.figure(cell) for cell in node.args]
             if node.op == "matrix"

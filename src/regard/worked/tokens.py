@@ -27,7 +27,7 @@ class Token:
 
 MATRICES = re.compile(r"[bBpvV]?(?:small)?matrix\*?|array|tabular\*?|cases")
 _LETTER = r"(?:[^\W\d_]|[\u0300-\u036f\u0900-\u0dff\u0e00-\u0eff])"
-_DIGITS = r"\d{1,3}(?:,\d{3})+(?![\d.,])|\d+(?:_\d+)*(?:\.\d*)?|\.\d+"
+_DIGITS = r"[1-9]\d{0,2}(?:,\d{3})+(?![\d.,])|\d+(?:_\d+)*(?:\.\d*)?|\.\d+"
 _TOKEN = re.compile(
     rf"""(?P<newline>\n)
     |(?P<space>[ \t\r\u00a0\u2000-\u200a\u202f\u3000~]+|\\[,;:!>\ ]|\\(?:q?quad|left|right|middle
@@ -35,6 +35,7 @@ _TOKEN = re.compile(
         |bottomrule|centering)(?![a-zA-Z])|\\(?:label|tag|vspace|hspace|phantom|cline|color)\{{[^}}\n]*\}})
     |\\{{1,2}}(?P<env>begin|end)\{{(?P<name>\w+\*?)\}}(?P<columns>\{{[^{{}}\n]*\}}|\[[^\]\n]*\])?
     |(?P<row>\\\\(?![a-zA-Z]{{3}})(?:\[\d[^\]\n]{{0,9}}\])?|\\cr(?![a-zA-Z])|\\tabularnewline)
+    |\\{{1,2}}(?:mathrm|text|operatorname|mathbf|textbf|mathsf)\s*\{{(?P<upright>[a-zA-Z]+)\}}
     |\\{{1,2}}(?P<command>[a-zA-Z]+)
     |(?P<math>\$+|\\[()])
     |(?P<dots>\.\.\.+|…|⋯|⋮|⋱)
@@ -121,6 +122,8 @@ def tokens_of(text: str, *, decimal_comma: bool = False) -> list[Token]:
             kind, written = match["env"], match["name"]
             if not MATRICES.fullmatch(written):  # align, equation, itemize: no bracket
                 kind = "newline"
+        elif kind == "upright":
+            kind, written = "word", match["upright"]
         elif kind == "command":
             name = match["command"]
             if _FONT.fullmatch(name):
@@ -152,7 +155,9 @@ def tokens_of(text: str, *, decimal_comma: bool = False) -> list[Token]:
 def _between_numbers(text: str, match: re.Match[str]) -> bool:
     before = text[max(0, match.start() - 3) : match.start()].rstrip()
     after = text[match.end() : match.end() + 3].lstrip()
-    return before[-1:].isdigit() and after[:1].isdigit()
+    return (
+        before[-1:] in "0123456789)]" and after[:1] in "0123456789([-−" and bool(before and after)
+    )
 
 
 def _match_brackets(tokens: list[Token]) -> None:

@@ -14,11 +14,13 @@ from regard.worked.cell import Cell
 from regard.worked.chain import Chain, Head, Misfit, enlarged, sources
 from regard.worked.exercise import Claim, Exercise, Matrix, Remark
 from regard.worked.figures import Figure
+from regard.worked.found import Equation
+from regard.worked.links import Link
 from regard.worked.names import KINDS, SYMBOLS
 from regard.worked.reading import choose_reading
 from regard.worked.source import Source
 
-__all__ = ["Judged", "judge"]
+__all__ = ["Judged", "judge", "settle"]
 
 
 @dataclass
@@ -81,11 +83,22 @@ def _is_doubtful(judged: Judged, key: tuple[str, Head]) -> bool:
     exercise = judged.exercise
     printed = sum(map(len, exercise.matrices[key].figures.values()))
     astray = sum(not cell.from_step for cell in judged.cells if (cell.kind, cell.head) == key)
-    if 2 * astray <= printed:
-        return False
-    parts = [key, *sources(exercise, *key)]
-    matrices = [m for part in parts if (m := exercise.get(*part)) is not None]
-    return not all(m.is_plain for m in matrices) or any(m.kind in exercise.rivals for m in matrices)
+    if any(m.kind in exercise.rivals for m in _with_sources(exercise, key)):
+        return astray > 0 and (4 * astray > printed or printed < 4)
+    return 2 * astray > printed and not _is_certain(exercise, key)
+
+
+def _with_sources(exercise: Exercise, key: tuple[str, Head]) -> list[Matrix]:
+    found = (exercise.get(*part) for part in (key, *sources(exercise, *key)))
+    return [matrix for matrix in found if matrix is not None]
+
+
+def _is_certain(exercise: Exercise, key: tuple[str, Head]) -> bool:
+    """Whether the names of a step and its parts are plain, and none of them is there twice."""
+    return all(
+        matrix.is_plain and matrix.kind not in exercise.rivals
+        for matrix in _with_sources(exercise, key)
+    )
 
 
 def _judge(source: Source, exercise: Exercise) -> Judged:
@@ -124,10 +137,45 @@ def _judge(source: Source, exercise: Exercise) -> Judged:
             wrong[key][cell.row, cell.column] |= cell.is_wrong
         diagnose(exercise, key, chains["full"], cells)
         judged.cells += cells
+    small = [c for c in judged.wrong if abs(c.figure.value - c.right) <= 1.01 * c.figure.unit]
+    if len(small) == len(judged.wrong):  # a slip in the last digit that is carried on
+        judged.cells = [cell for cell in judged.cells if cell.origin != "inherited"]
     for key in keys:
         if key not in exercise.borrowed:
             _judge_sums(source, exercise.matrices[key], judged)
     return judged
+
+
+def settle(
+    source: Source, judged: list[Judged], equations: list[Equation], by_numbers: list[Link]
+) -> list[Judged]:
+    """The same, but nothing is accused where another reading makes it right.
+
+    A number that is the result of an equation which holds, or of a matrix that follows from others
+    than those it was taken to be made of, is right as it is: its step is set apart.
+    """
+    fine = {figure.start for equation in equations for figure in equation.right}
+    fine |= {f.start for link in by_numbers for row in link.value.rows for f in row}
+    fine -= {figure.start for link in by_numbers for figure, _ in link.wrong}
+    settled: list[Judged] = []
+    for each in judged:
+        while True:
+            contested = {
+                (cell.kind, cell.head)
+                for cell in each.wrong
+                if not cell.from_step
+                and cell.figure.start in fine
+                and not _is_certain(each.exercise, (cell.kind, cell.head))
+            } - each.exercise.apart
+            if not contested:
+                break
+            each.exercise.apart |= contested
+            names = ", ".join(sorted(SYMBOLS[kind] for kind, _ in contested))
+            text = f"What is printed for {names} follows from other numbers than was thought."
+            each.exercise.remarks.append(Remark(text))
+            each = judge(source, each.exercise)
+        settled.append(each)
+    return settled
 
 
 # ── cells ─────────────────────────────────────────────────────────────────────────────────────
@@ -147,7 +195,8 @@ def _judge_computed(
         for figure in figures:
             reachable = reach["inputs"].at(row, column)
             follows = reach["step"].at(row, column)
-            if math.isnan(reachable[0]) or math.isnan(follows[0]):
+            hidden = math.isinf(reachable[0]) or math.isinf(follows[0])  # masked later, if at all
+            if math.isnan(reachable[0]) or math.isnan(follows[0]) or hidden:
                 judged.unknown.add(key)
                 continue
             judged.checked += 1
@@ -255,19 +304,18 @@ def _marks(
 def _judge_given(source: Source, matrix: Matrix, judged: Judged) -> None:
     """A given matrix is right as printed; printed twice it must be the same, weights 0 to 1."""
     mistakes: list[tuple[tuple[int, int], Figure, float, str]] = []
-    for row in range(matrix.shape[0]):
-        again: list[tuple[tuple[int, int], Figure, float, str]] = []
-        repeated = 0
-        for column in range(matrix.shape[1]):
-            first, *others = matrix.figures.get((row, column), []) or [None]
-            for figure in others if first is not None else ():
-                repeated += 1
-                if abs(figure.value - first.value) > max(figure.unit, first.unit) / 2:
-                    cause = f"printed twice: line {source.line(first.start)} has {first.text}"
-                    again.append(((row, column), figure, first.value, cause))
-        judged.checked += repeated
-        if 2 * len(again) <= repeated:  # else it is another row
-            mistakes += again
+    repeated = 0
+    for place, (first, *others) in sorted(matrix.figures.items()):
+        repeated += len(others)
+        for figure in others:
+            if figure.unit == first.unit and abs(figure.value - first.value) > first.unit / 2:
+                cause = f"printed twice: line {source.line(first.start)} has {first.text}"
+                mistakes.append((place, figure, first.value, cause))
+    judged.checked += repeated
+    # Where much of it differs, it is another; of a token's two numbers one may.
+    one_of_two = repeated == 2 and len(mistakes) == 1 and matrix.kind in ("input", "embeddings")
+    if not matrix.is_plain or (4 * len(mistakes) > repeated and not one_of_two):
+        mistakes = []
     if matrix.kind == "weights" and _are_weights(matrix):
         for place, figures in sorted(matrix.figures.items()):
             judged.checked += 1
@@ -298,6 +346,8 @@ def _are_weights(matrix: Matrix) -> bool:
     """Whether given numbers look like weights: half of the rows sum to 1, or it says so plainly."""
     sums = matrix.values.sum(axis=1)
     fitting = np.abs(sums - 1) <= np.minimum(matrix.units.sum(axis=1) / 2, 0.25) + 1e-9
+    if matrix.blocks > 1:
+        return False
     inside = (matrix.values >= 0) & (matrix.values <= 1)
     if len(sums) > 1:
         return 2 * int(fitting.sum()) >= len(sums)

@@ -52,7 +52,10 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("positions", r"\bposition(?:s|al)?\b(?! of)|위치|포지션|অবস্থান|পজিশন|位置"),
 )
 _LAST_WORDS: tuple[tuple[str, str], ...] = (
-    ("weights", r"\bweights?\b|가중치|ওজন|权重|\bgewichte\b|\bpoids\b|\bpesos\b"),
+    (
+        "weights",
+        r"\bweights?\b|\bprob(?:s|abilit(?:y|ies))?\b|가중치|ওজন|权重|\bgewichte\b|\bpoids\b|\bpesos\b",
+    ),
     (
         "output",
         r"\boutputs?\b|\bresult\b|출력|결과|আউটপুট|ফলাফল|输出|出力|ausgabe|\bsortie\b|\bsalida\b|выход",

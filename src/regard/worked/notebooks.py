@@ -1,0 +1,91 @@
+"""Jupyter notebooks as passages: text, code, and what the code printed."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from regard.worked.html_pages import read_html
+from regard.worked.piece import Piece
+from regard.worked.scan import Passage, clean, scan
+from regard.worked.source import Source
+
+__all__ = ["is_notebook", "read_notebook"]
+
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": " ", "f": " "}
+
+
+def is_notebook(source: Source) -> bool:
+    return source.suffix == ".ipynb" or bool(
+        re.match(r'\s*\{\s*"(?:cells|nbformat|metadata)"', source.text) and '"cells"' in source.text
+    )
+
+
+def read_notebook(source: Source) -> list[Passage]:
+    """The passages of all cells. Raises ValueError if it is no notebook."""
+    content = json.loads(source.text)
+    texts = _Strings(source.text)
+    passages: list[Passage] = []
+    for cell in content.get("cells", []):
+        start = texts.at
+        ends = [start]
+        parts = [(cell.get("source", ""), cell.get("cell_type") == "code")]
+        for output in cell.get("outputs", []):
+            data: dict[str, Any] = output.get("data", {})
+            parts.append((output.get("text") or data.get("text/plain") or "", True))
+        for written, is_code in parts:  # in the file the outputs may stand first
+            texts.at = start
+            passages += _passages(texts, written, is_code)
+            ends.append(texts.at)
+        texts.at = max(ends)
+    return passages
+
+
+def _passages(texts: _Strings, written: Any, is_code: bool) -> list[Passage]:
+    lines = [written] if isinstance(written, str) else written
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        return []
+    piece = texts.take(lines)
+    if piece is None:
+        return []
+    if not is_code and "<table" in piece.text:
+        return read_html(piece)
+    return scan(clean(piece))
+
+
+class _Strings:
+    """The strings of a JSON file in the order in which they stand, each letter with its place."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.strings = list(_STRING.finditer(text))
+        self.at = 0
+
+    def take(self, lines: list[str]) -> Piece | None:
+        """The next strings that read as `lines`, as one piece."""
+        parts: list[str] = []
+        places: list[int] = []
+        start = self.at
+        for line in lines:
+            while self.at < len(self.strings):
+                match = self.strings[self.at]
+                self.at += 1
+                piece = self._unescaped(match)
+                if piece.text == line:
+                    parts.append(piece.text)
+                    places += piece.at
+                    break
+            else:
+                self.at = start
+                return None
+        return Piece("".join(parts), places)
+
+    @staticmethod
+    def _unescaped(match: re.Match[str]) -> Piece:
+        inner = Piece(match[1], range(match.start(1), match.end(1)))
+        return inner.replaced(
+            _ESCAPE, lambda m: chr(int(m[1], 16)) if m[1] else _LETTERS.get(m[2], m[2])
+        )
