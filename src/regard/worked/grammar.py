@@ -19,10 +19,11 @@ __all__ = ["Grammar", "Node"]
 
 _DEPTH = 24
 _FACTORS = 24
+_SEPARATORS = "|'\"‘’“”"
 _FUNCTION = re.compile(
     "softmax|exp|sqrt|log|ln|sin|cos|tanh|max|min|relu|sum|mean|abs|sigmoid|concat|dot"
 )
-_WRAPPER = re.compile("as(?:array)|array|[tT]ensor|FloatTensor|[mM]atrix|mat|vector")
+_WRAPPER = re.compile("constant|Variable|(?:as)?array|[tT]ensor|FloatTensor|[mM]atrix|mat|vector")
 _PRODUCTS = frozenset("·•⋅∙×*@⊙∘")
 
 
@@ -315,7 +316,7 @@ class Grammar:
         while i < end:
             token = self.tokens[i]
             if token.kind in ("newline", "cell", "row") or (
-                token.kind == "junk" and token.text == "|"
+                token.kind == "junk" and token.text in "|'\"‘’“”"
             ):
                 i += 1
                 continue
@@ -348,7 +349,7 @@ class Grammar:
         if i >= end:
             return True
         token = self.tokens[i]
-        if token.kind in ("comma", "row", "cell") or token.text == "|":
+        if token.kind in ("comma", "row", "cell") or token.text in "|'\"‘’“”":
             return True
         return not commas and (token.gap or self.tokens[i - 1].kind == "newline")
 

@@ -103,6 +103,8 @@ def _explain(item: _Item, before: list[_Item]) -> Link | None:
         return None
     best: tuple[int, str, Intervals] | None = None
     for how, made in _ways(item, before):
+        if np.isnan(made.low).any() or np.isnan(made.high).any():
+            continue
         if made.shape != item.shape:
             made = made.transposed
         misfits = sum(
@@ -215,11 +217,11 @@ def _ways(item: _Item, before: list[_Item]) -> Iterator[tuple[str, Intervals]]:
                     if shape[0] == shape[1] > 1:
                         causal = scaled.where(allowed_keys(*shape, causal=True), -np.inf)
                         yield f"{proof}the causal softmax of {how}", _softmax(causal)
-    elif kind == "concatenated":
+    if kind in ("concatenated", "output"):
         for a, b in pairs("head_output output", "head_output output"):
             if a.shape[0] == b.shape[0] == shape[0] and a.shape[1] + b.shape[1] == shape[1]:
                 yield "the heads", Intervals(np.hstack([a.low, b.low]), np.hstack([a.high, b.high]))
-    elif kind is not None:
+    if kind in ("query", "key", "value", "head_output", "output"):
         letter = {"query": "Q", "key": "K", "value": "V"}.get(kind)
         of_input = ("input embeddings context", f"W_{letter}")
         of_weights = ("weights concatenated", "value input embeddings W_O")

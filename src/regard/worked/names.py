@@ -83,6 +83,7 @@ _WORD = re.compile(
     rf"(?P<word>scores?|scaled|weights?|attn|output|out|query|queries|keys?|values?){_LABEL}",
     re.IGNORECASE,
 )
+_OPERATED = re.compile(r"[/+*·×−-]\s*\S+\s*$")
 _TRANSPOSED = r"(?:\^T|\.T\b)"
 _FACTOR = r"(?:_?(?P<{}>(?<=_)[^_^·.*×@()\s/]{{1,40}}|\d{{1,4}}))?"
 _PRODUCT = re.compile(
@@ -191,6 +192,8 @@ def _symbol(text: str) -> Name | None:
 def _letter(match: re.Match[str]) -> Name | None:
     letter = match["letter"]
     kind = _LETTERS["α" if letter in "αΑ" else letter.upper()]
+    if (match["label"] or "").casefold().startswith("concat"):
+        return Name("concatenated")
     # A capital without a mark is the matrix; a small letter needs one, or is just a letter.
     if letter.islower() and letter != "α" and not (match["digits"] or match["label"]):
         return Name(kind) if letter in "xqkv" else None
@@ -237,7 +240,7 @@ def name_of(text: str) -> Name | None:
     left, *rights = re.split(r"(?<![<>!])=(?!>)|≈|\\approx", text)
     left, rights = left[-_LONGEST:], [right[:_LONGEST] for right in rights[:4]]
     name = _symbol(left)
-    if name is None and rights and left.split():
+    if name is None and rights and left.split() and not _OPERATED.search(left):
         name = _symbol(left.split()[-1]) or _head_symbol(left.split()[-1])
     if name is None and is_other(left):
         return None

@@ -186,6 +186,14 @@ class Sentence:
             "end",
         )
 
+    def _continues(self, rows: list[list[Figure]], start: int) -> bool:
+        """Whether a vector stands right below one as long: the next row of a matrix."""
+        if not self.values or len(rows) > 1 or self.values[-1].is_number:
+            return False
+        return self.values[-1].shape[1] == len(rows[0]) and bool(
+            _GAP.fullmatch(self.piece.text, self._lead, start)
+        )
+
     # ── values ───────────────────────────────────────────────────────────────────────────────
 
     def _add_value(self, chain: _Chain) -> None:
@@ -227,6 +235,12 @@ class Sentence:
         )
         width = node.width or 1
         rows = [cells[k : k + width] for k in range(0, len(cells), width)]
+        if alone and not chain.assigned and self._continues(rows, start):
+            last = self.values[-1]
+            last.rows.append(rows[0])
+            last.is_vector = False
+            self._lead = self._end(node)
+            return
         begin = self.piece.text.rfind("\n", 0, start) + 1
         self.values.append(
             Value(
@@ -243,6 +257,7 @@ class Sentence:
             self._lead = self._end(node)
 
 
+_GAP = re.compile(r"[ \t,]*\n[ \t]*")
 _BETWEEN = re.compile(r"^(?:[\s,;&$.]|\\q?quad(?![a-zA-Z])|\\[,;])+")
 _NEVER = frozenset(("newline", "relation", "weak", "other", "comma", "cell", "row", "close", "end"))
 

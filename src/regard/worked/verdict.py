@@ -137,8 +137,9 @@ def _judge(source: Source, exercise: Exercise) -> Judged:
             wrong[key][cell.row, cell.column] |= cell.is_wrong
         diagnose(exercise, key, chains["full"], cells)
         judged.cells += cells
-    small = [c for c in judged.wrong if abs(c.figure.value - c.right) <= 1.01 * c.figure.unit]
-    if len(small) == len(judged.wrong):  # a slip in the last digit that is carried on
+    first = [cell for cell in judged.wrong if cell.origin == "first"]
+    if all(abs(c.figure.value - c.right) <= 1.01 * c.figure.unit for c in first):
+        # A slip in the last digit, and what carries it on.
         judged.cells = [cell for cell in judged.cells if cell.origin != "inherited"]
     for key in keys:
         if key not in exercise.borrowed:
