@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_a_wrong_example_ends_with_one_and_names_the_cell(
     "arguments",
     [
         ["nothing.md"],
-        ["."],
+        ["FILE", "FILE", "--fix", "x.md"],
         ["FILE", "--as", "K"],
         ["FILE", "--as", "=K"],
         ["FILE", "--as", "K=what"],
@@ -116,6 +117,39 @@ def test_the_output_fits_eighty_columns_and_has_no_codes_in_a_pipe(tmp_path: Pat
         assert done.returncode in (0, 1), done.stderr
         assert max(map(cell_len, done.stdout.splitlines())) <= 80
         assert "\x1b" not in done.stdout
+
+
+def test_several_documents_get_a_line_each_and_the_worst_decides(
+    wrong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "right.txt").write_text(RIGHT, encoding="utf-8")
+    (tmp_path / "words.md").write_text("Nothing here.", encoding="utf-8")
+    (tmp_path / "data.csv").write_text("1,2", encoding="utf-8")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "wrong.md").write_text(WRONG, encoding="utf-8")
+    assert main(["check", str(tmp_path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[1].strip() for line in map(_squeezed, lines)] == [
+        "right",
+        "nothing to check",
+        "1 wrong",
+    ]
+    assert main(["check", str(tmp_path / "right.txt"), str(tmp_path / "words.md")]) == 0
+    assert main(["check", str(tmp_path / "words.md"), str(tmp_path / "words.md")]) == 2
+
+
+def _squeezed(line: str) -> str:
+    return re.sub(r" {2,}", "  ", line)
+
+
+def test_the_report_says_what_was_covered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "some.md"
+    path.write_text(f"{RIGHT}\n1 + 1 = 2\n\nM = [[1, a], [2, b]]\n", encoding="utf-8")
+    assert main(["check", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "2 numbers in 2 statements checked; 1 statement not understood (line 7)" in said
 
 
 def test_long_reports_are_cut_and_say_so(tmp_path: Path) -> None:

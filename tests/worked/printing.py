@@ -259,6 +259,76 @@ def as_json(example: Printed) -> str:
     return "{" + ",\n ".join(parts) + "}"
 
 
+def html(example: Printed) -> str:
+    parts = ["<!DOCTYPE html>", "<html><head><title>1 2</title></head><body>"]
+    for name, rows in example.matrices.items():
+        labelled = not name.startswith("W_")
+        columns = example.tokens if name in SQUARE else [""] * len(rows[0])
+        lines = [["Token", *columns] if labelled else columns] if any(columns) else []
+        lines += [([example.tokens[i]] if labelled else []) + row for i, row in enumerate(rows)]
+        cells = "\n".join(
+            "<tr>" + "".join(f"<td>{cell}</td>" for cell in line) + "</tr>" for line in lines
+        )
+        parts.append(f"<h2>{TITLES[name]}</h2>\n<table class='a'>\n{cells}\n</table>")
+    return "\n".join([*parts, "</body></html>"])
+
+
+def notebook(example: Printed) -> str:
+    """Matrices in code, steps as what was printed."""
+    cells = []
+    for name, rows in example.matrices.items():
+        title = f"## {TITLES[name]}\n"
+        body = "[" + ",\n ".join("[" + ", ".join(row) + "]" for row in rows) + "]"
+        if name in example.given:
+            code = {"cell_type": "code", "source": [f"{name} = np.array({body})\n"], "outputs": []}
+            cells.append(code)
+            continue
+        text = [line + "\n" for line in f"{TITLES[name]}:\n{body}".splitlines()]
+        output = {"output_type": "stream", "text": text}
+        cells += [
+            {"cell_type": "markdown", "source": [title]},
+            {"cell_type": "code", "outputs": [output], "source": ["print(result)"]},
+        ]
+    return json.dumps({"cells": cells, "nbformat": 4}, indent=1)
+
+
+def rows_in_brackets(example: Printed) -> str:
+    """`cat  [0.71, 0.00]`, a line a token, below the words of the columns."""
+    parts = []
+    for name, rows in example.matrices.items():
+        if name.startswith("W_"):
+            parts.append(f"{name} = [{', '.join('[' + ', '.join(row) + ']' for row in rows)}]\n")
+            continue
+        lines = ["     " + "   ".join(example.tokens)] if name in SQUARE else []
+        lines += [
+            f"{token}  [{', '.join(row)}]" for token, row in zip(example.tokens, rows, strict=True)
+        ]
+        parts.append(f"{TITLES[name]}\n\n```\n" + "\n".join(lines) + "\n```\n")
+    return "\n".join(parts)
+
+
+def equations(example: Printed) -> str:
+    """Every step as a chain that ends in its result, in LaTeX."""
+    made = {
+        "query": "X W_Q",
+        "key": "X W_K",
+        "value": "X W_V",
+        "scores": "Q K^\\top",
+        "scaled": "\\frac{Q K^\\top}{\\sqrt{d_k}}",
+        "weights": "\\mathrm{softmax}(S)",
+        "head_output": "A V",
+    }
+    symbols = {"scores": "S", "scaled": "S_{scaled}", "weights": "A", "head_output": "Z"}
+    parts = []
+    for name, rows in example.matrices.items():
+        symbol = symbols.get(name, SYMBOLS.get(name, name))
+        body = " \\\\\n".join(" & ".join(row) for row in rows)
+        matrix = f"\\begin{{bmatrix}}\n{body}\n\\end{{bmatrix}}"
+        left = f"{symbol} = {made[name]}" if name in made else symbol
+        parts.append(f"\\[\n{left}\n\\approx\n{matrix}.\n\\]\n")
+    return "\n".join(parts)
+
+
 FORMATS: dict[str, tuple[Callable[[Printed], str], str]] = {
     "markdown": (markdown, "example.md"),
     "tabs": (tabs, "example.txt"),
@@ -270,6 +340,10 @@ FORMATS: dict[str, tuple[Callable[[Printed], str], str]] = {
     "plain columns": (plain_columns, "example.txt"),
     "commas": (commas, "example.csv"),
     "tabular": (tabular, "example.tex"),
+    "html": (html, "example.html"),
+    "notebook": (notebook, "example.ipynb"),
+    "rows in brackets": (rows_in_brackets, "example.md"),
+    "equations": (equations, "example.tex"),
     "toml": (toml, "example.toml"),
     "json": (as_json, "example.json"),
 }

@@ -21,16 +21,20 @@ Examples:
   regard check slides.md
   regard check slides.md --fix right.md
   regard check homework.txt --as "Table 3=weights" --as 12=K
+  regard check course/
 
-It reads Markdown and tab-separated tables, rows like "q_love = [1.0, 1.1]",
-LaTeX matrices, TOML and JSON. Exit code: 0 right, 1 wrong numbers, 2 not readable.
+It reads Markdown, LaTeX, HTML, notebooks and plain text, TOML and JSON; with
+pip install 'regard[slides]' PDF and PPTX. Several files, or a folder: a line each.
+Exit code: 0 something was checked and nothing is wrong, 1 something is wrong,
+2 nothing could be checked.
 """
 
 
 def check(
     context: typer.Context,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="The worked example; - reads standard input.")
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE…", help="Documents, or a folder; - reads standard input."),
     ],
     names: Annotated[
         list[str] | None,
@@ -51,6 +55,11 @@ def check(
     from regard.worked import check as check_file
 
     taken_as = dict(_pair(name) for name in names or ())
+    if len(files) > 1 or Path(files[0]).is_dir():
+        if taken_as or fix is not None:
+            raise BadInput("--as and --fix are for one document at a time.")
+        _check_all(context, files, Output(json=json, svg=svg), seconds)
+    file = files[0]
     out = Output(fix=fix, json=json, svg=svg)
     for name, path in (("--fix", fix), ("--json", json), ("--svg", svg)):
         if path and Path(path).exists() and Path(file).exists() and Path(path).samefile(file):
@@ -77,6 +86,42 @@ def check(
         what = "wrong numbers that nothing produces" if left == 1 else "an open question"
         print(f"{fix} still has {what}: check it.", file=sys.stderr)
     raise typer.Exit(report.exit_code)
+
+
+_READ = (".md", ".markdown", ".txt", ".tex", ".html", ".htm", ".ipynb", ".rst", ".pdf", ".pptx")
+
+
+def _is_document(path: Path) -> bool:
+    return path.suffix.lower() in _READ and not any(part.startswith(".") for part in path.parts)
+
+
+def _check_all(context: typer.Context, names: list[str], out: Output, seconds: float) -> NoReturn:
+    """Many documents, a line each; the worst of them decides how it ends."""
+    from regard.view.report import render_summary
+    from regard.worked import Report, Unreadable
+    from regard.worked import check as check_file
+
+    paths: list[Path] = []
+    for name in names:
+        folder = Path(name)
+        inside = sorted(folder.rglob("*")) if folder.is_dir() else [folder]
+        paths += [p for p in inside if not folder.is_dir() or _is_document(p.relative_to(folder))]
+    if not paths:
+        raise BadInput(f"There is no document in {names[0]} ({', '.join(_READ)}).")
+    reports: list[Report | str] = []
+    for path in paths:
+        try:
+            with _within(seconds, str(path)):
+                reports.append(check_file(path))
+        except Unreadable as error:
+            reports.append(str(error))
+    lines = render_summary(reports, out.width)
+    out.print(lines)
+    out.draw(lines, context)
+    read = [report for report in reports if not isinstance(report, str)]
+    out.write("json", lambda: "[" + ",\n".join(report.to_json() for report in read) + "]\n")
+    codes = {report.exit_code for report in read}
+    raise typer.Exit(1 if 1 in codes else 0 if 0 in codes else 2)
 
 
 @contextmanager

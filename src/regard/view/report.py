@@ -14,6 +14,7 @@ from regard.view.lines import aligned, paragraph
 from regard.worked._check import Report
 from regard.worked.cell import Cell
 from regard.worked.chain import sources
+from regard.worked.exercise import Claim
 from regard.worked.names import KINDS, SYMBOLS
 from regard.worked.verdict import Judged
 
@@ -29,12 +30,13 @@ def render_report(report: Report, width: int = 80, *, everything: bool = False) 
     >>> text = "Q = [[2, 3, 4, 1]]\\nK = [[1, 0, 1, 0], [0, 1, 0, 1]]\\nscores = [[6, 5]]"
     >>> print(*render_report(check_text(text)), sep="\\n")
     text: 1 of 2 checked numbers is wrong
+    2 numbers in 1 statement checked
     ...
     First causes
         line  cell          printed  right
            3  scores[1, 2]        5      4
     """
-    lines = _verdict(report, width)
+    lines = _verdict(report, width) + _coverage(report, width)
     most = None if everything else _MOST_ROWS
     for number, judged in enumerate(report.exercises, 1):
         if len(report.exercises) > 1:
@@ -42,14 +44,13 @@ def render_report(report: Report, width: int = 80, *, everything: bool = False) 
         lines += _matrices(judged, width)
         lines += _first_causes(judged, width, most)
         lines += _inherited(judged, width, most)
-        claims = [claim for claim in judged.claims if not claim.is_right]
-        lines += [Text(), Text("What the text says, and is not so", "bold")] if claims else []
-        for claim in claims:
-            text = f"line {claim.line}: {claim.about} is {claim.right}, not {claim.printed}"
-            lines += paragraph(text, width)
+        lines += _claims([claim for claim in judged.claims if not claim.is_right], width)
         for remark in judged.remarks:
             lines += [Text(), *paragraph(f"Remark: {remark.text}", width, indent=0)]
-    for question in report.questions:
+    lines += _outside(report, width, most)
+    for remark in report.remarks:
+        lines += [Text(), *paragraph(f"Remark: {remark}", width, indent=0)]
+    for question in report.questions[:most]:
         lines += [Text(), *paragraph(f"Question: {question}", width, indent=0, style="bold")]
     return lines
 
@@ -57,7 +58,8 @@ def render_report(report: Report, width: int = 80, *, everything: bool = False) 
 def _verdict(report: Report, width: int) -> list[Text]:
     """How much is wrong; and where it began: `The first causes are in K (7) and V (6); …`."""
     wrong = len(report.wrong) + report.wrong_claims
-    checked = counted(report.checked, "checked number")
+    kind = "number" if report.checked > report.wrong_claims else "claim"
+    checked = counted(report.checked, f"checked {kind}")
     if wrong:
         text, style = f"{wrong} of {checked} {'is' if wrong == 1 else 'are'} wrong", _WRONG
     elif report.questions:
@@ -81,6 +83,63 @@ def _verdict(report: Report, width: int) -> list[Text]:
         text = f"The first causes are in {causes}; {rest} them."
         lines += paragraph(text, width, indent=0)
     return lines
+
+
+def render_summary(reports: list[Report | str], width: int = 80) -> list[Text]:
+    """One line a document: its verdict, what is wrong in it, and how much was checked.
+
+    What could not be read at all is given as the sentence that says why.
+    """
+    rows: list[tuple[str, str, str, str]] = []
+    for report in reports:
+        if isinstance(report, str):
+            rows.append((report, "not read", _WRONG, ""))
+            continue
+        wrong = len(report.wrong) + report.wrong_claims
+        verdict = f"{wrong} wrong" if wrong else "right" if report.checked else "nothing to check"
+        first = sorted({cell.line for cell in report.wrong if cell.origin == "first"})
+        where = f"line {first[0]}{', …' if len(first) > 1 else ''}" if first else ""
+        numbers = f"{counted(report.checked, 'number')} checked"
+        style = _WRONG if wrong else _RIGHT if report.checked else "dim"
+        rows.append((visible(report.source.name), verdict, style, f"{numbers}  {where}".rstrip()))
+    room = max(16, width - 40)
+    names = aligned(fit(name, room) for name, *_ in rows)
+    lines: list[Text] = []
+    for name, (_, verdict, style, rest) in zip(names, rows, strict=True):
+        line = Text(f"{name}  ").append(verdict.ljust(16), style).append(f"  {rest}", "dim")
+        lines.append(Text(fit(line.plain, width)) if line.cell_len > width else line)
+    return lines
+
+
+def _coverage(report: Report, width: int) -> list[Text]:
+    """`41 numbers in 12 statements checked; 3 statements not understood (lines 4, 17, 20)`."""
+    checked = f"{counted(report.checked, 'number')} in {counted(report.statements, 'statement')}"
+    text = f"{checked} checked"
+    if report.passed_over:
+        lines = sorted({line for line, _ in report.passed_over})
+        shown = ", ".join(map(str, lines[:12])) + (", …" if len(lines) > 12 else "")
+        where = f"line{'s' if len(lines) > 1 else ''} {shown}"
+        text += f"; {counted(len(report.passed_over), 'statement')} not understood ({where})"
+    return paragraph(text, width, indent=0, style="dim")
+
+
+def _claims(claims: list[Claim], width: int) -> list[Text]:
+    lines = [Text(), Text("What the text says, and is not so", "bold")] if claims else []
+    for claim in claims:
+        text = f"line {claim.line}: {claim.about} is {claim.right}, not {claim.printed}"
+        lines += paragraph(text, width)
+    return lines
+
+
+def _outside(report: Report, width: int, most: int | None) -> list[Text]:
+    """What is wrong outside the exercises: equations by themselves, and claims."""
+    cells = report.equation_cells[:most]
+    lines = [Text(), Text("Equations that do not hold", "bold")] if cells else []
+    for cell in cells:
+        what = f"line {cell.line}: {cell.right_text}, not {cell.figure.text}"
+        lines += paragraph(f"{what}, in {visible(cell.name)} ({cell.cause})", width)
+    lines += _more(len(report.equation_cells) - len(cells), width)
+    return lines + _claims(report.claims, width)
 
 
 def _matrices(judged: Judged, width: int) -> list[Text]:

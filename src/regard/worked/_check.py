@@ -13,6 +13,7 @@ from typing import Any
 
 from regard.worked.assemble import assemble
 from regard.worked.cell import Cell
+from regard.worked.exercise import Claim
 from regard.worked.figures import Figure
 from regard.worked.found import Equation
 from regard.worked.links import Link, links
@@ -20,6 +21,7 @@ from regard.worked.names import SYMBOLS
 from regard.worked.notebooks import is_notebook
 from regard.worked.read import read_document
 from regard.worked.read_structured import is_structured, read_structured
+from regard.worked.sayings import sayings
 from regard.worked.source import PROSE_LIMIT, Source, Unreadable, read_source
 from regard.worked.verdict import Judged, judge, settle
 
@@ -41,6 +43,7 @@ class Report:
     questions: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     passed_over: list[tuple[int, str]] = field(default_factory=list)  # lines, and what is there
+    claims: list[Claim] = field(default_factory=list)  # wrong whatever the numbers are
 
     @property
     def of_steps(self) -> set[int]:
@@ -48,7 +51,7 @@ class Report:
         return {
             figure.start
             for judged in self.exercises
-            for key in judged.exact
+            for key in judged.exact.keys() - judged.unknown
             for figures in judged.exercise.matrices[key].figures.values()
             for figure in figures
         }
@@ -76,7 +79,8 @@ class Report:
 
     @property
     def wrong_claims(self) -> int:
-        return sum(not claim.is_right for judged in self.exercises for claim in judged.claims)
+        in_steps = [claim for judged in self.exercises for claim in judged.claims]
+        return sum(not claim.is_right for claim in (*in_steps, *self.claims))
 
     @property
     def checked(self) -> int:
@@ -87,12 +91,15 @@ class Report:
             if link.is_proof
             for row in link.value.rows
         )
+        linked += len(self.claims)
         return in_steps + linked + sum(equation.checked for equation in self.equations)
 
     @property
     def statements(self) -> int:
         """How many statements were checked: equations, computed matrices, claims."""
+        given = sum(kind == "weights" for judged in self.exercises for kind, _ in judged.given)
         steps = sum(len(judged.exact) + len(judged.claims) for judged in self.exercises)
+        steps += given + len(self.claims)
         return steps + len(self.links) + sum(e.checked > 0 for e in self.equations)
 
     @property
@@ -114,6 +121,7 @@ class Report:
             "not_understood": [{"line": line, "what": what} for line, what in self.passed_over],
             "questions": self.questions,
             "remarks": self.remarks,
+            "claims": [_plain_claim(claim) for claim in self.claims],
             "equations": [_plain_cell(cell) for cell in self.equation_cells],
             "exercises": [_plain(judged) for judged in self.exercises],
         }
@@ -166,6 +174,7 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
         questions,
         found.remarks,
         sorted(set(passed_over)),
+        sayings(source, found.lines, _sums_to_one(judged)),
     )
     report.questions += [question for judged in report.exercises for question in judged.questions]
     if not report.checked and not report.questions:
@@ -174,6 +183,17 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
         only = f"only {names}, and no step after them" if names else "no number that follows"
         report.questions.append(f"There is nothing to check: {only}.")
     return report
+
+
+def _sums_to_one(judged: list[Judged]) -> bool:
+    """Whether the rows of a printed output sum to 1."""
+    outputs = [
+        matrix.values.sum(axis=1)
+        for each in judged
+        for matrix in each.exercise.matrices.values()
+        if matrix.kind in ("head_output", "output", "concatenated")
+    ]
+    return any(bool((abs(sums - 1) < 0.02).all()) for sums in outputs)
 
 
 def _single_cell(source: Source, figure: Figure, right: float, title: str, cause: str) -> Cell:
@@ -286,6 +306,16 @@ def _plain_cell(cell: Cell) -> dict[str, Any]:
     }
 
 
+def _plain_claim(claim: Claim) -> dict[str, Any]:
+    return {
+        "about": claim.about,
+        "printed": claim.printed,
+        "right": claim.right,
+        "is_right": claim.is_right,
+        "line": claim.line,
+    }
+
+
 def _plain(judged: Judged) -> dict[str, Any]:
     return {
         "tokens": judged.exercise.tokens,
@@ -310,15 +340,6 @@ def _plain(judged: Judged) -> dict[str, Any]:
             }
             for cell in judged.cells
         ],
-        "claims": [
-            {
-                "about": claim.about,
-                "printed": claim.printed,
-                "right": claim.right,
-                "is_right": claim.is_right,
-                "line": claim.line,
-            }
-            for claim in judged.claims
-        ],
+        "claims": [_plain_claim(claim) for claim in judged.claims],
         "remarks": [remark.text for remark in judged.remarks],
     }

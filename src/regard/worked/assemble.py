@@ -101,7 +101,7 @@ class _Builder:
             key, Matrix(*key, called=called, line=line, reason=reason)
         )
         matrix.blocks += 1
-        if block.is_vector and label is not None and not label.isdigit():
+        if block.is_vector and label and not label.isdigit() and name.kind in _OF_QUERIES:
             known = [token.casefold() for token in tokens_of(exercise)]
             matrix.is_plain &= not known or label.casefold() in known
         matrix.is_plain &= not by_title or _is_title(block, called)

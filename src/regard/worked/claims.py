@@ -170,7 +170,7 @@ def _sizes(exercise: Exercise, head: int | None) -> dict[str, int]:
 
 def _size_name(lead: str) -> str | None:
     """`d_k`, `d_model`, `d_v`, `n`, or √ for the root of d_k; None for anything else."""
-    lead = lead[-200:].rstrip(" =≈:$\\")
+    lead = re.sub(r"(?:\\approx|[=≈:$\\\s])+$", "", lead[-200:])
     left = [plain(part).casefold() for part in re.split(r"=|≈|\\approx", lead)]
     text = left[0]
     if re.fullmatch(r"(?:.*[^\d·*×/.])?(?:√|sqrt)\(?(?:d_?k|\d+(?:\.\d+)?)\)?", left[-1]):
@@ -199,6 +199,11 @@ def _add_root(exercise: Exercise, statement: Value, line: int, sizes: dict[str, 
             return
         right = math.sqrt(size)
     is_right = abs(figure.value - right) <= figure.unit / 2 * (1 + 1e-9)
+    said = re.split(r"=|≈|\\approx", statement.lead)
+    if len(said) > 1 and re.search(r"(?<![√\w{])d_\{?k\}?[\s$]*$", said[0]) and is_right:
+        size = round(right * right)
+        remark = f"Line {line} calls √{size} ≈ {figure.text} d_k: that is √d_k, and d_k is {size}."
+        exercise.remarks.append(Remark(remark))
     if under is None:  # √2 = 1.414 is an equation like any other
         right_text = figure.like(right)
         exercise.claims.append(Claim("√d_k", figure.text, right_text, is_right, line, figure))

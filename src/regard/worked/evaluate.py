@@ -102,8 +102,6 @@ class Evaluator:
 
     def _power(self, node: Node) -> list[Intervals]:
         base, exponents = node.args[0], self._values(node.args[1])
-        if base.op == "name":  # e
-            return [Intervals(np.exp(v.low), np.exp(v.high)) for v in exponents]
         found: list[Intervals] = []
         for a, b in pairs(self._values(base), exponents):
             if a.shape != (1, 1) or b.shape != (1, 1):

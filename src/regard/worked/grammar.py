@@ -19,7 +19,6 @@ __all__ = ["Grammar", "Node"]
 
 _DEPTH = 24
 _FACTORS = 24
-_SEPARATORS = "|'\"‘’“”"
 _FUNCTION = re.compile(
     "softmax|exp|sqrt|log|ln|sin|cos|tanh|max|min|relu|sum|mean|abs|sigmoid|concat|dot"
 )
@@ -74,6 +73,7 @@ class Grammar:
 
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
+        self._brackets: dict[int, Node | None] = {}  # what starts at a bracket, once it is read
 
     def expression(self, i: int, stop: int | None = None, depth: int = 0) -> Node | None:
         """The longest expression that starts at token `i`, or None."""
@@ -176,7 +176,9 @@ class Grammar:
                 text = self.tokens[exponent.start].text
                 if text == "T" or (text in "{(" and self.tokens[exponent.start + 1].text == "T"):
                     node = Node("T", i, exponent.end, [node])
-                elif node.op in ("name", "unknown") and self.tokens[i].text != "e":
+                elif node.op == "name" and self.tokens[i].text == "e":
+                    node = Node("exp", i, exponent.end, [exponent])
+                elif node.op in ("name", "unknown"):
                     node = Node("name", i, exponent.end)
                 else:
                     node = Node("^", i, exponent.end, [node, exponent])
@@ -223,7 +225,9 @@ class Grammar:
         if token.kind == "begin":
             return self._environment(i, depth)
         if token.kind == "open" and i < token.partner < stop:
-            return self._bracket(i, depth)
+            if i not in self._brackets:
+                self._brackets[i] = self._bracket(i, depth)
+            return self._brackets[i]
         return None
 
     def _word(self, i: int, stop: int, depth: int) -> Node | None:

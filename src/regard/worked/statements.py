@@ -16,7 +16,7 @@ __all__ = ["Sentence"]
 
 # Words after which a sum may be something else than it looks: “half of 6 + 6 = 6”.
 _UNCLEAR = re.compile(
-    "of|times|plus|minus|over|by|half|twice|exp|log|ln|sqrt|root|mean|max|min|sum|average|variance"
+    "of|times|sin|cos|tan|tanh|plus|minus|over|by|half|twice|exp|log|ln|sqrt|root|mean|max|min|sum|average|variance"
     "|std|difference|squared|mod|per|between|from|until|to|and|und|et|y"
 )
 _UNITS = re.compile(
@@ -54,6 +54,8 @@ class Sentence:
         first, last = self.tokens[node.start], self.tokens[node.end - 1]
         if node.op == "group":
             return self.figure(node.args[0])
+        if last.kind == "power" and node.op == "number":
+            return Figure(last.text, self.piece.at[last.start], float(last.text), 1.0)
         if node.op == "scientific":
             mantissa, power = self.figure(node.args[0]), node.args[1].args[1]
             factor = 10.0 ** self.figure(power).value
@@ -202,7 +204,10 @@ class Sentence:
         first = self.tokens[chain.sides[0].start]
         if not literals:
             node = chain.sides[-1]
-            if node.op == "matrix" or (node.op == "unknown" and node.end - node.start > 4):
+            inner = self.tokens[node.start : node.end]
+            if any(token.kind == "number" for token in inner) and (
+                node.op == "matrix" or (node.op == "unknown" and len(inner) > 4)
+            ):
                 self.passed_over.append((self._place(node), "a matrix with symbols in it"))
             if chain.assigned or len(chain.sides) > 1:
                 self._lead = self._end(chain.sides[-1]) if node.op == "matrix" else self._lead

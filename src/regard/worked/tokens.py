@@ -26,7 +26,7 @@ class Token:
 
 
 MATRICES = re.compile(r"[bBpvV]?(?:small)?matrix\*?|array|tabular\*?|cases")
-_LETTER = r"(?:[^\W\d_]|[\u0300-\u036f\u0900-\u0dff\u0e00-\u0eff])"
+_LETTER = r"(?:[^\W\d_⁰¹²³⁴⁵⁶⁷⁸⁹₀-₉]|[\u0300-\u036f\u0900-\u0dff\u0e00-\u0eff])"
 _DIGITS = r"[1-9]\d{0,2}(?:,\d{3})+(?![\d.,])|\d+(?:_\d+)*(?:\.\d*)?|\.\d+"
 _TOKEN = re.compile(
     rf"""(?P<newline>\n)
@@ -48,7 +48,7 @@ _TOKEN = re.compile(
     |\\?(?P<open>[\[({{（【])|\\?(?P<close>[\])}}）】])
     |(?P<comma>[,;，；、])|(?P<cell>&)
     |(?P<transpose>[ᵀ⊤]|\.T\b|\.t\(\)|\.transpose\([^()\n]*\)|(?<=[KQV])['′])
-    |(?P<power>[⁰¹²³⁴⁵⁶⁷⁸⁹])|(?P<digit>[₀-₉]+)|(?P<sub>_)|(?P<sup>\^)|(?P<root>√)
+    |(?P<power>[⁰¹²³⁴⁵⁶⁷⁸⁹]+)|(?P<digit>[₀-₉]+)|(?P<sub>_)|(?P<sup>\^)|(?P<root>√)
     |(?P<junk>.)""",
     re.VERBOSE | re.DOTALL,
 )
