@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.worked import Report, Unreadable, check_text, fix_text
-from regard.worked.grammar import Grammar
-from regard.worked.tokens import tokens_of
+from regard.written.grammar import Grammar
+from regard.written.tokens import tokens_of
 from worked.printing import FORMATS, examples
 
 

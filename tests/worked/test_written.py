@@ -8,8 +8,8 @@ import time
 import pytest
 
 from regard.worked import Report, Unreadable, check_text, fix_text
-from regard.worked.names import name_of
-from regard.worked.words import head_in
+from regard.written.names import name_of
+from regard.written.words import head_in
 
 
 def wrong(report: Report) -> dict[str, tuple[str, str]]:

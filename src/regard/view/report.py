@@ -15,8 +15,8 @@ from regard.worked._check import Report
 from regard.worked.cell import Cell
 from regard.worked.chain import sources
 from regard.worked.exercise import Claim
-from regard.worked.names import KINDS, SYMBOLS
 from regard.worked.verdict import Judged
+from regard.written.names import KINDS, SYMBOLS
 
 _MOST_ROWS = 40
 # Words say it, too; and these three can be told apart by those who see no red or green.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.worked._check import Report, check, check_text, fix_text
     from regard.worked._example import EXAMPLES, Example, example
-    from regard.worked.source import Unreadable
+    from regard.written.source import Unreadable
 
 __all__ = [
     "EXAMPLES",
@@ -22,13 +22,13 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("Report", "check", "check_text", "fix_text"), "_check"),
-    **dict.fromkeys(("EXAMPLES", "Example", "example"), "_example"),
-    "Unreadable": "source",
+    **dict.fromkeys(("Report", "check", "check_text", "fix_text"), "regard.worked._check"),
+    **dict.fromkeys(("EXAMPLES", "Example", "example"), "regard.worked._example"),
+    "Unreadable": "regard.written.source",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'regard.worked' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"regard.worked.{_HOME[name]}"), name)
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -13,17 +13,17 @@ from typing import Any
 
 from regard.worked.assemble import assemble
 from regard.worked.cell import Cell
+from regard.worked.equations import Equation, judge_equality
 from regard.worked.exercise import Claim
-from regard.worked.figures import Figure
-from regard.worked.found import Equation
 from regard.worked.links import Link, links
-from regard.worked.names import SYMBOLS
-from regard.worked.notebooks import is_notebook
-from regard.worked.read import read_document
-from regard.worked.read_structured import is_structured, read_structured
 from regard.worked.sayings import sayings
-from regard.worked.source import PROSE_LIMIT, Source, Unreadable, read_source
 from regard.worked.verdict import Judged, judge, settle
+from regard.written.figures import Figure
+from regard.written.names import SYMBOLS
+from regard.written.notebooks import is_notebook
+from regard.written.read import read_document
+from regard.written.read_structured import is_structured, read_structured
+from regard.written.source import PROSE_LIMIT, Source, Unreadable, read_source
 
 _EQUATION = "the two sides of the equation do not agree"
 _MOST_ROUNDS = 24  # there are ten steps, and each may have to wait for the one before
@@ -155,21 +155,23 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
             "has: not read."
         )
     found = read_structured(source) if structured else read_document(source)
+    equations = [judge_equality(equality) for equality in found.equations]
+    equations = [equation for equation in equations if equation.checked or equation.doubt]
     exercises, questions = assemble(source, found, taken_as)
     passed_over = [(source.line(start), what) for start, what in found.passed_over]
     passed_over += [
         (source.line(equation.start), f"{equation.text[:60]}: {equation.doubt}")
-        for equation in found.equations
+        for equation in equations
         if equation.doubt
     ]
     judged = [judge(source, exercise) for exercise in exercises]
     by_numbers = links(found.values) if found.is_prose else []
-    judged = settle(source, judged, found.equations, by_numbers)
+    judged = settle(source, judged, equations, by_numbers)
     report = Report(
         source,
         taken_as,
         judged,
-        found.equations,
+        equations,
         by_numbers,
         questions,
         found.remarks,

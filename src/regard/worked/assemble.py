@@ -12,11 +12,11 @@ import numpy as np
 
 from regard.worked.claims import add_claims, identities, says_causal, says_unscaled
 from regard.worked.exercise import HEAD_KINDS, Exercise, Matrix, Remark
-from regard.worked.found import Found, Value
-from regard.worked.names import SYMBOLS, Name, name_of, named_kind
 from regard.worked.rows import add_block, add_row, best_row, label_of, rows_agree, tokens_of
-from regard.worked.source import Source, Unreadable
-from regard.worked.words import head_in
+from regard.written.found import Found, Value
+from regard.written.names import SYMBOLS, Name, name_of, named_kind
+from regard.written.source import Source, Unreadable
+from regard.written.words import head_in
 
 __all__ = ["assemble"]
 

@@ -13,7 +13,7 @@ from regard.reference import Array, softmax
 from regard.worked.cell import Cell
 from regard.worked.chain import Chain, Head, available
 from regard.worked.exercise import Exercise
-from regard.worked.names import SYMBOLS
+from regard.written.names import SYMBOLS
 
 __all__ = ["diagnose"]
 

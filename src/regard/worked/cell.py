@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.worked.chain import Head
-from regard.worked.figures import Figure
-from regard.worked.names import SYMBOLS
+from regard.written.figures import Figure
+from regard.written.names import SYMBOLS
 
 __all__ = ["Cell"]
 

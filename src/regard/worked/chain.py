@@ -16,7 +16,7 @@ import numpy as np
 from regard.reference import Array, allowed_keys
 from regard.worked.exercise import HEAD_KINDS, Exercise, Matrix
 from regard.worked.intervals import Intervals, mixture, product, rounded_or_full, softmax_rows
-from regard.worked.source import Unreadable
+from regard.written.source import Unreadable
 
 __all__ = ["Chain", "Head", "Misfit", "Reading", "available", "enlarged", "sources"]
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from regard.worked.exercise import Claim, Exercise, Matrix, Remark
-from regard.worked.figures import read_figure
-from regard.worked.found import Value
-from regard.worked.names import SYMBOLS, name_of, plain
-from regard.worked.source import Source
+from regard.written.figures import read_figure
+from regard.written.found import Value
+from regard.written.names import SYMBOLS, name_of, plain
+from regard.written.source import Source
 
 __all__ = ["add_claims", "identities", "says_causal", "says_unscaled"]
 

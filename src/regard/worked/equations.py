@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from regard.worked.evaluate import Evaluator
-from regard.worked.figures import Figure
-from regard.worked.found import Equation
-from regard.worked.grammar import Node
 from regard.worked.intervals import Intervals
 from regard.worked.links import any_temperature
+from regard.written.figures import Figure
+from regard.written.found import Equality
+from regard.written.grammar import Node
 
-__all__ = ["judge_sides"]
+__all__ = ["Equation", "judge_equality"]
+
+
+@dataclass
+class Equation:
+    """An equation that could be computed: how many numbers it has, and which of them do not fit."""
+
+    start: int
+    text: str
+    checked: int
+    wrong: list[tuple[Figure, float]] = field(default_factory=list)  # with what belongs there
+    right: list[Figure] = field(default_factory=list)  # results that do fit
+    doubt: str = ""  # it does not hold, but may have been meant otherwise
+
+
+def judge_equality(equality: Equality) -> Equation:
+    """Whether an equality holds."""
+    found = judge_sides(equality.sides, equality.figure_of)
+    found.start, found.text = equality.start, equality.text
+    return found
 
 
 def judge_sides(sides: list[Node], figure_of: Callable[[Node], Figure]) -> Equation:

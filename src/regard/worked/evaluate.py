@@ -15,9 +15,9 @@ from itertools import product as pairs
 import numpy as np
 
 from regard.reference import Array
-from regard.worked.figures import Figure
-from regard.worked.grammar import Node
 from regard.worked.intervals import Intervals, product, softmax_rows
+from regard.written.figures import Figure
+from regard.written.grammar import Node
 
 __all__ = ["Evaluator"]
 

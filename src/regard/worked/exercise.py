@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from regard.reference import Array
-from regard.worked.figures import Figure
-from regard.worked.names import SYMBOLS
+from regard.written.figures import Figure
+from regard.written.names import SYMBOLS
 
 __all__ = ["HEAD_KINDS", "Claim", "Exercise", "Matrix", "Remark"]
 

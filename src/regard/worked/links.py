@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.reference import Array, allowed_keys
-from regard.worked.figures import Figure
-from regard.worked.found import Value
 from regard.worked.intervals import Intervals, product, softmax_rows
-from regard.worked.names import name_of
+from regard.written.figures import Figure
+from regard.written.found import Value
+from regard.written.names import name_of
 
 __all__ = ["Link", "any_temperature", "links"]
 

@@ -7,10 +7,10 @@ import re
 from dataclasses import replace
 
 from regard.worked.exercise import Exercise, Matrix
-from regard.worked.figures import Figure
-from regard.worked.found import Value
-from regard.worked.names import Name, plain
-from regard.worked.source import Source, Unreadable
+from regard.written.figures import Figure
+from regard.written.found import Value
+from regard.written.names import Name, plain
+from regard.written.source import Source, Unreadable
 
 __all__ = ["add_block", "add_row", "best_row", "label_of", "rows_agree", "tokens_of"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from regard.worked.exercise import Claim
-from regard.worked.names import plain
-from regard.worked.source import Source
+from regard.written.names import plain
+from regard.written.source import Source
 
 __all__ = ["sayings"]
 

@@ -12,13 +12,13 @@ from regard.reference import Array, Mask
 from regard.worked.causes import diagnose
 from regard.worked.cell import Cell
 from regard.worked.chain import Chain, Head, Misfit, enlarged, sources
+from regard.worked.equations import Equation
 from regard.worked.exercise import Claim, Exercise, Matrix, Remark
-from regard.worked.figures import Figure
-from regard.worked.found import Equation
 from regard.worked.links import Link
-from regard.worked.names import KINDS, SYMBOLS
 from regard.worked.reading import choose_reading
-from regard.worked.source import Source
+from regard.written.figures import Figure
+from regard.written.names import KINDS, SYMBOLS
+from regard.written.source import Source
 
 __all__ = ["Judged", "judge", "settle"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from regard.worked.tokens import Token
+from regard.written.tokens import Token
 
 __all__ = ["Grammar", "Node"]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from regard.worked.figures import Figure
+from regard.written.figures import Figure
+from regard.written.grammar import Node
 
-__all__ = ["Equation", "Found", "Value"]
+__all__ = ["Equality", "Found", "Value"]
 
 
 @dataclass
@@ -40,15 +42,13 @@ class Value:
 
 
 @dataclass
-class Equation:
-    """An equation that could be computed: how many numbers it has, and which of them do not fit."""
+class Equality:
+    """Sides that are set equal and hold no names; `figure_of` gives the figure of a number."""
 
     start: int
     text: str
-    checked: int
-    wrong: list[tuple[Figure, float]] = field(default_factory=list)  # with what belongs there
-    right: list[Figure] = field(default_factory=list)  # results that do fit
-    doubt: str = ""  # it does not hold, but may have been meant otherwise
+    sides: list[Node]
+    figure_of: Callable[[Node], Figure]
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Found:
     """All that was found in one document, in the order of its text."""
 
     values: list[Value] = field(default_factory=list)
-    equations: list[Equation] = field(default_factory=list)
+    equations: list[Equality] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
     lines: list[tuple[int, str]] = field(default_factory=list)  # of running text, with their places
     passed_over: list[tuple[int, str]] = field(default_factory=list)  # where, and what it is

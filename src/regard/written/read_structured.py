@@ -11,11 +11,11 @@ import re
 import tomllib
 from typing import Any
 
-from regard.worked.figures import NUMBER, Figure, read_figure
-from regard.worked.found import Found, Value
-from regard.worked.names import name_of
-from regard.worked.source import Source, Unreadable, numbers
-from regard.worked.words import head_in
+from regard.written.figures import NUMBER, Figure, read_figure
+from regard.written.found import Found, Value
+from regard.written.names import name_of
+from regard.written.source import Source, Unreadable, numbers
+from regard.written.words import head_in
 
 __all__ = ["is_structured", "read_structured"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from regard.worked.figures import Figure, read_figure
+from regard.written.figures import Figure, read_figure
 
 __all__ = ["Piece", "joined"]
 

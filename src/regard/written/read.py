@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from regard.worked.found import Found, Value
-from regard.worked.html_pages import is_html, read_html
-from regard.worked.notebooks import is_notebook, read_notebook
-from regard.worked.piece import Piece
-from regard.worked.scan import Passage, clean, scan
-from regard.worked.source import Source, Unreadable
-from regard.worked.statements import Sentence
-from regard.worked.tables import read_table
+from regard.written.found import Found, Value
+from regard.written.html_pages import is_html, read_html
+from regard.written.notebooks import is_notebook, read_notebook
+from regard.written.piece import Piece
+from regard.written.scan import Passage, clean, scan
+from regard.written.source import Source, Unreadable
+from regard.written.statements import Sentence
+from regard.written.tables import read_table
 
 __all__ = ["read_document"]
 

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from regard.worked.figures import Figure, as_number
-from regard.worked.found import Equation, Value
-from regard.worked.names import name_of
-from regard.worked.piece import Piece
-from regard.worked.statements import Sentence
-from regard.worked.words import is_sum
+from regard.written.figures import Figure, as_number
+from regard.written.found import Equality, Value
+from regard.written.names import name_of
+from regard.written.piece import Piece
+from regard.written.statements import Sentence
+from regard.written.words import is_sum
 
 __all__ = ["read_table"]
 
@@ -92,7 +92,7 @@ _Row = list[_Cell]
 
 def read_table(
     pieces: list[list[Piece]], *, decimal_comma: bool
-) -> tuple[list[Value], list[Equation], str]:
+) -> tuple[list[Value], list[Equality], str]:
     """The values and equations in a table, and what could not be read in it."""
     rows = [[_Cell(piece, decimal_comma) for piece in row] for row in pieces]
     header, body = _split_header(rows)

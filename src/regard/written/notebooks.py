@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any
 
-from regard.worked.html_pages import read_html
-from regard.worked.piece import Piece
-from regard.worked.scan import Passage, clean, scan
-from regard.worked.source import Source
+from regard.written.html_pages import read_html
+from regard.written.piece import Piece
+from regard.written.scan import Passage, clean, scan
+from regard.written.source import Source
 
 __all__ = ["is_notebook", "read_notebook"]
 

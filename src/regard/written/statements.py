@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from regard.worked.equations import judge_sides
-from regard.worked.figures import Figure
-from regard.worked.found import Equation, Value
-from regard.worked.grammar import Grammar, Node
-from regard.worked.piece import Piece
-from regard.worked.tokens import Token, tokens_of
+from regard.written.figures import Figure
+from regard.written.found import Equality, Value
+from regard.written.grammar import Grammar, Node
+from regard.written.piece import Piece
+from regard.written.tokens import Token, tokens_of
 
 __all__ = ["Sentence"]
 
@@ -44,7 +43,7 @@ class Sentence:
         self.tokens = tokens_of(piece.text, decimal_comma=decimal_comma)
         self.grammar = Grammar(self.tokens)
         self.values: list[Value] = []
-        self.equations: list[Equation] = []
+        self.equations: list[Equality] = []
         self.passed_over: list[tuple[int, str]] = []
         self._lead = 0  # where what stands left of the next value starts
         self._read()
@@ -138,11 +137,8 @@ class Sentence:
             known = [side for side in run if side.is_known]
             if len(known) > 1 and not all(side.is_literal for side in known):
                 text = self.piece.text[self.tokens[run[0].start].start : self._end(run[-1])]
-                found = judge_sides(known, self.figure)
-                if found.checked or found.doubt:
-                    found.start = self._place(known[-1])
-                    found.text = " ".join(text.split())
-                    self.equations.append(found)
+                text = " ".join(text.split())
+                self.equations.append(Equality(self._place(known[-1]), text, known, self.figure))
 
     def _end(self, node: Node) -> int:
         return self.tokens[node.end - 1].end

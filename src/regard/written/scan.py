@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from urllib.parse import unquote
 
-from regard.worked.figures import as_number
-from regard.worked.piece import Piece, joined
+from regard.written.figures import as_number
+from regard.written.piece import Piece, joined
 
 __all__ = ["Passage", "clean", "scan"]
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from regard.worked.words import head_in, is_other, kind_in
+from regard.written.words import head_in, is_other, kind_in
 
 __all__ = ["KINDS", "SYMBOLS", "Name", "name_of", "named_kind", "plain"]
 

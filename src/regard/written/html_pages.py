@@ -6,8 +6,8 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 
-from regard.worked.piece import Piece, joined
-from regard.worked.scan import Passage, clean, scan
+from regard.written.piece import Piece, joined
+from regard.written.scan import Passage, clean, scan
 
 __all__ = ["is_html", "read_html"]
 
