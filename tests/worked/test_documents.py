@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import time
+from pathlib import Path
 
 import numpy as np
+import pptx
 import pytest
 from helpers.soak import times
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.worked import Report, Unreadable, check_text, fix_text
+from regard.worked import Report, Unreadable, check, check_text, fix_text
 from regard.written.grammar import Grammar
 from regard.written.tokens import tokens_of
 from worked.printing import FORMATS, examples
@@ -170,6 +173,58 @@ def test_a_matrix_is_checked_by_what_gives_most_of_it_whatever_it_is_called() ->
     )
     assert check_text(text).exit_code == 0
     assert accused(check_text(text.replace("2.84", "2.48"))) == ["2.48"]
+
+
+def test_slides_are_read_as_text_and_tables_and_pictures_are_named(tmp_path: Path) -> None:
+    slides = pptx.Presentation()
+    slide = slides.slides.add_slide(slides.slide_layouts[5])
+    slide.shapes.title.text = "Q = [[1, 2]] and K = [[3, 4]]"
+    table = slide.shapes.add_table(2, 2, 0, 0, 99, 99).table
+    for cell, text in zip(table.iter_cells(), ("Pair", "Scores", "a", "12"), strict=True):
+        cell.text = text
+    path = tmp_path / "slides.pptx"
+    slides.save(str(path))
+    assert accused(check(path)) == ["12"]
+    pixel = tmp_path / "pixel.png"
+    pixel.write_bytes(base64.b64decode(_PIXEL))
+    slide.shapes.add_picture(str(pixel), 0, 0)
+    slides.save(str(path))
+    assert check(path).remarks == ["Numbers in pictures were not read (pages 1)."]
+    path.write_bytes(b"PK no slides")
+    with pytest.raises(Unreadable, match="no PPTX"):
+        check(path)
+
+
+def test_a_pdf_is_read_as_text(tmp_path: Path) -> None:
+    stream = b"BT /F1 12 Tf 50 700 Td (1 + 2 = 4) Tj ET"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
+        b"/Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    content = b"%PDF-1.4\n"
+    places = []
+    for number, part in enumerate(objects, 1):
+        places.append(len(content))
+        content += b"%d 0 obj\n%s\nendobj\n" % (number, part)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    end = len(content)
+    content += b"xref\n0 6\n0000000000 65535 f \n" + table
+    content += b"trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % end
+    path = tmp_path / "notes.pdf"
+    path.write_bytes(content)
+    assert accused(check(path)) == ["4"]
+    path.write_bytes(b"%PDF-1.4 nothing")
+    with pytest.raises(Unreadable, match="no PDF"):
+        check(path)
+
+
+_PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+)
 
 
 # ── claims ────────────────────────────────────────────────────────────────────────────────────

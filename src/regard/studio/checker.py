@@ -21,7 +21,7 @@ class Checker(Worker):
         super().__init__(__name__)
         self._seconds = seconds
 
-    def check(self, text: str, name: str) -> dict[str, Any]:
+    def check(self, text: str, name: str, taken_as: dict[str, str] | None = None) -> dict[str, Any]:
         """What `answer` makes of a text. Raises ValueError, also when that takes too long."""
         late = (
             f"This text takes more than {self._seconds:g} seconds to read. Shorten it, or start "
@@ -29,7 +29,7 @@ class Checker(Worker):
         )
         ended = "The process that read the text ended ({}): is there enough memory?"
         with self.lend() as process:
-            question = {"text": text, "name": name}
+            question = {"text": text, "name": name, "taken_as": taken_as or {}}
             found = process.ask(question, self._seconds, late=late, ended=ended)
         if "error" in found:
             raise ValueError(found["error"])
@@ -44,16 +44,17 @@ def main(handle: int) -> None:
         teller.tell(answer(**teller.begin()))
 
 
-def answer(text: str, name: str) -> dict[str, Any]:
+def answer(text: str, name: str, taken_as: dict[str, str] | None = None) -> dict[str, Any]:
     """The report on a text as JSON, and the wrong places of the text; or what is wrong with it.
 
     >>> answer("no numbers", "text")
     {'error': 'There is nothing to check: no number that follows.'}
     """
     from regard.worked import Unreadable, check_text, fix_text
+    from regard.written.names import SYMBOLS
 
     try:
-        report = check_text(text, name)
+        report = check_text(text, name, taken_as)
         if not report.checked and not report.passed_over and len(report.questions) == 1:
             return {"error": report.questions[0]}
         fixed = fix_text(report) if report.exit_code == 1 else None
@@ -64,6 +65,7 @@ def answer(text: str, name: str) -> dict[str, Any]:
             "start": cell.figure.start,
             "end": cell.figure.end,
             "name": cell.name,
+            "line": cell.line,
             "right": cell.right_text,
             "first": cell.origin == "first",
             "cause": cell.cause,
@@ -71,4 +73,6 @@ def answer(text: str, name: str) -> dict[str, Any]:
         for cell in report.wrong
     ]
     found = json.loads(report.to_json())
-    return {**found, "text": report.source.text, "marks": marks, "fixed": fixed}
+    kinds = list(dict.fromkeys(SYMBOLS.values()))
+    own = {"text": report.source.text, "marks": marks, "fixed": fixed, "kinds": kinds}
+    return {**found, **own}

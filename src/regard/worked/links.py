@@ -127,7 +127,7 @@ def _explain(item: _Item, before: list[_Item]) -> Link | None:
     if misfits and not _is_confirmed(figures, made, misfits) and not _is_all_wrong(item, before):
         return None
     wrong = [
-        (f, (low + high) / 2)
+        (f, float((low + high) / 2))
         for f, low, high in zip(figures, made.low.flat, made.high.flat, strict=True)
         if not _stands_for(f, low, high)
     ]

@@ -39,6 +39,9 @@ def read_document(source: Source) -> Found:
     else:
         passages = scan(clean(piece))
     found = _Reader(passages).read(passages)
+    pictures = re.findall(r"\(Page (\d+) has pictures: what", source.text)
+    if pictures:
+        remarks.append(f"Numbers in pictures were not read (pages {', '.join(pictures[:20])}).")
     found.remarks += remarks
     return found
 

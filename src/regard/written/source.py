@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from regard.written.slides import is_slides, text_of_slides
+
 __all__ = ["LIMIT", "Source", "Unreadable", "numbers", "read_source"]
 
 LIMIT = 4 * 2**20  # bytes of JSON or TOML; prose takes longer to read
@@ -70,6 +72,11 @@ def read_source(path: str | Path) -> Source:
         raise Unreadable(
             f"{path} is larger than {LIMIT // 2**20} MB, which no worked example is: not read."
         )
+    if is_slides(path.suffix.lower()):
+        try:
+            return Source.of(str(path), text_of_slides(content, path.suffix.lower()))
+        except (ValueError, ImportError) as error:
+            raise Unreadable(f"{path}: {error}") from None
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return Source.of(str(path), content.decode("utf-16", errors="replace"))
     if b"\0" in content:
