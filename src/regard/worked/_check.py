@@ -45,7 +45,7 @@ class Report:
     passed_over: list[tuple[int, str]] = field(default_factory=list)  # lines, and what is there
     claims: list[Claim] = field(default_factory=list)  # wrong whatever the numbers are
 
-    @property
+    @cached_property
     def of_steps(self) -> set[int]:
         """Where the figures stand that a step of an exercise gives."""
         return {
