@@ -14,7 +14,7 @@ from regard.worked.claims import add_claims, identities, says_causal, says_unsca
 from regard.worked.exercise import HEAD_KINDS, Exercise, Matrix, Remark
 from regard.worked.rows import add_block, add_row, best_row, label_of, rows_agree, tokens_of
 from regard.written.found import Found, Value
-from regard.written.names import SYMBOLS, Name, name_of, named_kind
+from regard.written.names import SYMBOLS, Name, is_other_name, name_of, named_kind
 from regard.written.source import Source, Unreadable
 from regard.written.words import head_in
 
@@ -180,7 +180,8 @@ class _Builder:
                 self.used.add(key.casefold())
                 name = self._asked(self.taken_as[key.casefold()], block)
                 return name, called, _ASKED, False
-        for text in (block.lead, *block.titles):
+        titles = [] if is_other_name(block.lead) else block.titles
+        for text in (block.lead, *titles):
             name = name_of(text) if text else None
             if name is None:
                 continue

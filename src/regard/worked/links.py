@@ -17,7 +17,7 @@ from regard.reference import Array, allowed_keys
 from regard.worked.intervals import Intervals, product, softmax_rows
 from regard.written.figures import Figure
 from regard.written.found import Value
-from regard.written.names import name_of
+from regard.written.names import is_other_name, name_of
 
 __all__ = ["Link", "any_temperature", "links"]
 
@@ -86,7 +86,8 @@ def _allow_both(item: _Item, link: Link) -> None:
 def _kind(value: Value) -> tuple[str | None, Intervals, bool]:
     name = name_of(value.lead) if value.lead.strip() else None
     is_plain = name is not None and value.is_assigned
-    for title in value.titles[:3] if name is None else ():
+    titles = value.titles[:3] if name is None and not is_other_name(value.lead) else ()
+    for title in titles:
         name = name or name_of(title)
     figures = [figure for row in value.rows for figure in row]
     kind = name.kind if name is not None else ""

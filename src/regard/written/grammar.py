@@ -109,7 +109,13 @@ class Grammar:
         return i
 
     def _inside(self, i: int, stop: int, depth: int) -> int:
-        """In brackets a line break is a blank."""
+        """In brackets a line break is a blank; so it is before an operator that starts a line."""
+        k = i
+        while not depth and k < stop and self.tokens[k].kind == "newline":
+            k += 1
+        if i < k < stop - 1 and self.tokens[k].kind == "operator":
+            alone = self.tokens[k + 1].kind == "newline"
+            return k if alone or self.tokens[k].text in "+×·/" else i
         while depth and i < stop and self.tokens[i].kind == "newline":
             i += 1
         return i

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from regard.written.words import head_in, is_other, kind_in
 
-__all__ = ["KINDS", "SYMBOLS", "Name", "name_of", "named_kind", "plain"]
+__all__ = ["KINDS", "SYMBOLS", "Name", "is_other_name", "name_of", "named_kind", "plain"]
 
 SYMBOLS = {
     "embeddings": "E",
@@ -256,6 +256,17 @@ def name_of(text: str) -> Name | None:
     if name is not None and name.kind == "output" and head is not None:
         name = replace(name, kind="head_output")
     return name
+
+
+def is_other_name(lead: str) -> bool:
+    """Whether something is set equal to a variable that says nothing: no title may say it then.
+
+    >>> is_other_name("arr = "), is_other_name("Q ="), is_other_name("Scores:")
+    (True, False, False)
+    """
+    return name_of(lead) is None and bool(
+        re.fullmatch(r"\s*[A-Za-z]\w{2,30}\s*=\s*\S{0,20}\s*", lead)
+    )
 
 
 def _head_symbol(text: str) -> Name | None:

@@ -46,7 +46,7 @@ _ENTITY = re.compile(r"&(?:#x?[0-9a-fA-F]{1,6}|[a-zA-Z]{2,10}\d{0,2});")
 _EMPHASIS = re.compile(
     r"(?<![\w)\]*}.])(?:\*{1,3}|_{2})(?=[^\s*])|(?<=[^\s*])(?:\*{1,3}|_{2})(?![\w(\[{}*])|(?<!`)`(?!`)"
 )
-_MARK = re.compile(r"[ \t]*(?:(?:[-*+•◦▪‣›»>]|\d{1,3}[.)])[ \t]+)+(?=\S)|[ \t]*//+[ \t]*")
+_MARK = re.compile(r"[ \t]*(?:(?:[-*•◦▪‣›»>]|\d{1,3}[.)])[ \t]+)+(?=\S)|[ \t]*//+[ \t]*")
 _COMMENT = re.compile(r"[ \t]*#+(?=[ \t]*[\[\]\d.\-−])")
 _HEADING = re.compile(
     r"[ \t]{0,3}#{1,6}[ \t]+(?=\S)|\\(?:sub)*(?:section|chapter|paragraph)\*?(?=\{)"
@@ -148,13 +148,13 @@ def _scan_lines(piece: Piece) -> list[Passage]:
         if _FENCE.match(line.text):
             fenced = not fenced
             close()
-        elif not line.text.strip():
+        elif not line.text.strip() and not fenced:
             close()
         elif not fenced and (mark := _HEADING.match(line.text)) and not _COMMENT.match(line.text):
             close()
             passages.append(Passage(line.cut(mark.end(), len(line.text)), is_heading=True))
         else:
-            mark = _COMMENT.match(line.text) or _MARK.match(line.text)
+            mark = _COMMENT.match(line.text) or (None if fenced else _MARK.match(line.text))
             paragraph.append(line.cut(mark.end(), len(line.text)) if mark else line)
             whole.append(line)
         i += 1

@@ -124,7 +124,9 @@ class Sentence:
     def _judge(self, chain: _Chain) -> None:
         """Each run of sides that are set equal, if its ends are clean."""
         sides, runs = chain.sides, []
-        run = [sides[0]] if self._is_clean_left(sides[0]) else []
+        below = len(sides) > 1 and self.tokens[sides[0].end].kind == "newline"
+        bare = sides[0].is_literal and below  # a 4 under a line may be half of a fraction
+        run = [sides[0]] if self._is_clean_left(sides[0]) and not bare else []
         for side, is_equal in zip(sides[1:], chain.joined, strict=True):
             if not is_equal:
                 runs.append(run)
@@ -144,9 +146,14 @@ class Sentence:
         return self.tokens[node.end - 1].end
 
     def _is_clean_left(self, node: Node) -> bool:
-        if node.start == 0:
+        before = node.start - 1
+        while before >= 0 and self.tokens[before].kind == "newline":
+            before -= 1
+        if before < 0:
             return True
-        token = self.tokens[node.start - 1]
+        if before < node.start - 1:  # on another line
+            return self.tokens[before].kind not in ("operator", "number", "dots")
+        token = self.tokens[before]
         if node.op == "group" and token.kind in ("word", "weak"):
             return False  # “shape (3 × 2) = 3 samples”
         if token.kind == "word":

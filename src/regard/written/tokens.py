@@ -140,6 +140,7 @@ def tokens_of(text: str, *, decimal_comma: bool = False) -> list[Token]:
             kind, written = "operator", "×"
         tokens.append(Token(kind, _SAME.get(written, written), *match.span(), gap))
         gap = False
+    tokens = _without_comments(tokens) if "#" in text else tokens
     _match_brackets(tokens)
     end = -1  # of the bracket or matrix that is open
     for i, token in enumerate(tokens):
@@ -150,6 +151,22 @@ def tokens_of(text: str, *, decimal_comma: bool = False) -> list[Token]:
         elif i > end and token.kind == "number" and token.text.endswith("."):  # the sentence's
             token.text, token.end = token.text[:-1], token.end - 1
     return tokens
+
+
+def _without_comments(tokens: list[Token]) -> list[Token]:
+    """Without what stands after `#` at the end of a line, if it holds no number."""
+    kept: list[Token] = []
+    line: list[Token] = []
+    for token in [*tokens, Token("newline", "", 0, 0)]:
+        line.append(token)
+        if token.kind != "newline":
+            continue
+        marks = [k for k, other in enumerate(line) if other.text == "#" and k and other.gap]
+        if marks and not any(other.kind == "number" for other in line[marks[0] :]):
+            del line[marks[0] : -1]
+        kept += line
+        line = []
+    return kept[:-1]
 
 
 def _between_numbers(text: str, match: re.Match[str]) -> bool:
