@@ -124,8 +124,9 @@ def _agree(left: list[Intervals], right: list[Intervals]) -> bool:
 def _compare_terms(
     left: Node, right: Node, figure_of: Callable[[Node], Figure], found: Equation
 ) -> None:
-    """1.2·0.9 + 0.6·1.1 = 1.08 + 0.67: of two sums that differ, the term that does."""
-    if left.op == right.op == "plus" and left.signs == right.signs:
+    """1.2·0.9 + 0.6·1.1 = 1.08 + 0.67: of two sums or quotients, the part that differs."""
+    quotients = left.op in ("/", "frac") and right.op in ("/", "frac")
+    if quotients or (left.op == right.op == "plus" and left.signs == right.signs):
         for before, after in zip(left.args, right.args, strict=True):
             if after.is_number:
                 one = judge_sides([before, after], figure_of)

@@ -46,7 +46,7 @@ class Figure:
         if math.isinf(self.value) or math.isnan(low) or math.isnan(high):
             return True
         half = self.unit * (0.5 + 1e-6) + 1e-12 * max(1.0, abs(self.value))
-        if self.unit <= 1e-7:  # as much as single precision holds
+        if self.unit <= 1.1e-8:  # as much as single precision holds
             half += 4e-7 * max(1.0, abs(self.value))
         return low - half <= self.value <= high + half
 

@@ -9,7 +9,7 @@ from regard.written.figures import Figure
 from regard.written.found import Equality, Value
 from regard.written.grammar import Grammar, Node
 from regard.written.piece import Piece
-from regard.written.tokens import Token, tokens_of
+from regard.written.tokens import tokens_of
 
 __all__ = ["Sentence"]
 
@@ -90,16 +90,27 @@ class Sentence:
                 continue
             if token.kind in ("relation", "weak"):
                 pending = token.kind
-                if not chain.sides or not self._touches(chain, i):
+                if self._announces(chain, i):  # “# Result: [0.67, 0.33]” below softmax([…])
+                    pending = "relation"
+                elif not chain.sides or not self._touches(chain, i):
                     self._close(chain)
                     chain = _Chain()
             elif token.kind not in ("newline", "cell"):
                 pending = ""
-                if chain.sides and not _is_soft(token):
+                if chain.sides and not _RESULT.fullmatch(token.text):
                     self._close(chain)
                     chain = _Chain()
             i += 1
         self._close(chain)
+
+    def _announces(self, chain: _Chain, i: int) -> bool:
+        """Whether a line that says “Result:” follows a function of numbers, and nothing else."""
+        if not chain.sides or chain.sides[-1].op != "softmax" or not chain.sides[-1].is_known:
+            return False
+        between = self.tokens[chain.sides[-1].end : i]
+        return len(between) > 1 and all(
+            token.kind == "newline" or _RESULT.fullmatch(token.text) for token in between
+        )
 
     def _touches(self, chain: _Chain, i: int) -> bool:
         """Whether nothing but line breaks stands between the last side and a relation."""
@@ -267,8 +278,5 @@ class Sentence:
 
 _GAP = re.compile(r"[ \t,]*\n[ \t]*")
 _BETWEEN = re.compile(r"^(?:[\s,;&$.]|\\q?quad(?![a-zA-Z])|\\[,;])+")
+_RESULT = re.compile("#|&|results?|outputs?|out|结果|결과|출력|結果|出力", re.IGNORECASE)
 _NEVER = frozenset(("newline", "relation", "weak", "other", "comma", "cell", "row", "close", "end"))
-
-
-def _is_soft(token: Token) -> bool:
-    return token.kind == "cell"
