@@ -14,6 +14,7 @@ import pytest
 from helpers.soak import times
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pptx.util import Emu
 
 from regard.worked import Report, Unreadable, check, check_text, fix_text
 from regard.written.grammar import Grammar
@@ -178,8 +179,9 @@ def test_a_matrix_is_checked_by_what_gives_most_of_it_whatever_it_is_called() ->
 def test_slides_are_read_as_text_and_tables_and_pictures_are_named(tmp_path: Path) -> None:
     slides = pptx.Presentation()
     slide = slides.slides.add_slide(slides.slide_layouts[5])
+    assert slide.shapes.title is not None
     slide.shapes.title.text = "Q = [[1, 2]] and K = [[3, 4]]"
-    table = slide.shapes.add_table(2, 2, 0, 0, 99, 99).table
+    table = slide.shapes.add_table(2, 2, *[Emu(99)] * 4).table
     for cell, text in zip(table.iter_cells(), ("Pair", "Scores", "a", "12"), strict=True):
         cell.text = text
     path = tmp_path / "slides.pptx"
@@ -187,7 +189,7 @@ def test_slides_are_read_as_text_and_tables_and_pictures_are_named(tmp_path: Pat
     assert accused(check(path)) == ["12"]
     pixel = tmp_path / "pixel.png"
     pixel.write_bytes(base64.b64decode(_PIXEL))
-    slide.shapes.add_picture(str(pixel), 0, 0)
+    slide.shapes.add_picture(str(pixel), Emu(0), Emu(0))
     slides.save(str(path))
     assert check(path).remarks == ["Numbers in pictures were not read (pages 1)."]
     path.write_bytes(b"PK no slides")
