@@ -340,6 +340,16 @@ def test_wrong_cells_are_marked_where_they_stand(client: Client) -> None:
     assert found["fixed"] == text.replace("5]]", "4]]")
 
 
+def test_what_a_matrix_is_may_be_said_by_its_line(client: Client) -> None:
+    text = "Q = [[1, 2]]\nK = [[3, 4], [0, 0]]\n\nLook at this\n\n12\t0\n"
+    found = client.post("/api/check", json={"text": text}).json()
+    assert found["questions"][0].startswith("line 6: what is")
+    assert "scores" in found["kinds"]
+    told = client.post("/api/check", json={"text": text, "as": {"6": "scores"}}).json()
+    assert [(mark["line"], mark["right"]) for mark in told["marks"]] == [(6, "11")]
+    assert client.post("/api/check", json={"text": text, "as": [6]}).status_code == 400
+
+
 @pytest.mark.parametrize("text", ["", "no numbers here", None, 7])
 def test_what_cannot_be_checked_is_said(client: Client, text: Any) -> None:
     found = client.post("/api/check", json={"text": text})
