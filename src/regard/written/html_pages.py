@@ -9,16 +9,12 @@ from html.parser import HTMLParser
 from regard.written.piece import Piece, joined
 from regard.written.scan import Passage, clean, scan
 
-__all__ = ["is_html", "read_html"]
+__all__ = ["read_html"]
 
 _BLOCK = re.compile(
     "p|div|li|ul|ol|section|article|br|tr|blockquote|figure|figcaption|d[td]|pre|h[1-6]|table|body"
 )
 _SKIPPED = frozenset(("script", "style", "svg", "head", "nav", "footer", "button", "annotation"))
-
-
-def is_html(text: str) -> bool:
-    return bool(re.match(r"\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype html|html)\b", text, re.IGNORECASE))
 
 
 def read_html(piece: Piece) -> list[Passage]:

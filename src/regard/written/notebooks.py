@@ -6,7 +6,6 @@ import json
 import re
 from typing import Any
 
-from regard.written.html_pages import read_html
 from regard.written.piece import Piece
 from regard.written.scan import Passage, clean, scan
 from regard.written.source import Source
@@ -52,6 +51,8 @@ def _passages(texts: _Strings, written: Any, is_code: bool) -> list[Passage]:
     if piece is None:
         return []
     if not is_code and "<table" in piece.text:
+        from regard.written.html_pages import read_html  # which takes a while
+
         return read_html(piece)
     return scan(clean(piece))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from regard.written.found import Found, Value
-from regard.written.html_pages import is_html, read_html
 from regard.written.notebooks import is_notebook, read_notebook
 from regard.written.piece import Piece
 from regard.written.scan import Passage, clean, scan
@@ -16,6 +15,7 @@ from regard.written.tables import read_table
 __all__ = ["read_document"]
 
 _MOST_TITLES = 8
+_PAGE = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype html|html)\b", re.IGNORECASE)
 _TOKENS = re.compile(
     r"\[(\s*+(?:(?:\"[^\"\n]*+\"|'[^'\n]*+'|“[^”\n]*+”|‘[^’\n]*+’)[\s,]*+)++)\\?\]"
 )
@@ -34,7 +34,9 @@ def read_document(source: Source) -> Found:
         except (ValueError, AttributeError, RecursionError) as error:
             raise Unreadable(f"{source.name} is no notebook: {error}.") from None
     piece, remarks = _as_meant(Piece.whole(source.text))
-    if source.suffix in (".html", ".htm") or is_html(source.text):
+    if source.suffix in (".html", ".htm") or _PAGE.match(source.text):
+        from regard.written.html_pages import read_html  # which takes a while
+
         passages = read_html(piece)
     else:
         passages = scan(clean(piece))
