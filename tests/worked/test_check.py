@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -477,3 +478,14 @@ def test_a_byte_order_mark_and_windows_line_ends_are_kept(tmp_path: Path) -> Non
     report = check(path)
     assert wrong(report) == {"scores[1, 1]": ("12", "11")}
     assert fix_text(report) == "\ufeffQ = [[1, 2]]\r\nK = [[3, 4]]\r\nscores = [[11]]\r\n"
+
+
+def test_coarse_scores_do_not_make_one_slip_in_the_weights_a_softmax_without_scaling() -> None:
+    text = """
+    Q = [[1, 0], [0, 1]]
+    K = [[1, 2], [3, 4]]
+    scores = [[1, 3], [2, 4]]
+    weights = [[0.196, 0.804], [0.196, 0.904]]
+    """
+    report = check_text(dedent(text))
+    assert [(cell.figure.text, cell.right_text) for cell in report.wrong] == [("0.904", "0.804")]

@@ -25,8 +25,9 @@ def choose_reading(exercise: Exercise) -> Reading:
         counted.append((*misfits, index))
         if not any(misfits):
             break
-    misfits, _, best = min(counted)
-    # Another reading must fit far better: a few wrong cells may look a little like one.
+    # Another reading must fit far better, and the inputs no worse: a few wrong cells may look a
+    # little like one, and coarse figures in between let nearly any pass.
+    misfits, _, best = min(each for each in counted if each[1] <= counted[0][1])
     if counted[0][0] < 2 * misfits:
         misfits, best = counted[0][0], 0
     if misfits and available(exercise, "scores", _head(exercise)) and not _sizes(exercise):
