@@ -1,15 +1,20 @@
-"""A browser for tests: Debian's Chromium, which may not ask for anything from anywhere."""
+"""A browser for tests (Chromium, which may ask nothing of anybody), and a studio for it."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.browser_page import Opened
+from helpers.made_runs import made_run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -49,3 +54,72 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
     yield opener
     for each in opened:
         each.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a studio listens, with its token: `regard studio` itself, on a folder with two runs."""
+    folder = tmp_path_factory.mktemp("studio")
+    made_run().save(folder / "runs" / "one")
+    made_run(seed=1).save(folder / "runs" / "two")
+    command = [sys.executable, "-m", "regard", "studio", str(folder / "runs"), "--no-browser"]
+    environment = {"REGARD_RUNS": str(folder / "store"), "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **environment},
+    ) as server:
+        # It ends by itself, should the tests hang.
+        watchdog = threading.Timer(300, server.kill)
+        watchdog.start()
+        try:
+            assert server.stdout is not None
+            lines: list[str] = []
+            for line in server.stdout:
+                lines.append(line)
+                if found := re.search(r"http://\S+", line):
+                    break
+            else:
+                raise AssertionError("".join(lines))
+            yield found[0]
+        finally:
+            watchdog.cancel()
+            server.terminate()
+            server.wait(10)
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
+    """Go to a page of the studio. What it logs, or requests elsewhere, fails the test."""
+    opened: list[Any] = []
+    problems: list[str] = []
+    host = re.sub(r"/\?.*", "/", address)
+
+    def heard(text: str) -> None:
+        if "Failed to load resource" not in text:  # as the browser says of what was refused
+            problems.append(text)
+
+    def go(place: str = "", **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": 1200, "height": 800}, **options)
+        page = context.new_page()
+        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+        page.on("console", lambda message: heard(message.text) if message.type == "error" else None)
+        page.on(
+            "request",
+            lambda r: (
+                None
+                if r.url.startswith((host, host.replace("http", "ws"), "data:", "blob:"))
+                else problems.append(f"request: {r.url}")
+            ),
+        )
+        page.goto(address)
+        page.goto(host + place)
+        opened.append(context)
+        return page
+
+    yield go
+    for context in opened:
+        context.close()
+    assert problems == []

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,77 +14,6 @@ from helpers.made_runs import ENGLISH, made_run
 import regard
 
 Visit = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a studio listens, with its token: `regard studio` itself, on a folder with two runs."""
-    folder = tmp_path_factory.mktemp("studio")
-    made_run().save(folder / "runs" / "one")
-    made_run(seed=1).save(folder / "runs" / "two")
-    command = [sys.executable, "-m", "regard", "studio", str(folder / "runs"), "--no-browser"]
-    environment = {"REGARD_RUNS": str(folder / "store"), "PATH": "/usr/bin:/bin"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_with(environment)
-    ) as server:
-        # It ends by itself, should the tests hang.
-        watchdog = threading.Timer(300, server.kill)
-        watchdog.start()
-        try:
-            assert server.stdout is not None
-            lines: list[str] = []
-            for line in server.stdout:
-                lines.append(line)
-                if found := re.search(r"http://\S+", line):
-                    break
-            else:
-                raise AssertionError("".join(lines))
-            yield found[0]
-        finally:
-            watchdog.cancel()
-            server.terminate()
-            server.wait(10)
-
-
-def _with(environment: dict[str, str]) -> dict[str, str]:
-    import os
-
-    return {**os.environ, **environment}
-
-
-@pytest.fixture
-def visit(browser: Any, address: str) -> Iterator[Visit]:
-    """Go to a page of the studio. What it logs, or requests elsewhere, fails the test."""
-    opened: list[Any] = []
-    problems: list[str] = []
-    host = re.sub(r"/\?.*", "/", address)
-
-    def heard(text: str) -> None:
-        if "Failed to load resource" not in text:  # as the browser says of what was refused
-            problems.append(text)
-
-    def go(place: str = "", **options: Any) -> Any:
-        context = browser.new_context(viewport={"width": 1200, "height": 800}, **options)
-        page = context.new_page()
-        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
-        page.on("console", lambda message: heard(message.text) if message.type == "error" else None)
-        page.on(
-            "request",
-            lambda r: (
-                None
-                if r.url.startswith((host, host.replace("http", "ws"), "data:", "blob:"))
-                else problems.append(f"request: {r.url}")
-            ),
-        )
-        page.goto(address)
-        page.goto(host + place)
-        opened.append(context)
-        return page
-
-    yield go
-    for context in opened:
-        context.close()
-    assert problems == []
 
 
 def test_the_token_leaves_the_address(visit: Visit) -> None:
@@ -143,28 +69,6 @@ def test_two_runs_are_compared_side_by_side(visit: Visit) -> None:
     page.wait_for_selector(".pair regard-text")
     assert page.locator(".pair regard-text").count() == 2
     page.wait_for_selector("text=model.layers.2")
-
-
-def test_a_worked_example_is_checked_with_its_wrong_cells_marked(visit: Visit) -> None:
-    page = visit("#page=check")
-    page.get_by_role("button", name="Check it").click()
-    page.wait_for_selector("mark")
-    assert page.locator("mark.first").all_text_contents() == ["5"]
-    page.get_by_role("button", name="Put the right numbers in").click()
-    page.get_by_role("button", name="Check it").click()
-    page.wait_for_selector("text=nothing wrong")
-    assert page.locator("mark").count() == 0
-
-
-def test_a_script_in_a_text_stays_text(visit: Visit) -> None:
-    page = visit("#page=check")
-    page.get_by_role("textbox", name="Worked example").fill(
-        "<img src=x onerror=alert(1)>\n\nQ = [[2, 3]]\nK = [[1, 0], [0, 1]]\nS = [[2, 4]]"
-    )
-    page.get_by_role("button", name="Check it").click()
-    page.wait_for_selector("mark")
-    assert page.locator(".marked img").count() == 0
-    assert "<img" in (page.locator(".marked").text_content() or "")
 
 
 @pytest.fixture(scope="module")

@@ -334,27 +334,23 @@ def test_wrong_cells_are_marked_where_they_stand(client: Client) -> None:
     text = "😀 Q = [[2, 3, 4, 1]]\nK = [[1, 0, 1, 0], [0, 1, 0, 1]]\nS = [[6, 5]]"
     found = client.post("/api/check", json={"text": text}).json()
     assert found["verdict"] == "wrong"
-    (mark,) = found["marks"]
-    assert found["text"][mark["start"] : mark["end"]] == "5"
-    assert mark["right"] == "4"
-    assert found["fixed"] == text.replace("5]]", "4]]")
+    (wrong,) = found["findings"]
+    line = found["text"].splitlines()[wrong["line"] - 1]
+    assert line[wrong["start"] : wrong["end"]] == "5"
+    assert wrong["right"] == "4"
 
 
-def test_what_a_matrix_is_may_be_said_by_its_line(client: Client) -> None:
-    text = "Q = [[1, 2]]\nK = [[3, 4], [0, 0]]\n\nLook at this\n\n12\t0\n"
-    found = client.post("/api/check", json={"text": text}).json()
-    assert found["questions"][0].startswith("line 6: what is")
-    assert "scores" in found["kinds"]
-    told = client.post("/api/check", json={"text": text, "as": {"6": "scores"}}).json()
-    assert [(mark["line"], mark["right"]) for mark in told["marks"]] == [(6, "11")]
-    assert client.post("/api/check", json={"text": text, "as": [6]}).status_code == 400
-
-
-@pytest.mark.parametrize("text", ["", "no numbers here", None, 7])
-def test_what_cannot_be_checked_is_said(client: Client, text: Any) -> None:
+@pytest.mark.parametrize("text", ["", None, 7])
+def test_what_is_no_text_is_refused(client: Client, text: Any) -> None:
     found = client.post("/api/check", json={"text": text})
     assert found.status_code == 400
     assert found.json()["error"]
+
+
+def test_a_text_without_numbers_is_said_to_have_none(client: Client) -> None:
+    found = client.post("/api/check", json={"text": "no numbers here"}).json()
+    assert (found["verdict"], found["checked"], found["findings"]) == ("unclear", 0, [])
+    assert "nothing to check" in found["remarks"][0]
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"[" * 100_000, b"\xff"])

@@ -109,3 +109,45 @@ def test_the_process_ends_with_the_studio() -> None:
     while child.exists() and child.read_bytes() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not child.exists() or not child.read_bytes()
+
+
+def test_a_matrix_is_what_the_reader_says_it_is(client: Client) -> None:
+    text = RIGHT.replace("S =", "Something:").replace("[[6, 4]]", "[[6, 5]]")
+    found = client.post("/api/check", json={"text": text}).json()
+    assert found["findings"] == []
+    assert [(each["line"], each["menu"]) for each in found["questions"]] == [(3, True)]
+    assert "--as" not in found["questions"][0]["words"]
+    found = client.post("/api/check", json={"text": text, "as": {"3": "scores"}}).json()
+    (wrong,) = found["findings"]
+    line = text.splitlines()[wrong["line"] - 1]
+    assert (line[wrong["start"] : wrong["end"]], wrong["right"]) == ("5", "4")
+    assert [(each["symbol"], each["lines"]) for each in found["matrices"]] == [
+        ("Q", [1]),
+        ("K", [2]),
+        ("scores", [3]),
+    ]
+
+
+def test_rows_that_are_written_one_by_one_are_named_by_all_their_lines(client: Client) -> None:
+    text = "q_a = [1, 2]\nq_b = [3, 4]\nK = \\begin{bmatrix}\n1 & 0 \\\\\n0 & 1\n\\end{bmatrix}\n"
+    found = client.post("/api/check", json={"text": text}).json()
+    assert [each["lines"] for each in found["matrices"]] == [[1, 2], [3]]
+
+
+@pytest.mark.parametrize("taken_as", [[], "K", {"3": 4}, {"3": "K" * 201}, {"3": "nonsense"}])
+def test_what_cannot_be_said_of_a_matrix_is_refused_in_words(
+    client: Client, taken_as: object
+) -> None:
+    found = client.post("/api/check", json={"text": RIGHT, "as": taken_as})
+    assert found.status_code == 400
+    assert found.json()["error"]
+
+
+def test_fix_answers_the_text_put_right_and_what_stays_wrong(client: Client) -> None:
+    wrong = "\ufeff" + RIGHT.replace("4]]", "5]]")
+    found = client.post("/api/check", json={"text": wrong, "fix": True}).json()
+    assert found == {"fixed": "\ufeff" + RIGHT, "left": 0}
+    given = "The attention weights are A = [[0.5, 0.1], [0.5, 0.5]]\nV = [[1, 2], [3, 4]]\n"
+    found = client.post("/api/check", json={"text": given, "fix": True}).json()
+    assert found["fixed"] == given
+    assert found["left"] > 0

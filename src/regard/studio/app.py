@@ -177,11 +177,12 @@ class Studio:
         name = asked.get("name", "text")
         if not isinstance(name, str) or len(name) > 200:
             raise ValueError("The name must be a short text.")
-        taken_as = asked.get("as", {})
-        if not isinstance(taken_as, dict) or not all(isinstance(v, str) for v in taken_as.values()):
-            raise ValueError('What matrices are is said by their lines: {"12": "K"}.')
-        check = self._checker.check
-        return Answered(await self._checking.do(request, check, text, name, taken_as))
+        taken_as, fix = asked.names("as"), asked.flag("fix", False)
+
+        def work() -> Any:
+            return self._checker.check(text, name, taken_as, fix=fix)
+
+        return Answered(await self._checking.do(request, work))
 
     # ── runs ──────────────────────────────────────────────────────────────────────────────────
 

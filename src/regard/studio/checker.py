@@ -7,7 +7,6 @@ keep every page waiting, and nothing could stop it.
 from __future__ import annotations
 
 import importlib
-import json
 from typing import Any
 
 from regard.studio.places import Settings
@@ -21,7 +20,14 @@ class Checker(Worker):
         super().__init__(__name__)
         self._seconds = seconds
 
-    def check(self, text: str, name: str, taken_as: dict[str, str] | None = None) -> dict[str, Any]:
+    def check(
+        self,
+        text: str,
+        name: str,
+        taken_as: dict[str, str] | None = None,
+        *,
+        fix: bool = False,
+    ) -> dict[str, Any]:
         """What `answer` makes of a text. Raises ValueError, also when that takes too long."""
         late = (
             f"This text takes more than {self._seconds:g} seconds to read. Shorten it, or start "
@@ -29,7 +35,7 @@ class Checker(Worker):
         )
         ended = "The process that read the text ended ({}): is there enough memory?"
         with self.lend() as process:
-            question = {"text": text, "name": name, "taken_as": taken_as or {}}
+            question = {"text": text, "name": name, "taken_as": taken_as or {}, "fix": fix}
             found = process.ask(question, self._seconds, late=late, ended=ended)
         if "error" in found:
             raise ValueError(found["error"])
@@ -39,41 +45,26 @@ class Checker(Worker):
 def main(handle: int) -> None:
     """Answer what is asked, one text after the other."""
     teller = Teller(handle)
-    importlib.import_module("regard.worked")  # which takes a while
+    importlib.import_module("regard.studio.checked")  # which takes a while
     while True:
         teller.tell(answer(**teller.begin()))
 
 
-def answer(text: str, name: str, taken_as: dict[str, str] | None = None) -> dict[str, Any]:
-    """The report on a text as JSON, and the wrong places of the text; or what is wrong with it.
+def answer(text: str, name: str, taken_as: dict[str, str], *, fix: bool) -> dict[str, Any]:
+    """What is found in a text, or the text put right and how that fares; or why it is not read.
 
-    >>> answer("no numbers", "text")
-    {'error': 'There is nothing to check: no number that follows.'}
+    >>> answer("{", "notes.json", {}, fix=False)["error"][:23]
+    'notes.json is not JSON:'
     """
+    from regard.studio.checked import as_shown
     from regard.worked import Unreadable, check_text, fix_text
-    from regard.written.names import SYMBOLS
 
     try:
         report = check_text(text, name, taken_as)
-        nothing = not report.checked and not report.passed_over
-        if nothing and report.questions[0].startswith("There is nothing to check: no"):
-            return {"error": report.questions[0]}
-        fixed = fix_text(report) if report.exit_code == 1 else None
+        if not fix:
+            return as_shown(report)
+        fixed = fix_text(report)
+        left = check_text(fixed, name, taken_as)
     except Unreadable as error:
         return {"error": str(error)}
-    marks = [
-        {
-            "start": cell.figure.start,
-            "end": cell.figure.end,
-            "name": cell.name,
-            "line": cell.line,
-            "right": cell.right_text,
-            "first": cell.origin == "first",
-            "cause": cell.cause,
-        }
-        for cell in report.wrong
-    ]
-    found = json.loads(report.to_json())
-    kinds = list(dict.fromkeys(SYMBOLS.values()))
-    own = {"text": report.source.text, "marks": marks, "fixed": fixed, "kinds": kinds}
-    return {**found, **own}
+    return {"fixed": fixed, "left": len(left.wrong) + left.wrong_claims}

@@ -72,6 +72,15 @@ class Question(dict[str, Any]):
             raise ValueError(refusal)
         return value
 
+    def names(self, name: str) -> dict[str, str]:
+        """Short texts by name; none unless given."""
+        value = self.get(name, {})
+        if not isinstance(value, dict) or not all(
+            isinstance(text, str) and max(len(key), len(text)) <= 200 for key, text in value.items()
+        ):
+            raise ValueError(f"{name} must be an object of short texts.")
+        return value
+
     def heads(self, name: str) -> dict[int, list[int]]:
         """The heads of each layer, of pairs [layer, head]."""
         value = self.get(name)

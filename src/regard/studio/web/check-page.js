@@ -1,145 +1,231 @@
-// Check: paste or open a document, and see what is wrong in it, line by line.
+// Check: paste a text or open a file, and see what is wrong beside it; then put it right.
 
 import { el } from "./dom.js";
 import { tell } from "./asking.js";
+import { ENDINGS, read, takeDropped } from "./check-file.js";
+import { coverage, listed, verdict } from "./check-findings.js";
+import { difference } from "./check-fix.js";
+import { numbered } from "./check-text.js";
 
+/**
+ * @typedef {import("./check-findings.js").Report} Report
+ * @typedef {import("./check-file.js").Document} Document
+ * @typedef {import("./check-text.js").Menu} Menu
+ * What the reader said that matrices are, by their lines or names, and where that was said.
+ * @typedef {Map<string, { symbol: string, line: number }>} Taken
+ */
+
+const KEPT = "regard-check"; // what was checked last, for when the reader comes back to the page
+const OF_HEADS = /^(?:[Wb]_)?[QKV]$|^(?:scores|scaled|weights)$/; // what may be told with a head: Q_2
 const FIRST = `Q = [[2, 3, 4, 1]]
 K = [[1, 0, 1, 0], [0, 1, 0, 1]]
 S = [[6, 5]]`;
 
-/** @param {HTMLElement} main */
-export function showCheck(main) {
-  const text = el("textarea", { class: "mono", rows: 10, "aria-label": "Worked example", spellcheck: "false" });
-  text.value = FIRST;
-  const found = el("div", { "aria-live": "polite" });
-  const button = el("button", { class: "main", onclick: () => go() }, "Check it");
-  const file = el("input", { type: "file", "aria-label": "Open a document", accept: ".md,.txt,.tex,.html,.htm,.ipynb,.json,.toml,.csv" });
-  let name = "text";
-  /** @type {Record<string, string>} */
-  let as = {};
-  const go = async () => {
-    button.disabled = true;
+/** @param {HTMLElement} main @param {import("./base.js").State} state @param {AbortSignal} until */
+export function showCheck(main, state, until) {
+  void state;
+  /** @type {Document} */
+  let given = kept() ?? { name: "text", text: FIRST };
+  /** @type {Taken} */
+  let taken = new Map();
+  let asked = 0;
+
+  const text = el("textarea", { class: "mono", rows: 16, "aria-label": "Worked example", spellcheck: "false" });
+  const called = el("span", { class: "faint" });
+  const said = el("div", { "aria-live": "polite" });
+  const found = el("div", {});
+  const check = el("button", { type: "button", class: "main", onclick: () => begin() }, "Check it");
+  const file = el("input", { type: "file", accept: ENDINGS, hidden: true, "aria-label": "File", onchange: () => open(file.files?.[0]) });
+  const writing = el("div", {}, text,
+    el("div", { class: "bar" }, check, el("button", { type: "button", onclick: () => file.click() }, "Open a file …"), file, el("span", { class: "faint" }, "or drop one here"), called));
+
+  /** @param {unknown} error */
+  const sorry = (error) => said.replaceChildren(el("p", { class: "error", role: "alert" }, error instanceof Error ? error.message : String(error)));
+
+  /** @param {Document} next */
+  const take = (next) => {
+    given = next;
+    taken = new Map();
+    if (text.value !== next.text) text.value = next.text;
+    called.textContent = next.name === "text" ? "" : `${next.name}, ${next.text.length.toLocaleString("en")} characters`;
+  };
+
+  /** Back to the form. */
+  const write = () => {
+    found.replaceChildren();
+    writing.hidden = false;
+  };
+
+  /** Ask what there is, with what the reader said of it. @param {object} [more] @returns {Promise<any>} null if
+   * something else was asked meanwhile */
+  const ask = async (more = {}) => {
+    const mine = ++asked;
+    check.disabled = true;
+    said.replaceChildren(el("p", { class: "faint" }, "Reading …"));
+    const as = Object.fromEntries([...taken].map(([key, { symbol }]) => [key, symbol]));
     try {
-      const content = await tell("/api/check", { text: text.value, name, as });
-      found.replaceChildren(...report(content, text, name, as, go));
+      const answer = await tell("/api/check", { text: given.text, name: given.name, as, ...more });
+      if (mine !== asked || until.aborted) return null;
+      said.replaceChildren();
+      return answer;
     } catch (error) {
-      found.replaceChildren(el("p", { class: "error", role: "alert" }, /** @type {Error} */ (error).message));
+      if (mine === asked && !until.aborted) sorry(error);
+      return null;
     } finally {
-      button.disabled = false;
+      if (mine === asked) check.disabled = false;
     }
   };
-  file.addEventListener("change", async () => {
-    const chosen = file.files?.[0];
+
+  const begin = async () => {
+    keep(given);
+    const report = await ask();
+    if (report === null) return write();
+    writing.hidden = true;
+    return draw(report).heading.focus();
+  };
+
+  /** @param {File | undefined} chosen */
+  const open = async (chosen) => {
     if (chosen === undefined) return;
-    text.value = await chosen.text();
-    name = chosen.name;
-    as = {};
-    await go();
+    try {
+      take(await read(chosen));
+    } catch (error) {
+      sorry(error);
+      return;
+    } finally {
+      file.value = "";
+    }
+    await begin();
+  };
+
+  /** @param {Report} report */
+  const draw = (report) => {
+    const change = el("div", {});
+    const heading = el("h2", { class: `verdict ${report.verdict}`, tabindex: -1 }, verdict(report));
+    const list = listed(report, (line, what, about) => {
+      const finding = what === null || what === "menu" ? null : what;
+      list.point(finding);
+      shown.point(finding);
+      shown.jump(line, what, about);
+    });
+    const shown = numbered({
+      text: report.text, findings: report.findings, menus: menus(report, taken), kinds: report.kinds,
+      passed: new Set(report.not_understood.map((each) => each.line)),
+      chosen: (finding) => {
+        shown.point(finding);
+        list.point(finding, true);
+      },
+      say: async (menu, symbol) => {
+        const before = new Map(taken);
+        const head = OF_HEADS.test(symbol) ? menu.head : "";
+        for (const key of menu.keys) {
+          if (symbol === "take back") taken.delete(key);
+          else taken.set(key, { symbol: symbol + head, line: menu.line });
+        }
+        const next = await ask();
+        if (next === null) taken = before;
+        const { scrollTop } = shown.place;
+        const again = draw(next ?? report).shown;
+        again.place.scrollTop = scrollTop;
+        again.jump(menu.line, "menu", menu.keys[0]);
+      },
+    });
+    const fix = el("button", {
+      type: "button",
+      onclick: async () => {
+        const answer = await ask({ fix: true });
+        if (answer === null) return;
+        const made = difference({
+          name: given.name, before: given.text, after: answer.fixed, left: answer.left,
+          jump: (line) => shown.jump(line),
+          goOn: () => {
+            take({ name: given.name, text: answer.fixed });
+            begin();
+          },
+          close: () => {
+            change.replaceChildren();
+            fix.focus();
+          },
+        });
+        change.replaceChildren(made.place);
+        made.heading.focus();
+      },
+    }, "Fix …");
+    const edit = el("button", {
+      type: "button",
+      onclick: () => {
+        write();
+        text.focus();
+      },
+    }, "Edit the text, or check another");
+    found.replaceChildren(
+      heading,
+      el("p", { class: "faint" }, given.name === "text" ? "" : `${given.name}: `, coverage(report)),
+      el("div", { class: "bar" }, report.verdict === "wrong" && fix, edit),
+      change,
+      el("div", { class: "beside" }, shown.place, list.place),
+      el("p", { class: "faint" }, report.findings.length > 0 && "Outlined in the text: a mistake was made here. Dotted below: right in itself, but made of a wrong number. ",
+        report.matrices.length > 0 && "The menus at the right of the text say what each matrix was taken for; choose another, and it is checked again."),
+    );
+    return { heading, shown };
+  };
+
+  text.addEventListener("input", () => {
+    // Emptied, what comes next is no longer the file that was opened.
+    take({ name: text.value === "" ? "text" : given.name, text: text.value });
   });
-  text.addEventListener("input", () => { as = {}; });
   text.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) go();
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) begin();
   });
+  takeDropped(main, until, open);
+  take(given);
   main.append(
     el("h1", {}, "Is this worked example right?"),
-    el("p", { class: "faint" }, "Notes, Markdown, LaTeX, HTML, a notebook, Python or JSON: matrices with their names, and equations."),
-    text,
-    el("div", { class: "bar" }, button, file),
+    el("p", { class: "faint" }, "Notes with numbers in them: matrices with their names (X, W_Q, Q, K, scores, weights, …), equations, tables; as Markdown, LaTeX, HTML, a notebook, plain text, TOML or JSON. All of it stays on this machine."),
+    writing,
+    said,
     found,
   );
 }
 
-/** @param {any} content @param {HTMLTextAreaElement} text @param {string} name
- * @param {Record<string, string>} as @param {() => void} again */
-function report(content, text, name, as, again) {
-  const { verdict, checked, statements, not_understood, marks, questions, exercises, fixed } = content;
-  const words = {
-    right: `Right: ${checked} numbers checked, and nothing wrong.`,
-    wrong: `${marks.length} of ${checked} numbers are wrong.`,
-    unclear: "Nothing could be checked.",
-  };
-  const claims = [...content.claims, ...exercises.flatMap((/** @type {any} */ each) => each.claims)]
-    .filter((/** @type {any} */ claim) => !claim.is_right);
-  const passed = not_understood.length === 0 ? "" : `; ${not_understood.length} not understood`;
-  const document = marked(content.text, marks);
-  const jump = (/** @type {number} */ line) => () => goTo(document, text, line);
-  return [
-    el("h2", {}, /** @type {any} */ (words)[verdict] ?? verdict),
-    el("p", { class: "faint" }, `${checked} numbers in ${statements} statements checked${passed}.`),
-    document,
-    marks.length > 0 && el("p", { class: "faint" }, "Outlined: where a mistake was made. Marked only: what follows from one."),
-    el("ul", {}, ...marks.filter((/** @type {any} */ mark) => mark.first).map((/** @type {any} */ mark) =>
-      found(mark.line, `${mark.name} should be ${mark.right}${mark.cause === "" ? "" : `: ${mark.cause}`}`, jump)),
-    ...claims.map((/** @type {any} */ claim) => found(claim.line, `${claim.about}: ${claim.printed} should be ${claim.right}`, jump)),
-    ...not_understood.map((/** @type {any} */ each) => found(each.line, `not understood: ${each.what}`, jump)),
-    ...questions.map((/** @type {string} */ question) => asked(question, content.kinds, as, again, jump)),
-    ...[...content.remarks, ...exercises.flatMap((/** @type {any} */ each) => each.remarks)].map((/** @type {string} */ remark) => el("li", {}, remark))),
-    fixed !== null && mending(content.text, fixed, text, name),
-  ].filter((each) => each instanceof Node);
-}
-
-/** @param {number} line @param {string} words @param {(line: number) => () => void} jump */
-function found(line, words, jump) {
-  return el("li", {}, el("button", { class: "link", onclick: jump(line) }, `line ${line}`), ` ${words}`);
-}
-
-/** A question about a matrix, with a menu of what it may be.
- * @param {string} question @param {string[]} kinds @param {Record<string, string>} as
- * @param {() => void} again @param {(line: number) => () => void} jump */
-function asked(question, kinds, as, again, jump) {
-  const line = /^line (\d+): /.exec(question)?.[1];
-  if (line === undefined) return el("li", {}, question);
-  const menu = el("select", { "aria-label": `What stands in line ${line}` },
-    ...["…", ...kinds, "ignore"].map((kind) => el("option", {}, kind)));
-  menu.addEventListener("change", () => {
-    as[line] = menu.value;
-    again();
+/** The menus of the matrices, of the questions, and of what the reader left out.
+ * @param {Report} report @param {Taken} taken @returns {Menu[]} */
+function menus({ matrices, questions }, taken) {
+  const printed = matrices.filter((each) => each.line > 0);
+  const made = printed.map((each) => {
+    // Of several matrices in a line, each is meant by its name.
+    const alone = printed.every((other) => other === each || other.line !== each.line || other.called === each.called);
+    const keys = alone || each.called === "" ? each.lines.map(String) : [each.called];
+    const head = each.head !== null && each.lines.length === 1 && each.shape[0] > 1 ? `_${each.head}` : "";
+    return { line: each.line, symbol: each.symbol, keys, head, about: each.called || "the matrix", said: keys.some((key) => taken.has(key)) };
   });
-  const item = found(Number(line), question.replace(/^line \d+: | Say it with --as .*$/g, ""), jump);
-  item.append(" ", menu);
-  return item;
-}
-
-/** What would be changed, before it is: the old lines and the new ones.
- * @param {string} before @param {string} fixed @param {HTMLTextAreaElement} text @param {string} name */
-function mending(before, fixed, text, name) {
-  const old = before.split("\n");
-  const lines = fixed.split("\n").flatMap((line, n) => line === old[n] ? [] :
-    [el("del", {}, `${n + 1}  ${old[n] ?? ""}`), el("ins", {}, `${n + 1}  ${line}`)]);
-  const difference = el("div", { class: "difference mono", role: "region", "aria-label": "What would change" }, ...lines);
-  const save = el("a", { download: `right-${name}`, href: URL.createObjectURL(new Blob([fixed])) }, "Save it as a file");
-  difference.hidden = true;
-  const show = el("button", { onclick: () => { difference.hidden = !difference.hidden; } }, "Show what would change");
-  const put = el("button", {
-    onclick: () => {
-      text.value = fixed;
-      text.focus();
-    },
-  }, "Put the right numbers in");
-  return el("div", {}, el("div", { class: "bar" }, show, put, save), difference);
-}
-
-/** @param {HTMLElement} document @param {HTMLTextAreaElement} text @param {number} line */
-function goTo(document, text, line) {
-  const mark = document.querySelector(`[data-line="${line}"]`);
-  if (mark !== null) mark.scrollIntoView({ block: "center" });
-  const lines = text.value.split("\n");
-  const start = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
-  text.focus();
-  text.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
-}
-
-/** The text, with what is wrong marked. Places count code points, as Python does.
- * @param {string} text @param {any[]} marks */
-function marked(text, marks) {
-  const letters = [...text];
-  const place = el("div", { class: "marked", tabindex: 0, role: "region", "aria-label": "The example, with wrong numbers marked" });
-  let at = 0;
-  for (const mark of [...marks].sort((a, b) => a.start - b.start)) {
-    place.append(letters.slice(at, mark.start).join(""));
-    place.append(el("mark", { class: mark.first && "first", "data-line": mark.line, title: `${mark.name} should be ${mark.right}` }, letters.slice(mark.start, mark.end).join("")));
-    at = mark.end;
+  const covered = new Set(made.flatMap((each) => each.keys));
+  const open = [...taken].filter(([key]) => !covered.has(key));
+  for (const { line, menu } of questions) {
+    // What the reader said may itself raise a question, and is taken back there.
+    const keys = open.filter(([, said]) => said.line === line).map(([key]) => key);
+    if (menu) made.push({ line, symbol: "", keys: keys.length > 0 ? keys : [String(line)], head: "", about: "the matrix", said: keys.length > 0 });
+    for (const key of keys) if (menu) covered.add(key);
   }
-  place.append(letters.slice(at).join(""));
-  return place;
+  for (const [key, { symbol, line }] of open) {
+    if (covered.has(key)) continue;
+    const keys = open.filter(([, said]) => said.line === line && said.symbol === symbol).map((each) => each[0]);
+    made.push({ line, symbol, keys, head: "", about: "the matrix", said: true });
+    for (const each of keys) covered.add(each);
+  }
+  return made;
+}
+
+/** @param {Document} given */
+function keep(given) {
+  try {
+    sessionStorage.setItem(KEPT, JSON.stringify(given));
+  } catch {
+    sessionStorage.removeItem(KEPT); // it is larger than the browser keeps
+  }
+}
+
+/** @returns {Document | null} */
+function kept() {
+  return JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
 }

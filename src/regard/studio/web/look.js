@@ -28,7 +28,6 @@ button:disabled { opacity: 0.5; cursor: default; }
 .pair h2 { min-height: 2.8em; margin: 6px 0; }
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 24px; }
 @media (max-width: 800px) { .pair { grid-template-columns: 1fr; } }
-.marked { white-space: pre-wrap; font: 13px/1.7 var(--mono); border: 1px solid var(--edge); border-radius: 6px; padding: 10px; overflow-wrap: anywhere; }
 mark { background: var(--mark); color: inherit; border-radius: 3px; padding: 0 2px; }
 mark.first { outline: 2px solid var(--error); }
 .pager { display: flex; gap: 10px; align-items: center; }

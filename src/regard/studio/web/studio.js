@@ -4,6 +4,7 @@ import { start } from "./base.js";
 import { el } from "./dom.js";
 import { TABS, address, read } from "./page.js";
 import { THEME, sheet } from "./theme.js";
+import { CHECK } from "./check-look.js";
 import { showCheck } from "./check-page.js";
 import { showCompare } from "./compare-page.js";
 import { showExplain } from "./explain-page.js";
@@ -29,7 +30,7 @@ const PAGES = [
   ["compare", "", showCompare],
 ];
 
-document.adoptedStyleSheets = [sheet(THEME + TABS + STUDIO)];
+document.adoptedStyleSheets = [sheet(THEME + TABS + STUDIO + CHECK)];
 const links = el("nav", { "aria-label": "Pages" });
 const main = el("main", { tabindex: -1 });
 document.body.append(el("header", { class: "top" }, el("span", { class: "name" }, "Regard"), links), main);

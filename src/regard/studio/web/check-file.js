@@ -1,0 +1,51 @@
+// A file that the reader opens or drops: its text as it is, or in words why it has none.
+
+/** @typedef {{ name: string, text: string }} Document */
+
+const MOST_BYTES = 4_000_000; // as many as the studio takes in one request
+export const ENDINGS = ".md,.markdown,.txt,.text,.rst,.tex,.html,.htm,.ipynb,.toml,.json,.csv,.tsv,text/*";
+
+/** @param {File} file @returns {Promise<Document>} */
+export async function read(file) {
+  const name = file.name.slice(-200);
+  if (file.size > MOST_BYTES) {
+    throw new Error(`${name} has ${(file.size / 1e6).toFixed(1)} MB; a text to be checked may have ${MOST_BYTES / 1e6} MB.`);
+  }
+  let bytes;
+  try {
+    bytes = new Uint8Array(await file.arrayBuffer());
+  } catch {
+    throw new Error(`${name} cannot be read: is it a folder?`);
+  }
+  const wide = bytes[0] === 0xff && bytes[1] === 0xfe ? "utf-16le" : bytes[0] === 0xfe && bytes[1] === 0xff ? "utf-16be" : null;
+  if (wide !== null) return { name, text: new TextDecoder(wide).decode(bytes) };
+  if (bytes.includes(0)) throw new Error(`${name} is no text: it has a zero byte. Save it as text, or paste what it says.`);
+  try {
+    // With its byte-order mark, if it has one, so that the text that is saved later has it too.
+    return { name, text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes) };
+  } catch {
+    throw new Error(`${name} is not UTF-8. Save it as UTF-8, or paste what it says.`);
+  }
+}
+
+/** Take files that are dropped anywhere on the page. @param {HTMLElement} main @param {AbortSignal} until
+ * @param {(file: File) => void} take */
+export function takeDropped(main, until, take) {
+  const over = (/** @type {boolean} */ is) => main.classList.toggle("dropping", is);
+  until.addEventListener("abort", () => over(false));
+  addEventListener("dragover", (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    over(true);
+  }, { signal: until });
+  addEventListener("dragleave", (event) => {
+    if (event.relatedTarget === null) over(false);
+  }, { signal: until });
+  addEventListener("drop", (event) => {
+    over(false);
+    const file = event.dataTransfer?.files[0];
+    if (file === undefined) return;
+    event.preventDefault();
+    take(file);
+  }, { signal: until });
+}
