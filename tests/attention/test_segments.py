@@ -243,7 +243,7 @@ def test_long_packs_are_what_the_reference_says(lengths: tuple[int, ...], order:
         shuffled = torch.randperm(len(lengths), generator=generator)
         of_queries = torch.cat([of_keys[of_keys == segment] for segment in shuffled])[None]
     see = regard.See(entropy=True, top=3, map=(11, 13), received=True, distance=True)
-    given = {"segments": (of_queries, of_keys), "causal": True, "see": see}
+    given: dict[str, Any] = {"segments": (of_queries, of_keys), "causal": True, "see": see}
     output, seen = regard.attention(q, k, v, **given)
     true, of_truth = regard.attention(q.double(), k.double(), v.double(), backend="torch", **given)
     torch.testing.assert_close(output.double(), true, rtol=1e-5, atol=1e-5, equal_nan=True)
