@@ -114,7 +114,10 @@ def reported(output: Any) -> list[Tensor]:
         if "ngram" in name:  # of the same modules as the others, a second time
             continue
         if "attentions" in name and isinstance(value, list | tuple):
-            found += [entropy(x) for x in _tensors(value) if _are_weights(x)]
+            weights = [x for x in _tensors(value) if _are_weights(x)]
+            if all(x.dim() == 3 and x.shape[1] == 1 for x in weights):
+                weights = weights[:1]  # a recurrent cell reports each of its steps
+            found += [entropy(x) for x in weights]
     return found
 
 
@@ -127,9 +130,11 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _are_weights(x: Tensor) -> bool:
-    """Weights as a whole: some models report those of a part of their keys."""
+    """Weights of each head, as a whole: some models report those of a part of their keys."""
     if x.dim() < 3 or not x.numel() or not x.is_floating_point():
         return False
+    if x.dim() == 4 and x.shape[1] > 1 and bool((x == x[:, :1]).all()):
+        return False  # the mean of all heads, given for each (WavLM)
     sums = x.float().sum(-1)
     is_whole = ((sums - 1).abs() < 1e-3) | (sums == 0)
     return bool((x >= 0).all() and is_whole.all())

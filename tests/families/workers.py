@@ -19,6 +19,8 @@ from families.verdict import Verdict
 SECONDS = 150
 MEMORY = 6 * 2**30  # above what a process has when it starts
 
+_TOO_LARGE = "took more memory than is allowed"
+
 # Forked, as importing torch and transformers takes longer than to judge a family.
 _context = multiprocessing.get_context("fork")
 
@@ -98,7 +100,12 @@ def _work(family: str, answer: Connection) -> None:
     try:
         answer.send(judge(family))
     except MemoryError:
-        answer.send(Verdict(family, "not built", "took more memory than is allowed"))
+        answer.send(Verdict(family, "not built", _TOO_LARGE))
+    except RuntimeError as error:
+        if "DefaultCPUAllocator" in str(error):  # PyTorch's way to say the same
+            answer.send(Verdict(family, "not built", _TOO_LARGE))
+        else:
+            answer.send(Verdict(family, "different", traceback.format_exc()[-600:]))
     except Exception:  # noqa: BLE001 — a fault of the sweep itself, which is not to be hidden
         answer.send(Verdict(family, "different", traceback.format_exc()[-600:]))
 
