@@ -141,6 +141,7 @@ def test_a_sentence_is_explained_and_the_toggles_change_every_step(visit: Visit)
 def test_an_edited_number_changes_every_later_step(visit: Visit) -> None:
     page = visit("#page=explain&text=we+like+it&step=input&cell=1,2")
     page.wait_for_selector("regard-steps .grid")
+    page.wait_for_function("document.querySelector('regard-steps').source.matrices?.W_O")
     before = _output(page)
     x = page.evaluate("document.querySelector('regard-steps').source.steps.input.array")
     matrices = page.evaluate("document.querySelector('regard-steps').source.matrices")
