@@ -150,7 +150,9 @@ inline Vector silu(Vector x) {
     const Vector argument = larger(all(kLeast), negative * all(kLog2E));
     const Vector shifted = smaller(all(-kLeast), argument) + all(kRounds);
     const Vector whole = shifted - all(kRounds);
-    const Vector rest = (negative - whole * all(kHigh) - whole * all(kLow)) * all(kLog2E);
+    // Beyond half a step only where x is out of range, and the result of no account.
+    const Vector beyond = (negative - whole * all(kHigh) - whole * all(kLow)) * all(kLog2E);
+    const Vector rest = larger(all(-1.0f), smaller(all(1.0f), beyond));
     const Vector power = multiply_add(power_less_one(rest), rest, all(1.0f));
     const Vector exponential = reinterpret_cast<Vector>(
         reinterpret_cast<Integers>(power) + (reinterpret_cast<Integers>(shifted) << kExponent));
