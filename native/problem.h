@@ -28,13 +28,29 @@ struct Problem : regard::ProblemOf<Real> {
         Base::segments, Base::causal, Base::left, Base::right, Base::mask, Base::chosen, Base::bias,
         Base::lengths, Base::sinks, Base::dropout;
 
-    // From (q, k, v, options, scale, position, dropout, seed).
+    // From (q, k, v, options, scale, position, dropout, seed); the seed may be what was drawn.
     bool read(const nb::tuple& given) {
         if (given.size() != 8) return false;
         scale = static_cast<Real>(nb::cast<double>(given[4]));
         position = integer(given[5]);
-        dropout = {nb::cast<double>(given[6]), nb::cast<std::uint64_t>(given[7])};
-        return read_tensors(given[0], given[1], given[2]) && read_options(given[3]);
+        dropout.chance = nb::cast<double>(given[6]);
+        return read_tensors(given[0], given[1], given[2]) && read_seed(given[7]) &&
+               read_options(given[3]);
+    }
+
+    bool read_seed(nb::handle given) {
+        if (PyLong_Check(given.ptr())) {
+            dropout.seed = nb::cast<std::uint64_t>(given);
+            return true;
+        }
+        Tensor x;
+        if (!x.read<std::uint8_t>(given) || x.ndim != 4 || x.shape[3] < keys / 8 + 9 ||
+            !x.is({batch, heads, queries, x.shape[3]}) || x.strides[3] != 1) {
+            return false;
+        }
+        dropout.drawn = x.numbers<std::uint8_t>();
+        std::copy_n(x.strides, 3, dropout.strides);
+        return true;
     }
 
     bool read_tensors(nb::handle q_given, nb::handle k_given, nb::handle v_given) {

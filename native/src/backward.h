@@ -34,7 +34,7 @@ inline void backward_row(const BackwardCall& back, BackwardTile& work, Index r, 
     const bool no_weights = is_nan(scale.maximum) || is_nan(scale.inverse);
     if (no_weights || delta - delta != 0.0f) {
         const Vector nan = all(not_a_number());
-        for (Index n = wide_first; n < wide_last; n += kLanes, keys = RowDrops::next(keys)) {
+        for (Index n = wide_first; n < wide_last; n += kLanes, keys = row.next(keys)) {
             const Vector score = load(scores + n);
             const Vector t = smaller(Vector{}, score - maximum);
             Vector weight = no_weights ? nan : smaller(all(1.0f), exp2(t) * inverse);
@@ -47,7 +47,7 @@ inline void backward_row(const BackwardCall& back, BackwardTile& work, Index r, 
     const Vector subtract = all(delta);
     alignas(64) Real weights[kBlock];
     Vector excess{};
-    for (Index n = wide_first; n < wide_last; n += kLanes, keys = RowDrops::next(keys)) {
+    for (Index n = wide_first; n < wide_last; n += kLanes, keys = row.next(keys)) {
         const Vector t = smaller(Vector{}, load(scores + n) - maximum);
         const Vector weight = smaller(all(1.0f), exp2(t) * inverse);
         Vector left = weight, flowing = load(d_scores + n);

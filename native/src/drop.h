@@ -1,6 +1,8 @@
-// Which weights dropout leaves: a hash of seed, sequence, head, query and key, and of nothing else.
-// Every build of the kernel drops the same ones.
+// Which weights dropout leaves: by a hash of seed, sequence, head, query and key, and of nothing
+// else, or as somebody has drawn before. Every build of the kernel drops the same ones.
 #pragma once
+
+#include <cstring>
 
 #include "regard/attention.h"
 #include "simd.h"
@@ -14,12 +16,14 @@ struct Drops {
     std::uint64_t seed;
     Real growth;  // of the weights that are kept
     std::int32_t floor;
+    const Dropout& given;
 
     explicit Drops(const Dropout& dropout)
         : any(dropout.chance > 0),
           seed(dropout.seed),
           growth(static_cast<Real>(1 / (1 - dropout.chance))),
-          floor(floor_of(dropout.chance)) {}
+          floor(floor_of(dropout.chance)),
+          given(dropout) {}
 
     // chance · 2³² numbers lie below it, to the nearest; never all of them.
     static std::int32_t floor_of(double chance) {
@@ -41,6 +45,11 @@ inline std::uint64_t mixed(std::uint64_t bits) {
 class RowDrops {
   public:
     RowDrops(const Drops& drops, Index b, Index h, Index i) : floor_(drops.floor - Signed{}) {
+        if (drops.given.drawn) {
+            const std::int64_t* strides = drops.given.strides;
+            drawn_ = drops.given.drawn + b * strides[0] + h * strides[1] + i * strides[2];
+            return;
+        }
         std::uint64_t state = drops.seed;
         const Index places[] = {b, h, i};
         for (const Index place : places) {
@@ -54,14 +63,20 @@ class RowDrops {
     Naturals begin(Index j) const {
         Naturals keys;
         for (int lane = 0; lane < kLanes; ++lane) {
-            keys[lane] = static_cast<std::uint32_t>(j + lane) * kStride + first_;
+            keys[lane] = static_cast<std::uint32_t>(j + lane) * stride() + first_;
         }
         return keys;
     }
 
-    static Naturals next(Naturals keys) { return keys + all(kLanes * kStride); }
+    Naturals next(Naturals keys) const { return keys + all(kLanes * stride()); }
 
     Integers dropped(Naturals keys) const {
+        if (drawn_) {
+            std::uint32_t word;  // of the key of each lane, and up to 7 before
+            std::memcpy(&word, drawn_ + keys[0] / 8, sizeof word);
+            const Naturals kept = all(word >> keys[0] % 8) & lane_bits();
+            return __builtin_convertvector(kept == Naturals{}, Integers);
+        }
         Naturals bits = (keys ^ (keys >> 16)) * all(0x85ebca77u) + second_;
         bits = (bits ^ (bits >> 15)) * all(0xc2b2ae3du);
         return __builtin_convertvector(reinterpret_cast<Signed>(bits) < floor_, Integers);
@@ -70,8 +85,19 @@ class RowDrops {
   private:
     using Signed = VectorOf<std::int32_t, kLanes>::Type;
     static constexpr std::uint32_t kStride = 0x9e3779b9u;  // 2³² times the golden section
-    std::uint32_t first_;
-    Naturals second_;
+    static_assert(kLanes + 7 <= 32);
+
+    std::uint32_t stride() const { return drawn_ ? 1 : kStride; }
+
+    static Naturals lane_bits() {
+        Naturals bits;
+        for (int lane = 0; lane < kLanes; ++lane) bits[lane] = 1u << lane;
+        return bits;
+    }
+
+    const std::uint8_t* drawn_ = nullptr;
+    std::uint32_t first_ = 0;
+    Naturals second_{};
     Signed floor_;
 };
 
@@ -81,7 +107,7 @@ __attribute__((noinline)) void drop_row(const Drops& drops, Index b, Index h, In
                                         Index count, Real* weights) {
     const RowDrops row(drops, b, h, i);
     Naturals keys = row.begin(j);
-    for (Index n = 0; n < count; n += kLanes, keys = RowDrops::next(keys)) {
+    for (Index n = 0; n < count; n += kLanes, keys = row.next(keys)) {
         store(weights + n, row.dropped(keys) ? Vector{} : load(weights + n));
     }
 }

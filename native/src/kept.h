@@ -14,7 +14,7 @@ void kept(const Dropout& dropout, Index b, Index heads, const Rectangle& box, fl
         const RowDrops row(drops, b, task / box.rows, box.row + task % box.rows);
         float* to = out + task * box.keys;
         Naturals keys = row.begin(box.key);
-        for (Index n = 0; n < box.keys; n += kLanes, keys = RowDrops::next(keys)) {
+        for (Index n = 0; n < box.keys; n += kLanes, keys = row.next(keys)) {
             const Vector factors = row.dropped(keys) ? Vector{} : all(drops.growth);
             for (Index lane = 0; lane < smaller(kLanes, box.keys - n); ++lane) {
                 to[n + lane] = factors[lane];

@@ -53,6 +53,11 @@ bool may_attend(const Problem& p, Query q, std::int64_t j) {
 }
 
 bool keeps(const regard::Dropout& dropout, Query q, std::int64_t j) {
+    if (dropout.drawn) {
+        const std::int64_t* strides = dropout.strides;
+        const std::int64_t row = q.b * strides[0] + q.h * strides[1] + q.i * strides[2];
+        return dropout.drawn[row + j / 8] >> j % 8 & 1;
+    }
     const auto mixed = [](std::uint64_t x) {
         x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
         x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;

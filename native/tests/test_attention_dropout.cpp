@@ -1,5 +1,6 @@
 // Dropout by hand: which weights are dropped, what that makes of the output, and that nothing which
 // is seen knows of it. REGARD_TEST_PROBLEMS=n tries fewer.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -28,8 +29,23 @@ Case make(std::uint64_t number) {
     return c;
 }
 
-void a_problem_is_as_by_hand(std::uint64_t number) {
-    const Case c = make(number);
+// What is kept as bits that end where they may be read no further.
+exact::Array<std::uint8_t> draw(Case& c, std::uint64_t number) {
+    const regard::Problem& p = c.problem;
+    const std::int64_t bytes = p.keys / 8 + 9;
+    exact::Array<std::uint8_t> bits(p.batch * p.heads * p.queries * bytes);
+    cases::Random random(number);
+    for (std::int64_t n = 0; n < bits.size(); ++n) bits[n] = random.bits() & 0xff;
+    c.problem.dropout.drawn = bits.data();
+    const std::int64_t strides[] = {p.heads * p.queries * bytes, p.queries * bytes, bytes};
+    std::copy_n(strides, 3, c.problem.dropout.strides);
+    c.name += ", drawn";
+    return bits;
+}
+
+void a_problem_is_as_by_hand(std::uint64_t number, bool drawn) {
+    Case c = make(number);
+    const exact::Array<std::uint8_t> bits = drawn ? draw(c, number) : exact::Array<std::uint8_t>();
     const judge::Judge judge(c);
     Case without = make(number);
     without.problem.dropout = {};
@@ -143,12 +159,13 @@ void what_is_dropped_has_no_pattern() {
 
 int main(int argc, char** argv) {
     if (argc > 1) {
-        a_problem_is_as_by_hand(std::strtoull(argv[1], nullptr, 10));
+        const std::uint64_t number = std::strtoull(argv[1], nullptr, 10);
+        for (const bool drawn : {false, true}) a_problem_is_as_by_hand(number, drawn);
         return check::result();
     }
     const std::uint64_t problems = run::number_of_problems(105);
     for (std::uint64_t number = kFirst; number < kFirst + problems; ++number)
-        a_problem_is_as_by_hand(number);
+        a_problem_is_as_by_hand(number, number % 3 == 0);
     kernels::for_each([](const std::string& kernel) {
         many_keys_are_the_same_by_any_number_of_threads(kernel);
         what_is_kept_is_as_by_hand(kernel);

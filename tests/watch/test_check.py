@@ -258,17 +258,26 @@ def test_buffers_counters_and_inputs_end_as_after_one_call() -> None:
             assert found == expected
 
 
-def test_dropout_draws_the_same_and_that_of_attention_is_refused() -> None:
-    def forward(self: nn.Module, x: Tensor, dropout: float) -> Tensor:
+@pytest.mark.parametrize("dropout", [0.0, 0.25])
+def test_dropout_draws_the_same(dropout: float) -> None:
+    def forward(self: nn.Module, x: Tensor) -> Tensor:
         return F.dropout(attend(F.dropout(x, 0.5), dropout), 0.5)
 
     model = Model(forward)
     torch.manual_seed(5)
-    expected = model(vectors(), 0.0)
+    expected = model(vectors())
     torch.manual_seed(5)
-    torch.testing.assert_close(checked(model, vectors(), 0.0)[0], expected)
+    torch.testing.assert_close(checked(model, vectors())[0], expected)
+
+
+def test_dropout_of_our_own_is_refused() -> None:
+    def forward(self: nn.Module, x: Tensor) -> Tensor:
+        q = x.unflatten(2, (3, -1)).transpose(1, 2)
+        out = regard.attention(q, q, q, dropout=0.25)
+        return out.transpose(1, 2).flatten(2)
+
     with pytest.raises(RuntimeError, match=r"without dropout; Model drops 0\.25"):
-        checked(model, vectors(), 0.25)
+        checked(Model(forward), vectors())
 
 
 def test_gradients_flow_from_the_watched_run_alone() -> None:

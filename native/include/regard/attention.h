@@ -37,10 +37,15 @@ struct KeyLists {
     std::int64_t count = 0;
 };
 
-// Which weights are dropped, by seed, b, h, i and j alone; those that are kept grow.
+// Which weights are dropped, by seed, b, h, i and j alone, or as was drawn before; those that are
+// kept grow.
 struct Dropout {
     double chance = 0;  // in [0, 1); 0: all are kept
     std::uint64_t seed = 0;
+    // A bit a key, from the lowest of its byte, 1: kept. Behind those of each (b, h, i) are 8 bytes
+    // more that may be read. Strides are in bytes.
+    const std::uint8_t* drawn = nullptr;  // null: by the seed
+    std::int64_t strides[3] = {0, 0, 0};
 };
 
 template <typename Real>

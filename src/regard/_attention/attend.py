@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import overload
 
 import torch
@@ -12,7 +13,13 @@ from torch.overrides import handle_torch_function
 from regard._attention import operator
 from regard._attention.checks import check, check_dropout, check_see
 from regard._attention.dispatch import choose, run
-from regard._attention.eager import has_function_mode, may_go_direct, with_function_of_their_own
+from regard._attention.drawn import draw
+from regard._attention.eager import (
+    has_function_mode,
+    is_plain,
+    may_go_direct,
+    with_function_of_their_own,
+)
 from regard._attention.options import Options, Window
 from regard._attention.problem import Problem
 from regard._attention.short import short_attention
@@ -168,16 +175,25 @@ def attend(
     see: See | None = None,
     backend: str | None = None,
     layout: str = "joined",
+    as_pytorch: bool = False,
 ) -> Tensor | tuple[Tensor, Observation]:
-    """What `call` computes: check everything, choose who does the work, and have it done."""
+    """What `call` computes: check everything, choose who does the work, and have it done.
+
+    `as_pytorch`: dropout is what PyTorch would draw for all weights, in their order.
+    """
     options = check(call, {"q": q, "k": k, "v": v}, options)
     dropout = check_dropout(call, dropout)
     if see is not None:
         check_see(call, see, q)
     backend = choose(call, backend, q, k)
     # Drawn from PyTorch's generator, so that torch.manual_seed makes dropout repeatable.
-    seed = torch.randint(2**62, (), device="cpu") if dropout else None
-    problem = Problem(q, k, v, options, layout, dropout, seed)
+    problem = Problem(q, k, v, options, layout, dropout)
+    if dropout:
+        drawn = as_pytorch and q.device.type == "cpu" and is_plain(problem.tensors)
+        seed = (
+            draw(problem.scores_shape, dropout) if drawn else torch.randint(2**62, (), device="cpu")
+        )
+        problem = replace(problem, seed=seed)
     queries = () if see is None or see.queries is None else (see.queries,)
     is_direct = may_go_direct((*problem.tensors, *queries))
     out, seen = (run if is_direct else operator.attend)(backend, problem, see)

@@ -115,7 +115,9 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
 def _run(work: Callable[..., bool], problem: Problem, *arguments: object) -> None:
     """Have it done with tensors where they lie, or else with copies that the kernel can read."""
     options = problem.options
-    seed = 0 if problem.seed is None else int(problem.seed)
+    seed: Tensor | int = 0
+    if problem.seed is not None:
+        seed = problem.seed if problem.is_drawn else int(problem.seed)
     place = problem.factor, problem.offset, problem.dropout, seed
     threads = _get_num_threads()
     dtype = problem.dtype  # of what is computed with

@@ -61,7 +61,7 @@ class Problem:
     options: Options = field(default_factory=Options)
     layout: str = "joined"
     dropout: float = 0.0
-    seed: Tensor | None = None  # what dropout is drawn with
+    seed: Tensor | None = None  # what dropout is drawn with, or what was drawn (drawn.py)
 
     @property
     def factor(self) -> float:
@@ -72,6 +72,11 @@ class Problem:
     def offset(self) -> int:
         """Query i stands at i + offset."""
         return self.options.offset(self.q.shape[2], self.k.shape[2])
+
+    @property
+    def is_drawn(self) -> bool:
+        """Is it known before which weights are dropped?"""
+        return self.seed is not None and self.seed.dim() > 0
 
     @property
     def dtype(self) -> torch.dtype:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard._attention import native
+from regard._attention.drawn import unpack
 from regard._attention.options import part
 from regard._attention.problem import Problem, Tile
 
@@ -136,13 +137,20 @@ def dropper(backend: str, problem: Problem, first: int = 0) -> Dropper | None:
     """Which weights dropout leaves, for tile after tile; None without a seed.
 
     The same for the same seed and tiles: by PyTorch's generator, or by the native backend's hash,
-    which drops what that backend drops from sequence `first` on.
+    which drops what that backend drops from sequence `first` on; or what was drawn before.
     """
     dropout, seed = problem.dropout, problem.seed
     if seed is None:
         return None
+    growth = 1.0 / (1.0 - dropout)  # in float64, if that is the type
+    if problem.is_drawn:
+
+        def known(like: Tensor, tile: Tile) -> Tensor:
+            bits = seed[first : first + len(like), :, tile.rows]
+            return unpack(bits, tile.keys).to(like.dtype).mul_(growth)
+
+        return known
     if backend == "native":
-        growth = 1.0 / (1.0 - dropout)  # in float64, if that is the type
 
         def left(like: Tensor, tile: Tile) -> Tensor:
             kept = native.kept(like.shape, tile, dropout, seed, first)

@@ -48,9 +48,10 @@ def scaled_dot_product_attention(
     broadcast, or none; with `enable_gqa`, key and value may have fewer heads, which divide H.
     `is_causal` is aligned to the **start**: query i attends to keys up to i. `attn_mask` is
     boolean, True = attend, or a float that is added to the scores. A query that is masked from
-    every key gets 0. It may be PyTorch's CausalBias, too. The output lies in memory as PyTorch's
-    does. Under torch.autocast, query, key, value and a float mask are cast to its type,
-    unless they are float64. All this is as in PyTorch.
+    every key gets 0. It may be PyTorch's CausalBias, too. Dropout drops on a CPU what PyTorch's
+    drops for the same seed. The output lies in memory as PyTorch's does. Under torch.autocast,
+    query, key, value and a float mask are cast to its type, unless they are float64. All this is
+    as in PyTorch.
 
     Unlike PyTorch's:
 
@@ -95,7 +96,8 @@ def scaled_dot_product_attention(
         return handle_torch_function(scaled_dot_product_attention, others, *given)
     try:
         q, k, v, options, _, layout, axes = read_sdpa(*given)
-        out = attend("scaled_dot_product_attention()", q, k, v, options, dropout_p, layout=layout)
+        call = "scaled_dot_product_attention()"
+        out = attend(call, q, k, v, options, dropout_p, layout=layout, as_pytorch=True)
     except (WrongType, WrongValue) as refused:
         raise _in_words_of_pytorch(refused, given) from None
     assert isinstance(out, Tensor)

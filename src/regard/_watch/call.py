@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard._attention import Options, attention, weights
+from regard._attention.attend import attend
 from regard._merge import merge
 from regard.observation import Observation, See
 
@@ -27,7 +28,8 @@ class Call:
     position of the first key in the text, which is not 0 where a cache forgets. `is_cross_known`
     is whether `cross` was told by the caller, not guessed from the lengths. `links` of single
     queries are blocked, by query. `grows` says that no query looks ahead, so that more tokens may
-    follow, though `options` do not. The outputs of heads that are `ablated` are 0.
+    follow, though `options` do not. The outputs of heads that are `ablated` are 0. `as_pytorch`
+    says that dropout is PyTorch's, which draws in an order of its own.
     """
 
     q: Tensor
@@ -45,6 +47,7 @@ class Call:
     links: dict[int, list[Blocked]] = field(default_factory=dict[int, list[Blocked]])
     spans: Tensor | None = None  # (Nk, 2), the tokens [first, end) that each key stands for
     ablated: tuple[int, ...] = ()
+    as_pytorch: bool = False
 
     @property
     def vectors(self) -> dict[str, Tensor]:
@@ -92,15 +95,22 @@ class Call:
     def _compute(self, see: See | None) -> tuple[Tensor, Observation | None]:
         if self.links:
             return self._without_links(See() if see is None else see)
-        arguments = self.options.arguments()
-        arguments |= {"dropout": self.dropout, "backend": self.backend}
         if see is None:
-            return attention(self.q, self.k, self.v, **arguments), None
+            return self._attention(None), None
         if self.queries is not None and (see.map is not None or see.received):
             see = replace(see, queries=self.queries)
         if see.distance and (self.cross or self.spans is not None):
             see = replace(see, distance=False)  # between two sequences, or to a block, is none
-        return attention(self.q, self.k, self.v, see=see, **arguments)
+        return self._attention(see)
+
+    def _attention(self, see: See | None) -> Any:
+        tensors = self.q, self.k, self.v
+        if self.dropout and self.as_pytorch:
+            rest = self.options, self.dropout, see, self.backend
+            return attend("attention()", *tensors, *rest, as_pytorch=True)
+        arguments: dict[str, Any] = self.options.arguments()
+        arguments |= {"dropout": self.dropout, "see": see, "backend": self.backend}
+        return attention(*tensors, **arguments)
 
     def _without_links(self, see: See) -> tuple[Tensor, Observation]:
         """The same with links of single queries masked, but for map and received.

@@ -269,7 +269,8 @@ def _sdpa_call(
         masks = {"mask": options.mask, "bias": options.bias}
         masks = {name: x.transpose(0, 1) for name, x in masks.items() if x is not None}
         options = replace(options, **masks)
-    call = read_masks(Call(q, k, v, options, dropout, bool(cross), cross is not None))
+    call = Call(q, k, v, options, dropout, bool(cross), cross is not None, as_pytorch=True)
+    call = read_masks(call)
     if padding is not None:
         options, padding = call.options, padding[:, None, None, :]
         if padding.dtype == torch.bool:

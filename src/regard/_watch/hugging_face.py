@@ -247,7 +247,8 @@ class AttentionFunction:
         )
         dropout = 0.0 if is_eager and not module.training else given.get("dropout", 0.0)
         start = mask.start if isinstance(mask, Pattern) else 0
-        call = Call(q, k, v, options, dropout, is_cross_known=True, start=start, spans=spans)
+        where: dict[str, Any] = {"is_cross_known": True, "start": start, "spans": spans}
+        call = Call(q, k, v, options, dropout, as_pytorch=True, **where)
         if is_seen:
             call = read_masks(call)
         if isinstance(mask, Pattern) and call.queries is None:
