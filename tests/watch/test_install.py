@@ -17,6 +17,7 @@ from helpers.hand_written import family
 from helpers.watch_checks import assert_layer_is
 from helpers.watch_models import DECODERS, MODELS, build
 from torch import Tensor, nn
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
 import regard
 
@@ -490,6 +491,39 @@ def test_what_our_kernel_does_not_serve_is_computed_by_pytorch() -> None:
         return F.scaled_dot_product_attention(q, q, q)
 
     torch.testing.assert_close(torch.jit.script(attend)(x), attend(x))
+
+
+@pytest.mark.parametrize("side", [causal_upper_left, causal_lower_right])
+def test_a_causal_bias_means_what_it_means_to_pytorch(side: Any) -> None:
+    q, k, v = (torch.randn(B, 3, n, 5) for n in (7, 11, 11))
+    bias = side(7, 11)
+    expected = F.scaled_dot_product_attention(q, k, v, bias)
+    regard.install(sdpa=True)
+    ours = regard.scaled_dot_product_attention(q, k, v, bias)
+    assert torch.equal(F.scaled_dot_product_attention(q, k, v, bias), ours)
+    compiled: Any = torch.compile(
+        lambda q: F.scaled_dot_product_attention(q, k, v, attn_mask=bias), backend="eager"
+    )
+    for found in (ours, compiled(q)):
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    with pytest.raises(ValueError, match="should not be used with causal"):
+        F.scaled_dot_product_attention(q, k, v, bias, is_causal=True)
+
+
+def test_a_type_with_a_function_of_its_own_is_handed_the_call() -> None:
+    class Own(Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if func is F.scaled_dot_product_attention:
+                return "mine"
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = torch.randn(B, 3, N, 5).as_subclass(Own)
+    assert F.scaled_dot_product_attention(x, x, x) == "mine"
+    regard.install(sdpa=True)
+    assert F.scaled_dot_product_attention(x, x, x) == "mine"
 
 
 def test_a_watch_sees_sdpa_that_is_ours() -> None:

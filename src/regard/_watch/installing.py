@@ -13,14 +13,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.jit._builtins import _register_builtin
+from torch.overrides import handle_torch_function
 
 from regard._arguments import WrongType, WrongValue, flag, shown
 from regard._attention import scaled_dot_product_attention
 from regard._attention.eager import (
     PLAIN,
     has_function_mode,
+    is_causal_bias,
     is_transformed,
     may_have_tangents,
+    with_function_of_their_own,
 )
 from regard._extras import need
 from regard._watch import lasting
@@ -182,20 +185,30 @@ def _put_behind_sdpa(is_wanted: bool) -> None:
 @wraps(_sdpa)
 def _ours(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """By our kernel, if it serves these tensors, and by PyTorch otherwise."""
-    tensors = [x for x in (query, key, value, *args, *kwargs.values()) if isinstance(x, Tensor)]
+    given = (query, key, value, *args, *kwargs.values())
+    tensors = [x for x in given if isinstance(x, Tensor)]
+    mask: Any = next((x for x in tensors if is_causal_bias(x)), None)
     is_served = (
         lasting.now() is not None
         and not torch.compiler.is_compiling()
         and not has_function_mode()
         and not is_transformed()
         and not may_have_tangents()
-        and all(type(x) in PLAIN and x.device.type == "cpu" and not x.is_nested for x in tensors)
+        and all(
+            x is mask or (type(x) in PLAIN and x.device.type == "cpu" and not x.is_nested)
+            for x in tensors
+        )
     )
     if is_served:
         try:
             return scaled_dot_product_attention(query, key, value, *args, **kwargs)
         except (WrongType, WrongValue):
             pass  # PyTorch may take it, or say what is wrong with it
+    # Types with a function of their own compare what they are handed with the name's, now ours.
+    if mask is not None:
+        return type(mask)._dispatch(query, key, value, *args, **kwargs)
+    if others := with_function_of_their_own(*given):
+        return handle_torch_function(_ours, others, query, key, value, *args, **kwargs)
     return _sdpa(query, key, value, *args, **kwargs)
 
 
