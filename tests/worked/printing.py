@@ -115,6 +115,22 @@ TITLES = {
     "scaled": "Scaled scores",
     "weights": "Attention weights",
     "head_output": "Output",
+    "residual": "Residual (X + Attention(X))",
+    "mean": "Mean",
+    "variance": "Variance",
+    "normalized": "Normalized values",
+    "gamma": "Gamma",
+    "beta": "Beta",
+    "norm": "Add & Norm",
+    "W_1": "First feed-forward map (W_1)",
+    "b_1": "First bias (b_1)",
+    "hidden": "Hidden layer before ReLU",
+    "activated": "Hidden layer after ReLU",
+    "W_2": "Second feed-forward map (W_2)",
+    "b_2": "Second bias (b_2)",
+    "feed_forward": "FFN output",
+    "residual_2": "Second residual",
+    "norm_2": "Second layer norm",
 }
 SYMBOLS = {
     "query": "Q",
@@ -124,14 +140,30 @@ SYMBOLS = {
     "scaled": "Q K^T / \\sqrt{d_k}",
     "weights": "A",
     "head_output": "Z",
+    "residual": "X + Attention(X)",
+    "mean": "\\mu",
+    "variance": "\\sigma^2",
+    "normalized": "\\hat{x}",
+    "gamma": "\\gamma",
+    "beta": "\\beta",
+    "norm": "\\mathrm{LayerNorm}(X + Attention(X))",
+    "hidden": "N W_1 + b_1",
+    "activated": "\\max(0, N W_1 + b_1)",
+    "feed_forward": "\\mathrm{FFN}(N)",
+    "residual_2": "N + \\mathrm{FFN}(N)",
+    "norm_2": "LN(N + FFN(N))",
 }
 SQUARE = ("scores", "scaled", "weights")
+
+
+def has_tokens(name: str) -> bool:
+    return not name.startswith(("W_", "b_", "gamma", "beta"))
 
 
 def markdown(example: Printed) -> str:
     parts = []
     for name, rows in example.matrices.items():
-        labelled = not name.startswith("W_")
+        labelled = has_tokens(name)
         columns = example.tokens if name in SQUARE else [""] * len(rows[0])
         header = (["Token"] if labelled else []) + columns
         lines = [header, ["---"] * len(header)]
@@ -144,7 +176,7 @@ def markdown(example: Printed) -> str:
 def tabs(example: Printed) -> str:
     parts = []
     for name, rows in example.matrices.items():
-        labelled = not name.startswith("W_")
+        labelled = has_tokens(name)
         lines = ["\t" + "\t".join(example.tokens)] if name in SQUARE else []
         lines += [
             "\t".join(([example.tokens[i]] if labelled else []) + row) for i, row in enumerate(rows)
@@ -157,7 +189,7 @@ def vectors_in_a_table(example: Printed) -> str:
     """One table a matrix, with cells like `[1.2, 0.6]`; what has no tokens is a plain table."""
     parts = []
     for name, rows in example.matrices.items():
-        if name.startswith("W_") or name in SQUARE:
+        if not has_tokens(name) or name in SQUARE:
             parts.append(tabs(Printed(example.tokens, {name: rows}, {}, {})))
             continue
         lines = [f"Token\t{TITLES[name]}"]
@@ -213,6 +245,9 @@ def latex_doubled(example: Printed) -> str:
 def plain_columns(example: Printed) -> str:
     parts = []
     for name, rows in example.matrices.items():
+        if 1 in (len(rows), len(rows[0])):  # a table of one row or column is none
+            parts.append(f"{TITLES[name]}: [{', '.join(text for row in rows for text in row)}]\n")
+            continue
         lines = ["   ".join(text.rjust(9) for text in row) for row in rows]
         parts.append(f"{TITLES[name]}:\n\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
@@ -221,7 +256,10 @@ def plain_columns(example: Printed) -> str:
 def commas(example: Printed) -> str:
     parts = []
     for name, rows in example.matrices.items():
-        labelled = not name.startswith("W_")
+        if 1 in (len(rows), len(rows[0])):  # a table of one row or column is none
+            parts.append(f"{TITLES[name]}: [{', '.join(text for row in rows for text in row)}]\n")
+            continue
+        labelled = has_tokens(name)
         lines = [
             ",".join(([example.tokens[i]] if labelled else []) + row) for i, row in enumerate(rows)
         ]
@@ -232,7 +270,7 @@ def commas(example: Printed) -> str:
 def tabular(example: Printed) -> str:
     parts = []
     for name, rows in example.matrices.items():
-        labelled = not name.startswith("W_")
+        labelled = has_tokens(name)
         lines = [
             " & ".join(([example.tokens[i]] if labelled else []) + row) + r" \\"
             for i, row in enumerate(rows)
@@ -262,7 +300,7 @@ def as_json(example: Printed) -> str:
 def html(example: Printed) -> str:
     parts = ["<!DOCTYPE html>", "<html><head><title>1 2</title></head><body>"]
     for name, rows in example.matrices.items():
-        labelled = not name.startswith("W_")
+        labelled = has_tokens(name)
         columns = example.tokens if name in SQUARE else [""] * len(rows[0])
         lines = [["Token", *columns] if labelled else columns] if any(columns) else []
         lines += [([example.tokens[i]] if labelled else []) + row for i, row in enumerate(rows)]
@@ -296,8 +334,9 @@ def rows_in_brackets(example: Printed) -> str:
     """`cat  [0.71, 0.00]`, a line a token, below the words of the columns."""
     parts = []
     for name, rows in example.matrices.items():
-        if name.startswith("W_"):
-            parts.append(f"{name} = [{', '.join('[' + ', '.join(row) + ']' for row in rows)}]\n")
+        if not has_tokens(name):
+            body = ", ".join("[" + ", ".join(row) + "]" for row in rows)
+            parts.append(f"{SYMBOLS.get(name, name)} = [{body}]\n")
             continue
         lines = ["     " + "   ".join(example.tokens)] if name in SQUARE else []
         lines += [
@@ -317,8 +356,18 @@ def equations(example: Printed) -> str:
         "scaled": "\\frac{Q K^\\top}{\\sqrt{d_k}}",
         "weights": "\\mathrm{softmax}(S)",
         "head_output": "A V",
+        "residual": "X + Z",
+        "norm": "\\mathrm{LayerNorm}(X + Z)",
+        "normalized": "\\frac{R - \\mu}{\\sqrt{\\sigma^2}}",
+        "hidden": "N W_1 + b_1",
+        "activated": "\\mathrm{ReLU}(N W_1 + b_1)",
+        "feed_forward": "H W_2 + b_2",
+        "residual_2": "N + \\mathrm{FFN}(N)",
+        "norm_2": "\\mathrm{LayerNorm}(N + \\mathrm{FFN}(N))",
     }
     symbols = {"scores": "S", "scaled": "S_{scaled}", "weights": "A", "head_output": "Z"}
+    symbols |= {"residual": "R", "norm": "N", "normalized": "U", "hidden": "G", "activated": "H"}
+    symbols |= {"feed_forward": "F", "residual_2": "R", "norm_2": "Y"}
     parts = []
     for name, rows in example.matrices.items():
         symbol = symbols.get(name, SYMBOLS.get(name, name))

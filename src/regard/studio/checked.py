@@ -8,8 +8,9 @@ from typing import Any
 
 from regard.worked import Report
 from regard.worked.cell import Cell
-from regard.worked.exercise import Claim, Matrix
-from regard.worked.verdict import Judged
+from regard.worked.exercise import Matrix
+from regard.worked.judged import Judged
+from regard.written.found import Claim
 from regard.written.names import SYMBOLS
 
 __all__ = ["as_shown"]

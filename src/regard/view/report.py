@@ -13,9 +13,9 @@ from regard.view.labels import fit, pad, visible
 from regard.view.lines import aligned, paragraph
 from regard.worked._check import Report
 from regard.worked.cell import Cell
-from regard.worked.chain import sources
-from regard.worked.exercise import Claim
-from regard.worked.verdict import Judged
+from regard.worked.judged import Judged
+from regard.worked.parts import sources
+from regard.written.found import Claim
 from regard.written.names import KINDS, SYMBOLS
 
 _MOST_ROWS = 40

@@ -14,15 +14,16 @@ from typing import Any
 from regard.worked.assemble import assemble
 from regard.worked.cell import Cell
 from regard.worked.equations import Equation, judge_equality
-from regard.worked.exercise import Claim
+from regard.worked.judged import Judged
 from regard.worked.links import Link, links
-from regard.worked.sayings import sayings
-from regard.worked.verdict import Judged, judge, settle
+from regard.worked.verdict import judge, settle
 from regard.written.figures import Figure
+from regard.written.found import Claim
 from regard.written.names import SYMBOLS
 from regard.written.notebooks import is_notebook
 from regard.written.read import read_document
 from regard.written.read_structured import is_structured, read_structured
+from regard.written.sayings import sayings
 from regard.written.source import PROSE_LIMIT, Source, Unreadable, read_source
 
 _EQUATION = "the two sides of the equation do not agree"

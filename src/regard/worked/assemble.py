@@ -10,18 +10,31 @@ from dataclasses import replace
 
 import numpy as np
 
-from regard.worked.claims import add_claims, identities, says_causal, says_unscaled
+from regard.worked.claims import add_claims
 from regard.worked.exercise import HEAD_KINDS, Exercise, Matrix, Remark
+from regard.worked.parts import LAYER_STEPS, MOMENTS
 from regard.worked.rows import add_block, add_row, best_row, label_of, rows_agree, tokens_of
+from regard.worked.settling import (
+    clean,
+    head_marks,
+    is_title,
+    kind_in_layer,
+    may_join,
+    refine_units,
+    settle_ambiguous,
+    settle_inputs,
+    settle_layer,
+)
 from regard.written.found import Found, Value
+from regard.written.layer_names import has_second
 from regard.written.names import SYMBOLS, Name, is_other_name, name_of, named_kind
+from regard.written.sentences import identities, says_causal, says_unscaled
 from regard.written.source import Source, Unreadable
-from regard.written.words import head_in
 
 __all__ = ["assemble"]
 
 _ASKED = "as asked for by --as"
-_OF_QUERIES = ("scores", "scaled", "weights", "head_output", "output")
+_OF_QUERIES = ("scores", "scaled", "weights", "head_output", "output", *LAYER_STEPS)
 _SECTION = re.compile(
     r"^\s{0,3}(?:#{1,6}\s|\d{1,3}[.)]\s+\S|(?:step|part|example|단계|예제|ধাপ|উদাহরণ)\s*\d)",
     re.IGNORECASE,
@@ -42,9 +55,8 @@ def assemble(
     their names say.
     """
     builder = _Builder(source, found, taken_as)
-    for block in found.values:
-        if not block.is_number:
-            builder.place(block)
+    for block in [b for b in found.values if not b.is_number or builder.is_of_norm(b)]:
+        builder.place(block)
     builder.finish()
     return builder.exercises, builder.questions
 
@@ -59,15 +71,27 @@ class _Builder:
         self.exercises = [self.main]
         self.side: Exercise | None = None  # an exercise of one section only
         self.spans = [(0, len(source.text), self.main)]  # the last that holds decides
-        self.heads = _head_marks(found.lines) if found.is_prose else []
+        self.heads = head_marks(found.lines) if found.is_prose else []
         self.sections = [start for start, text in found.lines if _SECTION.match(text)]
         self.examples = [start for start, text in found.lines if _EXAMPLE.match(text)]
+        norm = re.compile(r"layer[ _-]?norm|\bLN\b|normali[sz]", re.IGNORECASE)
+        self.speaks_of_norm = any(norm.search(text) for _, text in found.lines)
         self.example = 0  # how many headings “Example N” stand above
         self.preamble: dict[tuple[str, int | None], Matrix] = {}
         self.questions: list[str] = []
         self.later: list[tuple[Exercise, Value, Name]] = []  # vectors in passing
 
     # ── what a block is ──────────────────────────────────────────────────────────────────────
+
+    def is_of_norm(self, statement: Value) -> bool:
+        """`μ = 2.5`, `σ²_cat = 1.25`, `γ = 1`: numbers of a layer norm that the text speaks of."""
+        name = name_of(statement.lead) if self.speaks_of_norm else None
+        stem = name.kind.removesuffix("_2") if name is not None else ""
+        # γ_1 = 1.5 may be a cell of γ, or the first γ.
+        one_of_several = re.search(r"\d", statement.lead.partition("=")[0])
+        parameter = stem in ("gamma", "beta") and not one_of_several
+        statement.is_vector = stem in MOMENTS or parameter
+        return statement.is_vector
 
     def place(self, block: Value) -> None:
         self._enter_example(block)
@@ -80,12 +104,13 @@ class _Builder:
             block.rows = [list(column) for column in zip(*block.rows, strict=True)]
             block.row_labels, block.column_labels = block.column_labels, block.row_labels
         name = self._settle_head(name, block)
-        _refine_units(block)
+        refine_units(block)
         label = label_of(block, name, self.main, named_by_title=by_title)
         if block.is_vector and not block.is_assigned and reason != _ASKED:
             self.later.append((self._owner(block.start), block, name))
             return
         exercise = self._exercise(block, name, label)
+        name = replace(name, kind=kind_in_layer(name.kind, block, exercise))
         if label is None and block.is_vector and name.kind in _OF_QUERIES:
             label = self._row_of_lone(block, name, exercise)
             if label == "":
@@ -93,7 +118,7 @@ class _Builder:
                 return
         key = (name.kind, name.head)
         before = exercise.matrices.get(key)
-        if before is not None and label is None and not _may_join(before, block, exercise):
+        if before is not None and label is None and not may_join(before, block, exercise):
             exercise, key = self._settle_second(block, name, exercise, line)
             if exercise is None:
                 return
@@ -104,7 +129,7 @@ class _Builder:
         if block.is_vector and label and not label.isdigit() and name.kind in _OF_QUERIES:
             known = [token.casefold() for token in tokens_of(exercise)]
             matrix.is_plain &= not known or label.casefold() in known
-        matrix.is_plain &= not by_title or _is_title(block, called)
+        matrix.is_plain &= not by_title or is_title(block, called)
         try:
             add_block(self.source, exercise, matrix, block, label)
         except Unreadable as error:
@@ -157,7 +182,7 @@ class _Builder:
             )
         else:
             self.found.passed_over.append(
-                (block.start, f"numbers in brackets, “{_clean(block.lead)}”")
+                (block.start, f"numbers in brackets, “{clean(block.lead)}”")
             )
 
     def _settle_head(self, name: Name, block: Value) -> Name:
@@ -174,8 +199,8 @@ class _Builder:
     def _name(self, block: Value, line: int) -> tuple[Name | None, str, str, bool]:
         """The name of a block, what the text calls it, why, and whether a title named it."""
         nearest = block.titles[0] if block.titles else ""
-        called = _clean(block.lead) or _clean(nearest)
-        for key in (str(line), f"line {line}", _clean(block.lead), _clean(nearest)):
+        called = clean(block.lead) or clean(nearest)
+        for key in (str(line), f"line {line}", clean(block.lead), clean(nearest)):
             if key and key.casefold() in self.taken_as:
                 self.used.add(key.casefold())
                 name = self._asked(self.taken_as[key.casefold()], block)
@@ -187,11 +212,11 @@ class _Builder:
                 continue
             by_title = text is not block.lead
             if by_title:
-                called = _clean(text)
+                called = clean(text)
                 name = replace(name, row=None, column=None)
             if not block.is_vector and name.row is not None and not name.row.isdigit():
                 break  # X_a: whose?
-            name, reason = _settle_ambiguous(name, text, block)
+            name, reason = settle_ambiguous(name, text, block)
             return name, called, reason, by_title
         if block.is_vector and not re.search(r"[=:>→]\s*[$\\(\s]*$", block.sentence):
             self.main.remarks.append(
@@ -281,6 +306,9 @@ class _Builder:
             variant.d_k, variant.says_unscaled = exercise.d_k, says_unscaled(words)
             self.exercises.append(variant)
             return variant, key
+        second = (f"{name.kind}_2", None)
+        if has_second(name.kind) and second not in exercise.matrices:
+            return exercise, second
         section = bisect_right(self.sections, block.start)
         if name.kind in ("query", "key") and section != bisect_right(
             self.sections, before.figures[min(before.figures)][0].start
@@ -328,7 +356,7 @@ class _Builder:
             )
         self.exercises = [e for e in self.exercises if e.matrices] or self.exercises[:1]
         for exercise in self.exercises:
-            _settle_inputs(exercise)
+            settle_inputs(exercise)
         for exercise, block, name in self.later:
             self._place_later(exercise, block, name)
         if not self.examples:
@@ -359,83 +387,4 @@ class _Builder:
                 if owner is exercise
             ]
             add_claims(self.source, own, statements, exercise, self._head_at)
-
-
-def _is_title(block: Value, called: str) -> bool:
-    """A short line right above the numbers, and no sentence."""
-    near = [_clean(title) for title in block.titles[:2]]
-    return called in near and len(called) <= 60 and len(called.split()) <= 8
-
-
-def _settle_ambiguous(name: Name, text: str, block: Value) -> tuple[Name, str]:
-    """“Attention score” means the raw scores to some and the weights to others."""
-    says_attention = re.search(r"attention|어텐션|অ্যাটেনশন|注意", text, re.IGNORECASE)
-    if name.kind == "scores" and says_attention and block.shape[1] > 1:
-        values = np.array([[figure.value for figure in row] for row in block.rows])
-        slack = min(sum(figure.unit for figure in block.rows[0]) / 2, 0.05)
-        between = (values >= 0).all() and (values <= 1).all()
-        if between and (np.abs(values.sum(axis=1) - 1) <= slack).all():
-            return replace(name, kind="weights"), "every row sums to 1"
-    return name, ""
-
-
-def _may_join(before: Matrix, block: Value, exercise: Exercise) -> bool:
-    """Whether a block repeats a matrix, or adds rows that are not there yet."""
-    if not before.figures or rows_agree(before, block):
-        return True
-    if block.is_vector:
-        query = exercise.get("query", before.head) or exercise.get("input")
-        return query is None or before.shape[0] < query.shape[0] or before.kind == "query"
-    known = {label.casefold() for label in before.row_labels}
-    new = {label.casefold() for label in block.row_labels or ()}
-    return bool(known) and bool(new) and not known & new
-
-
-def _refine_units(block: Value) -> None:
-    """NumPy drops zeros: `1.` beside `0.45` is 1.00."""
-    finest = min((f.unit for row in block.rows for f in row if f.unit > 0), default=1.0)
-    for row in block.rows:
-        row[:] = [replace(f, unit=finest) if f.text.endswith(".") else f for f in row]
-
-
-def _settle_inputs(exercise: Exercise) -> None:
-    """Embeddings without positions are the input; an output of one head is that head's."""
-    matrices = exercise.matrices
-    if ("embeddings", None) in matrices and ("positions", None) not in matrices:
-        embeddings = matrices.pop(("embeddings", None))
-        embeddings.kind = "input"
-        before = matrices.setdefault(("input", None), embeddings)
-        if before is not embeddings and before.shape[1] == embeddings.shape[1]:
-            for cell, figures in embeddings.figures.items():
-                before.figures.setdefault(cell, []).extend(figures)
-            before.shape = (max(before.shape[0], embeddings.shape[0]), before.shape[1])
-        elif before is not embeddings:
-            remark = f"{embeddings.describe()} is not the input, and was left out."
-            exercise.remarks.append(Remark(remark))
-    lonely = ("concatenated", None) not in matrices and ("W_O", None) not in matrices
-    of_head = ("head_output", exercise.heads[0])
-    if ("output", None) in matrices and of_head not in matrices:
-        concatenated = matrices.get(("concatenated", None))
-        output = matrices[("output", None)]
-        if lonely or (
-            concatenated is not None
-            and concatenated.line > output.line
-            and ("W_O", None) not in matrices
-        ):
-            matrices.pop(("output", None))
-            output.kind, output.head = of_head
-            matrices[of_head] = output
-    exercise.tokens = list(tokens_of(exercise))
-
-
-def _head_marks(lines: list[tuple[int, str]]) -> list[tuple[int, int]]:
-    """Where the text speaks of one head, and which: that head's matrices follow."""
-    heads = ((start, head_in(text)) for start, text in lines)
-    return [(start, head) for start, head in heads if head is not None]
-
-
-def _clean(text: str) -> str:
-    """A name as a person would type it: without marks, and without what follows `=`."""
-    text = re.sub(r"^\s*(?:[-*+•#>]+|//|\d+[.)])\s+", "", text.strip())
-    text = re.split(r"=|≈", text)[0] if not re.search(r"\([^)]*=", text[:300]) else text
-    return re.sub(r"[$*`&]|[:→]\s*$", "", text).strip()[:200]
+            settle_layer(exercise, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.worked.chain import Head
+from regard.worked.parts import Head
 from regard.written.figures import Figure
 from regard.written.names import SYMBOLS
 
@@ -36,6 +36,7 @@ class Cell:
     from_step: bool
     origin: Literal["first", "inherited", "none"]
     cause: str = ""
+    is_explained: bool = False  # by a slip that gives all of its matrix
     is_tainted: bool = False  # made of a cell that is printed wrong
     title: str = ""  # for what is no cell of a matrix: the equation
 

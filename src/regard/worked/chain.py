@@ -13,21 +13,23 @@ from typing import Literal
 
 import numpy as np
 
+from regard._intervals import Intervals, mixture, product, rounded_or_full, softmax_rows
 from regard.reference import Array, allowed_keys
 from regard.worked.exercise import HEAD_KINDS, Exercise, Matrix
-from regard.worked.intervals import Intervals, mixture, product, rounded_or_full, softmax_rows
+from regard.worked.layers import layer_step
+from regard.worked.parts import LAYER_KINDS, LAYER_STEPS, Head, Key, chosen, sources
+from regard.written.names import SYMBOLS
 from regard.written.source import Unreadable
 
-__all__ = ["Chain", "Head", "Misfit", "Reading", "available", "enlarged", "sources"]
+__all__ = ["Chain", "Misfit", "Reading", "enlarged"]
 
-Head = int | None
 Way = Literal["full", "inputs", "step", "printed"]
 
 
 class Misfit(Unreadable):
     """A step whose parts do not fit in shape: they do not belong together."""
 
-    key: tuple[str, Head]
+    key: Key
 
 
 @dataclass(frozen=True)
@@ -40,56 +42,12 @@ class Reading:
     question: str = ""  # what is not known, where the text does not say what to divide by
 
 
-def sources(exercise: Exercise, kind: str, head: Head) -> list[tuple[str, Head]]:
-    """What a step is made of, if all of it is there, printed or computable; else nothing."""
-    context = "input" if exercise.get("context") is None else "context"
-    head = head if kind in HEAD_KINDS else None
-    if (kind, head) in exercise.apart:
-        return []
-    needs: dict[str, list[tuple[str, Head]]] = {
-        "input": [("embeddings", None), ("positions", None)],
-        "query": [("input", None), ("W_Q", head)],
-        "key": [(context, None), ("W_K", head)],
-        "value": [(context, None), ("W_V", head)],
-        "scores": [("query", head), ("key", head)],
-        "scaled": [("scores", head)],
-        "weights": [("scaled", head)],
-        "head_output": [("weights", head), ("value", head)],
-        "output": [("concatenated", None), ("W_O", None)],
-    }
-    wanted = needs.get(kind, [])
-    if kind == "concatenated":
-        wanted += [("head_output", h) for h in exercise.heads]
-    if all(available(exercise, *source) for source in wanted):
-        return wanted
-    if kind == "head_output" and available(exercise, "value", head):
-        return [("value", head)]
-    if kind == "concatenated" and available(exercise, "head_output", exercise.heads[0]):
-        return [("head_output", h) for h in exercise.heads if available(exercise, "head_output", h)]
-    return []
-
-
-def available(exercise: Exercise, kind: str, head: Head) -> bool:
-    """Whether a matrix is printed, or follows from what is printed."""
-    if exercise.get(kind, head) is not None:
-        return True
-    if kind == "concatenated" and any(
-        not available(exercise, "head_output", h) for h in exercise.heads
-    ):
-        return False
-    return bool(sources(exercise, kind, head)) and not _only_bounded(exercise, kind, head)
-
-
-def _only_bounded(exercise: Exercise, kind: str, head: Head) -> bool:
-    return kind == "head_output" and sources(exercise, kind, head) == [("value", head)]
-
-
 class Chain:
     """What each step of an exercise can be, walked in one of its ways."""
 
     def __init__(self, exercise: Exercise, reading: Reading, way: Way) -> None:
         self.exercise, self.reading, self.way = exercise, reading, way
-        self._reached: dict[tuple[str, Head], Intervals] = {}
+        self._reached: dict[Key, Intervals] = {}
 
     def reach(self, kind: str, head: Head) -> Intervals:
         """What the step gives, before it is printed."""
@@ -110,7 +68,7 @@ class Chain:
         matrix = self.exercise.get(kind, head)
         if not sources(self.exercise, kind, head):
             assert matrix is not None
-            return Intervals.exactly(matrix.values)
+            return self._given(matrix)
         reached = self.reach(kind, head)
         if matrix is None or self.way == "full":
             return reached
@@ -133,7 +91,9 @@ class Chain:
             assert matrix is not None
             return self._unmade(matrix)
         parts = [self.carried(*source) for source in found]
-        if kind == "input":
+        if kind in LAYER_KINDS:
+            result = self._layer(kind, found, parts)
+        elif kind == "input":
             self._must(parts[0].shape == parts[1].shape, found, "added")
             result = parts[0] + parts[1]
         elif kind in ("query", "key", "value"):
@@ -161,6 +121,15 @@ class Chain:
 
     # ── single steps ─────────────────────────────────────────────────────────────────────────
 
+    def _given(self, matrix: Matrix) -> Intervals:
+        """What nothing here produces is exact, unless it must have been computed elsewhere."""
+        values = matrix.values
+        elsewhere = matrix.kind in LAYER_STEPS or (matrix.kind, matrix.head) in self.exercise.apart
+        if not elsewhere or self.way not in ("inputs", "step"):
+            return Intervals.exactly(values)
+        half = np.where(matrix.units < 1, matrix.units / 2, 0.0)
+        return Intervals(values - half, values + half)
+
     def _unmade(self, matrix: Matrix) -> Intervals:
         """What nothing produces is as printed; a weight, though, is between 0 and 1."""
         values = matrix.values
@@ -168,9 +137,17 @@ class Chain:
             return Intervals(np.zeros(values.shape), np.ones(values.shape))
         return Intervals.exactly(values)
 
-    def _project(
-        self, parts: list[Intervals], found: list[tuple[str, Head]], head: Head
-    ) -> Intervals:
+    def _layer(self, kind: str, found: list[Key], parts: list[Intervals]) -> Intervals:
+        ways = {role: chosen(self.exercise, role) for role in ("variance", "activation", "maps")}
+        named = dict(zip((kind for kind, _ in found), parts, strict=True))
+        try:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                return layer_step(kind, named, self.exercise.epsilon, ways)
+        except ValueError as error:
+            self._must(False, found, str(error))
+            raise
+
+    def _project(self, parts: list[Intervals], found: list[Key], head: Head) -> Intervals:
         x, w = parts
         heads = self.exercise.heads
         if w.shape[0] != x.shape[1] and head in heads and w.shape[0] * len(heads) == x.shape[1]:
@@ -250,7 +227,7 @@ class Chain:
 
     # ── shapes ───────────────────────────────────────────────────────────────────────────────
 
-    def _must(self, holds: bool, found: list[tuple[str, Head]], done: str) -> None:
+    def _must(self, holds: bool, found: list[Key], done: str) -> None:
         if holds:
             return
         names = []
@@ -258,7 +235,9 @@ class Chain:
             matrix = self.exercise.get(*source)
             shape = self.carried(*source).shape
             names.append(
-                matrix.describe() if matrix is not None else f"{source[0]} ({shape[0]}×{shape[1]})"
+                matrix.describe()
+                if matrix is not None
+                else f"{SYMBOLS[source[0]]} ({shape[0]}×{shape[1]})"
             )
         lines = [m.line for source in found if (m := self.exercise.get(*source)) and m.line]
         hint = f" If one is something else, say so with --as {lines[-1]}=…" if lines else ""

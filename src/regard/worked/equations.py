@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from regard._intervals import Intervals
 from regard.worked.evaluate import Evaluator
-from regard.worked.intervals import Intervals
 from regard.worked.links import any_temperature
 from regard.written.figures import Figure
 from regard.written.found import Equality

@@ -14,8 +14,16 @@ from itertools import product as pairs
 
 import numpy as np
 
+from regard._intervals import (
+    Intervals,
+    bent,
+    cellwise,
+    normalized_rows,
+    product,
+    softmax_rows,
+    variance_rows,
+)
 from regard.reference import Array
-from regard.worked.intervals import Intervals, product, softmax_rows
 from regard.written.figures import Figure
 from regard.written.grammar import Node
 
@@ -149,9 +157,14 @@ class Evaluator:
         if node.op == "softmax":
             found = [softmax_rows(one)] if one.shape[1] > 1 else []
             return found + ([softmax_rows(one.transposed).transposed] if one.shape[0] > 1 else [])
+        of_layer = _OF_LAYER[node.op](one) if node.op in _OF_LAYER and one.shape[1] > 1 else []
+        if node.op in ("gelu", "silu"):
+            kinds = {"gelu": ("GELU", "x·σ(1.702 x)"), "silu": ("SiLU",)}[node.op]
+            return [bent(one, kind) for kind in kinds]
         if node.op in ("log", "ln"):
             bases = (1.0,) if node.op == "ln" else (1.0, math.log(2), math.log(10))
-            return [Intervals(np.log(one.low) / b, np.log(one.high) / b) for b in bases]
+            logs = [Intervals(np.log(one.low) / b, np.log(one.high) / b) for b in bases]
+            return of_layer + logs
         if node.op in ("sin", "cos"):
             of = getattr(np, node.op)
             slack = (one.high - one.low) / 2
@@ -161,7 +174,7 @@ class Evaluator:
             return [Intervals(np.full((1, 1), of(one.low)), np.full((1, 1), of(one.high)))]
         if node.op == "concat":
             return [one]
-        return []
+        return of_layer
 
     def _of_two(self, node: Node, values: list[Intervals]) -> list[Intervals]:
         if node.op == "concat" and len({v.shape[0] for v in values}) == 1:
@@ -184,6 +197,28 @@ _INCREASING: dict[str, Callable[[Array], Array]] = {
 }
 
 
+def _layer_norms(x: Intervals) -> list[Intervals]:
+    return [normalized_rows(x, 1e-5, unbiased=unbiased) for unbiased in (False, True)]
+
+
+def _variances(x: Intervals) -> list[Intervals]:
+    return [variance_rows(x, unbiased=unbiased) for unbiased in (False, True)]
+
+
+def _deviations(x: Intervals) -> list[Intervals]:
+    return [Intervals(np.sqrt(v.low), np.sqrt(v.high + 1e-5)) for v in _variances(x)]
+
+
+# LN(…) of a row need be no logarithm.
+_OF_LAYER: dict[str, Callable[[Intervals], list[Intervals]]] = {
+    "layernorm": _layer_norms,
+    "ln": _layer_norms,
+    "var": _variances,
+    "variance": _variances,
+    "std": _deviations,
+}
+
+
 def _sums(a: Intervals, b: Intervals, op: str) -> list[Intervals]:
     if a.shape != b.shape and a.shape == b.shape[::-1] and 1 in a.shape:
         b = b.transposed
@@ -196,14 +231,9 @@ def _sums(a: Intervals, b: Intervals, op: str) -> list[Intervals]:
     return [Intervals(a.low - b.high, a.high - b.low)]
 
 
-def _cells(a: Intervals, b: Intervals) -> Intervals:
-    corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
-    return Intervals(np.minimum.reduce(corners), np.maximum.reduce(corners))
-
-
 def _products(a: Intervals, b: Intervals, op: str) -> list[Intervals]:
     if (1, 1) in (a.shape, b.shape):
-        return [_cells(a, b)]
+        return [cellwise(a, b)]
     found: list[Intervals] = []
     vectors = [1 in v.shape for v in (a, b)]
     for left in (a, a.transposed) if vectors[0] else (a,):
@@ -211,7 +241,7 @@ def _products(a: Intervals, b: Intervals, op: str) -> list[Intervals]:
             if left.shape[1] == right.shape[0]:
                 found.append(product(left, right))
     if a.shape == b.shape and op != "@":
-        found.append(_cells(a, b))
+        found.append(cellwise(a, b))
     return found
 
 
@@ -220,4 +250,4 @@ def _quotients(a: Intervals, b: Intervals) -> list[Intervals]:
         return []
     if ((b.low <= 0) & (b.high >= 0)).any():
         return []
-    return [_cells(a, Intervals(1 / b.high, 1 / b.low))]
+    return [cellwise(a, Intervals(1 / b.high, 1 / b.low))]

@@ -8,27 +8,13 @@ import numpy as np
 
 from regard.reference import Array
 from regard.written.figures import Figure
+from regard.written.found import Claim
 from regard.written.names import SYMBOLS
 
-__all__ = ["HEAD_KINDS", "Claim", "Exercise", "Matrix", "Remark"]
+__all__ = ["HEAD_KINDS", "Exercise", "Matrix", "Remark"]
 
-HEAD_KINDS = frozenset(
-    {
-        "W_Q",
-        "W_K",
-        "W_V",
-        "b_Q",
-        "b_K",
-        "b_V",
-        "query",
-        "key",
-        "value",
-        "scores",
-        "scaled",
-        "weights",
-        "head_output",
-    }
-)
+_OF_HEADS = ("query", "key", "value", "scores", "scaled", "weights", "head_output")
+HEAD_KINDS = frozenset((*_OF_HEADS, *(f"{letter}_{of}" for letter in "Wb" for of in "QKV")))
 
 
 @dataclass
@@ -78,22 +64,15 @@ class Matrix:
             units[cell] = max(figure.unit for figure in figures)
         return units
 
+    @property
+    def start(self) -> int:
+        """Where its first figure stands; a matrix that was only spoken of is nowhere."""
+        return min((figures[0].start for figures in self.figures.values()), default=-1)
+
     def describe(self) -> str:
         """`K (4×2, line 32)`, for messages."""
         place = f", line {self.line}" if self.line else ""
         return f"{self.symbol} ({self.shape[0]}×{self.shape[1]}{place})"
-
-
-@dataclass
-class Claim:
-    """Something that the text says besides its matrices: `d_k = 2`, V ∈ R^{n×n}, a row's sum."""
-
-    about: str
-    printed: str
-    right: str
-    is_right: bool
-    line: int
-    figure: Figure | None = None
 
 
 @dataclass
@@ -118,6 +97,9 @@ class Exercise:
     borrowed: set[tuple[str, int | None]] = field(default_factory=set)  # judged elsewhere
     apart: set[tuple[str, int | None]] = field(default_factory=set)  # made of nothing that is here
     rivals: set[str] = field(default_factory=set)  # kinds that the text prints several of
+    activations: list[str] = field(default_factory=list)  # the likeliest first
+    epsilon: float = 1e-5  # at most so much is added to a variance
+    choices: dict[str, int] = field(default_factory=dict)  # which way of a layer (`parts.ways`)
 
     @property
     def first_head(self) -> int:

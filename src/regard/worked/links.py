@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from regard._intervals import Intervals, product, softmax_rows
 from regard.reference import Array, allowed_keys
-from regard.worked.intervals import Intervals, product, softmax_rows
 from regard.written.figures import Figure
 from regard.written.found import Value
 from regard.written.names import is_other_name, name_of

@@ -1,13 +1,19 @@
-"""How the softmax of an exercise is to be read: what the scores are divided by, masked or not."""
+"""How an exercise is to be read: scores divided by what, masked or not; how a layer is made.
+
+The usual way counts, unless another fits the figures far better.
+"""
 
 from __future__ import annotations
 
 import math
+from itertools import product
 
-from regard.worked.chain import Chain, Reading, available, sources
+from regard.worked.chain import Chain, Misfit, Reading
 from regard.worked.exercise import Exercise
+from regard.worked.parts import OF_NORM, Key, available, chosen, sources, ways
+from regard.written.names import SYMBOLS
 
-__all__ = ["choose_reading"]
+__all__ = ["choose_layers", "choose_reading"]
 
 _NO_SIZE = (
     "By how much were the scores divided? Neither K nor d_k is in the text: add a line d_k = …, "
@@ -21,18 +27,25 @@ def choose_reading(exercise: Exercise) -> Reading:
     readings = _readings(exercise)
     counted = []
     for index, reading in enumerate(readings):
-        misfits = [_misfits(Chain(exercise, reading, way), exercise) for way in ("step", "inputs")]
+        keys = [key for key in exercise.matrices if key[0] in _AFTER_SCALING]
+        misfits = [_misfits(Chain(exercise, reading, way), keys) for way in ("step", "inputs")]
         counted.append((*misfits, index))
         if not any(misfits):
             break
-    # Another reading must fit far better, and the inputs no worse: a few wrong cells may look a
-    # little like one, and coarse figures in between let nearly any pass.
-    misfits, _, best = min(each for each in counted if each[1] <= counted[0][1])
-    if counted[0][0] < 2 * misfits:
-        misfits, best = counted[0][0], 0
-    if misfits and available(exercise, "scores", _head(exercise)) and not _sizes(exercise):
+    best = _best(counted)
+    if counted[best][0] and available(exercise, "scores", _head(exercise)) and not _sizes(exercise):
         return Reading((math.nan, math.nan), question=_NO_SIZE)
     return readings[best]
+
+
+def _best(counted: list[tuple[float, float, int]]) -> int:
+    """Which of some readings counts, by their misfits from the step before and from the inputs.
+
+    Another than the first must fit far better, and the inputs no worse: a few wrong cells may look
+    a little like one, and coarse figures in between let nearly any pass.
+    """
+    misfits, _, best = min(each for each in counted if each[1] <= counted[0][1])
+    return 0 if counted[0][0] < 2 * misfits else best
 
 
 def _head(exercise: Exercise) -> int:
@@ -98,12 +111,89 @@ def _root(exercise: Exercise, size: float) -> tuple[float, float]:
     return (min(root, printed.value), max(root, printed.value))
 
 
-def _misfits(chain: Chain, exercise: Exercise) -> int:
-    """How many figures that depend on the reading do not fit it."""
+def _misfits(chain: Chain, keys: list[Key]) -> int:
+    """How many figures of some matrices do not fit a reading."""
     return sum(
         not figure.may_stand_for(*chain.reach(*key).at(*cell))
-        for key, matrix in exercise.matrices.items()
-        if key[0] in _AFTER_SCALING and sources(exercise, *key)
-        for cell, figures in matrix.figures.items()
+        for key in keys
+        if sources(chain.exercise, *key)
+        for cell, figures in chain.exercise.matrices[key].figures.items()
         for figure in figures
     )
+
+
+# ── layers ────────────────────────────────────────────────────────────────────────────────────
+
+# What is open together, and the steps that show which way it is; in the order of the steps.
+_OPEN = (
+    (("stream",), ("query", "key", "value")),
+    (("base", "variance", "norm"), (*OF_NORM, "norm")),
+    (
+        ("feed", "maps", "hidden", "activated", "activation", "feed_forward"),
+        ("hidden", "activated", "feed_forward"),
+    ),
+    (("skip",), ("residual_2",)),
+    (("base_2", "variance", "norm_2"), (*(f"{kind}_2" for kind in OF_NORM), "norm_2")),
+    (("block",), ("block",)),
+)
+# A role without these is of no account.
+_NEEDS = {
+    "norm": ("gamma", "beta"),
+    "norm_2": ("gamma", "beta", "gamma_2", "beta_2"),
+    "hidden": ("b_1",),
+    "activated": ("b_1",),
+    "feed_forward": ("b_2",),
+}
+
+
+def choose_layers(exercise: Exercise, reading: Reading) -> list[str]:
+    """Set the ways of a layer that the figures fit; the sentences tell what is not as usual."""
+    exercise.choices = {}
+    remarks: list[str] = []
+    for roles, kinds in _OPEN:
+        keys = [k for k in exercise.matrices if k[0] in kinds and sources(exercise, *k)]
+        free = [role for role in roles if role not in exercise.choices and _is_open(exercise, role)]
+        if not keys or not free:
+            continue
+        numbers = product(*(range(len(ways(exercise, role))) for role in free))
+        tried = [dict(zip(free, each, strict=True)) for each in sorted(numbers, key=sum)]
+        before, counted = dict(exercise.choices), []
+        for index, choice in enumerate(tried):
+            exercise.choices = before | choice
+            counted.append((*_layer_misfits(exercise, reading, keys), index))
+            if not any(counted[-1][:2]):
+                break
+        best = tried[_best(counted)]
+        exercise.choices = before | best
+        remarks += [_told(exercise, role) for role, choice in best.items() if choice]
+    return [remark for remark in remarks if remark]
+
+
+def _is_open(exercise: Exercise, role: str) -> bool:
+    if role == "maps":
+        maps = [m for k in ("W_1", "W_2") if (m := exercise.get(k)) is not None]
+        return any(m.shape[0] == m.shape[1] for m in maps)
+    needs = _NEEDS.get(role)
+    there = needs is None or any(exercise.get(kind) is not None for kind in needs)
+    return there and len(ways(exercise, role)) > 1
+
+
+def _layer_misfits(exercise: Exercise, reading: Reading, keys: list[Key]) -> tuple[float, float]:
+    try:
+        step, inputs = (_misfits(Chain(exercise, reading, way), keys) for way in ("step", "inputs"))
+    except Misfit:
+        return math.inf, math.inf
+    return step, inputs
+
+
+def _told(exercise: Exercise, role: str) -> str:
+    way = chosen(exercise, role)
+    said = {
+        "variance": "The variance is divided by n − 1",
+        "activation": f"The hidden layer goes through {way}",
+        "maps": "The feed-forward layer is W x, not x W",
+        "base": f"The layer norm is taken of {SYMBOLS.get(way, way)}",
+        "base_2": f"The second layer norm is taken of {SYMBOLS.get(way, way)}",
+        "stream": "Q, K and V are made of X, not of its layer norm",
+    }
+    return f"{said[role]}: the figures fit only that." if role in said else ""

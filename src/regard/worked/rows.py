@@ -9,13 +9,21 @@ from dataclasses import replace
 from regard.worked.exercise import Exercise, Matrix
 from regard.written.figures import Figure
 from regard.written.found import Value
+from regard.written.layer_names import LAYER_GIVEN
 from regard.written.names import Name, plain
 from regard.written.source import Source, Unreadable
 
-__all__ = ["add_block", "add_row", "best_row", "label_of", "rows_agree", "tokens_of"]
+__all__ = [
+    "add_block",
+    "add_row",
+    "best_row",
+    "label_of",
+    "rows_agree",
+    "tokens_of",
+]
 
 _SQUARE = ("scores", "scaled", "weights")  # kinds whose columns are tokens
-_WITHOUT_TOKENS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
+_WITHOUT_TOKENS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", *LAYER_GIVEN)
 # A bare power of ten is one way to write −∞: −1e9, −10000.
 _MASKED = re.compile(r"[-−–]\s?1(?:0{4,}(?:\.0*)?|(?:\.0*)?e\+?\d{1,2})", re.IGNORECASE)
 _ROW = re.compile(r"\W*(?:row|행|行|第|ligne|zeile|fila|linha|hàng) ?(\d{1,3})\b", re.IGNORECASE)
@@ -158,7 +166,7 @@ def _row_places(exercise: Exercise, matrix: Matrix, block: Value, label: str | N
 
 def _vector_place(matrix: Matrix, block: Value, label: str | None, known: list[str]) -> int:
     if label is None:
-        for i in range(matrix.shape[0]):
+        for i in range(matrix.shape[0] if block.shape[1] > 1 else 0):
             same = [matrix.figures.get((i, j)) for j in range(block.shape[1])]
             if all(f and _is_reprint(g, f[0]) for f, g in zip(same, block.rows[0], strict=True)):
                 return i

@@ -3,56 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from regard.reference import Array, Mask
+from regard.reference import Mask
 from regard.worked.causes import diagnose
 from regard.worked.cell import Cell
-from regard.worked.chain import Chain, Head, Misfit, enlarged, sources
+from regard.worked.chain import Chain, Misfit, Reading, enlarged
 from regard.worked.equations import Equation
-from regard.worked.exercise import Claim, Exercise, Matrix, Remark
+from regard.worked.exercise import Exercise, Matrix, Remark
+from regard.worked.given import judge_given, judge_sums
+from regard.worked.judged import Judged, cell_at
 from regard.worked.links import Link
-from regard.worked.reading import choose_reading
-from regard.written.figures import Figure
-from regard.written.names import KINDS, SYMBOLS
+from regard.worked.parts import LAYER_KINDS, MOMENTS, Key, in_order, sources, ways
+from regard.worked.reading import choose_layers, choose_reading
+from regard.written.names import SYMBOLS
 from regard.written.source import Source
 
-__all__ = ["Judged", "judge", "settle"]
-
-
-@dataclass
-class Judged:
-    """An exercise with its verdicts."""
-
-    exercise: Exercise
-    given: set[tuple[str, Head]]
-    cells: list[Cell]
-    claims: list[Claim]
-    remarks: list[Remark]
-    checked: int  # how many printed cells had a verdict
-    questions: list[str]
-    unknown: set[tuple[str, Head]]  # matrices of which some cell could not be checked
-    exact: dict[tuple[str, Head], Array]  # what is printed and computed, in full
-
-    @property
-    def wrong(self) -> list[Cell]:
-        return [cell for cell in self.cells if cell.is_wrong]
-
-    def inherit_from(self, kind: str, head: Head) -> list[str]:
-        """The matrices whose own mistakes a step inherits, by their symbols."""
-        kinds = self._causes(kind, head)
-        return [SYMBOLS[cause] for cause in KINDS if cause in kinds]
-
-    def _causes(self, kind: str, head: Head) -> set[str]:
-        causes: set[str] = set()
-        for source in sources(self.exercise, kind, head):
-            if any((c.kind, c.head) == source and c.origin == "first" for c in self.cells):
-                causes.add(source[0])
-            causes |= self._causes(*source)
-        return causes
+__all__ = ["judge", "settle"]
 
 
 def judge(source: Source, exercise: Exercise) -> Judged:
@@ -74,7 +42,7 @@ def judge(source: Source, exercise: Exercise) -> Judged:
         exercise.remarks.append(Remark(f"{text}It was left alone; --as {matrix.line}=… says it."))
 
 
-def _is_doubtful(judged: Judged, key: tuple[str, Head]) -> bool:
+def _is_doubtful(judged: Judged, key: Key) -> bool:
     """Whether a step fits so badly that it may be made of other things than it was taken for.
 
     Half of its numbers confirm a step. Without that its name must be plain, and those of its parts,
@@ -82,27 +50,54 @@ def _is_doubtful(judged: Judged, key: tuple[str, Head]) -> bool:
     """
     exercise = judged.exercise
     printed = sum(map(len, exercise.matrices[key].figures.values()))
-    astray = sum(not cell.from_step for cell in judged.cells if (cell.kind, cell.head) == key)
+    of_layer = key[0] in LAYER_KINDS
+    astray = sum(
+        cell.origin == "first" and not cell.is_explained if of_layer else not cell.from_step
+        for cell in judged.cells
+        if (cell.kind, cell.head) == key
+    )
+    if printed == 1 and _is_used(judged, key):
+        return False
     if any(m.kind in exercise.rivals for m in _with_sources(exercise, key)):
         return astray > 0 and (4 * astray > printed or printed < 4)
     return 2 * astray > printed and not _is_certain(exercise, key)
 
 
-def _with_sources(exercise: Exercise, key: tuple[str, Head]) -> list[Matrix]:
+def _is_used(judged: Judged, key: Key) -> bool:
+    """Whether a layer norm that is printed shows a mean or a deviation to be its own.
+
+    It does where most of it is right, or follows from the mean as printed.
+    """
+    stem = key[0].removesuffix("_2")
+    if stem not in MOMENTS:
+        return False
+    for kind in ("normalized", "norm"):
+        norm = (kind + key[0][len(stem) :], None)
+        if norm in judged.exact:
+            printed = sum(map(len, judged.exercise.matrices[norm].figures.values()))
+            astray = sum(c.origin == "first" for c in judged.cells if (c.kind, c.head) == norm)
+            return 2 * astray <= printed and printed > 1
+    return False
+
+
+def _with_sources(exercise: Exercise, key: Key) -> list[Matrix]:
     found = (exercise.get(*part) for part in (key, *sources(exercise, *key)))
     return [matrix for matrix in found if matrix is not None]
 
 
-def _is_certain(exercise: Exercise, key: tuple[str, Head]) -> bool:
+def _is_certain(exercise: Exercise, key: Key) -> bool:
     """Whether the names of a step and its parts are plain, and none of them is there twice."""
-    return all(
+    return key[0] not in LAYER_KINDS and all(
         matrix.is_plain and matrix.kind not in exercise.rivals
         for matrix in _with_sources(exercise, key)
     )
 
 
 def _judge(source: Source, exercise: Exercise) -> Judged:
+    if ways(exercise, "stream"):
+        choose_layers(exercise, Reading((1.0, 1.0)))
     reading = choose_reading(exercise)
+    layers = choose_layers(exercise, reading)
     chains = {way: Chain(exercise, reading, way) for way in ("full", "inputs", "step", "printed")}
     judged = Judged(
         exercise,
@@ -119,23 +114,25 @@ def _judge(source: Source, exercise: Exercise) -> Judged:
         judged.questions.append(reading.question)
     if reading.remark:
         judged.remarks.append(Remark(reading.remark))
-    wrong: dict[tuple[str, Head], Mask] = {}
-    keys = sorted(exercise.matrices, key=lambda key: (KINDS.index(key[0]), key[1] or 0))
+    judged.remarks += map(Remark, layers)
+    marks: dict[Key, Mask] = {}
+    wrong: dict[Key, Mask] = {}
+    keys = in_order(exercise)
     for key in keys:
         matrix = exercise.matrices[key]
         if key in exercise.borrowed:
             continue
         if not sources(exercise, *key):
             judged.given.add(key)
-            _judge_given(source, matrix, judged)
+            judge_given(source, matrix, judged)
             continue
         judged.exact[key] = chains["full"].reach(*key).middle
-        tainted = _tainted(exercise, key, chains["full"], wrong)
+        tainted = _tainted(exercise, key, chains["full"], wrong, marks)
         cells = _judge_computed(source, matrix, chains, tainted, judged)
         wrong[key] = np.zeros(chains["full"].reach(*key).shape, dtype=bool)
         for cell in cells:
             wrong[key][cell.row, cell.column] |= cell.is_wrong
-        diagnose(exercise, key, chains["full"], cells)
+        diagnose(exercise, key, chains, cells)
         judged.cells += cells
     first = [cell for cell in judged.wrong if cell.origin == "first"]
     if all(abs(c.figure.value - c.right) <= 1.01 * c.figure.unit for c in first):
@@ -143,7 +140,7 @@ def _judge(source: Source, exercise: Exercise) -> Judged:
         judged.cells = [cell for cell in judged.cells if cell.origin != "inherited"]
     for key in keys:
         if key not in exercise.borrowed:
-            _judge_sums(source, exercise.matrices[key], judged)
+            judge_sums(source, exercise.matrices[key], judged)
     return judged
 
 
@@ -211,7 +208,7 @@ def _judge_computed(
             else:
                 origin = "inherited" if from_step and inherits else "first"
             cells.append(
-                _cell(
+                cell_at(
                     source,
                     matrix,
                     judged.exercise,
@@ -230,40 +227,8 @@ def _judge_computed(
     return cells
 
 
-def _cell(
-    source: Source,
-    matrix: Matrix,
-    exercise: Exercise,
-    place: tuple[int, int],
-    figure: Figure,
-    **verdict: Any,
-) -> Cell:
-    row, column = place
-    return Cell(
-        kind=matrix.kind,
-        head=matrix.head,
-        row=row,
-        column=column,
-        row_label=_label(matrix, exercise, 0, row),
-        column_label=_label(matrix, exercise, 1, column),
-        figure=figure,
-        line=source.line(figure.start),
-        **verdict,
-    )
-
-
-def _label(matrix: Matrix, exercise: Exercise, axis: int, index: int) -> str:
-    labels = (matrix.row_labels, matrix.column_labels)[axis]
-    if axis == 1 and matrix.kind in ("scores", "scaled", "weights"):
-        key = exercise.get("key", matrix.head)
-        labels = labels or (key.row_labels if key is not None else []) or exercise.tokens
-    elif axis == 0 and not labels and not matrix.kind.startswith("W_"):
-        labels = exercise.tokens
-    return labels[index] if index < len(labels) else str(index + 1)
-
-
 def _tainted(
-    exercise: Exercise, key: tuple[str, Head], full: Chain, wrong: dict[tuple[str, Head], Mask]
+    exercise: Exercise, key: Key, full: Chain, wrong: dict[Key, Mask], marks: dict[Key, Mask]
 ) -> Mask:
     """Which cells of a step are made of a cell that is printed wrong."""
     kind = key[0]
@@ -271,111 +236,36 @@ def _tainted(
     for source in sources(exercise, *key):
         if not sources(exercise, *source):
             continue  # given: right as printed
-        marks = _marks(exercise, source, full, wrong)
+        if source not in marks:
+            marks[source] = _marks(exercise, source, full, wrong, marks)
+        own = marks[source]
         if kind == "scores":
-            rows = marks.any(axis=1, keepdims=True)
+            rows = own.any(axis=1, keepdims=True)
             tainted |= rows if source[0] == "query" else rows.T
-        elif kind == "scaled":
-            tainted |= marks
+        elif kind in _CELL_BY_CELL and own.shape == tainted.shape:
+            tainted |= own
         elif kind == "head_output" and source[0] == "value":
-            tainted |= marks.any(axis=0)
+            tainted |= own.any(axis=0)
         elif kind == "concatenated":
-            start = ((source[1] or 0) - exercise.first_head) * marks.shape[1]
-            tainted[:, start : start + marks.shape[1]] |= marks
+            start = ((source[1] or 0) - exercise.first_head) * own.shape[1]
+            tainted[:, start : start + own.shape[1]] |= own
         else:
-            tainted |= marks.any(axis=1, keepdims=True)
+            tainted |= own.any(axis=1, keepdims=True)
     return tainted
 
 
+_CELL_BY_CELL = frozenset(
+    ("scaled", "residual", "residual_2", "norm", "norm_2", "activated", "block", "deviation")
+)
+
+
 def _marks(
-    exercise: Exercise, key: tuple[str, Head], full: Chain, wrong: dict[tuple[str, Head], Mask]
+    exercise: Exercise, key: Key, full: Chain, wrong: dict[Key, Mask], known: dict[Key, Mask]
 ) -> Mask:
     """Which cells of a matrix are wrong as carried on: where printed, else where tainted."""
-    marks = _tainted(exercise, key, full, wrong)
+    marks = _tainted(exercise, key, full, wrong, known)
     matrix = exercise.get(*key)
     if matrix is not None and key in wrong:
         printed = ~np.isnan(enlarged(matrix.values, marks.shape, np.nan))
         marks = np.where(printed, wrong[key], marks)
     return marks
-
-
-# ── what is given, and sums ───────────────────────────────────────────────────────────────────
-
-
-def _judge_given(source: Source, matrix: Matrix, judged: Judged) -> None:
-    """A given matrix is right as printed; printed twice it must be the same, weights 0 to 1."""
-    mistakes: list[tuple[tuple[int, int], Figure, float, str]] = []
-    repeated = 0
-    for place, (first, *others) in sorted(matrix.figures.items()):
-        repeated += len(others)
-        for figure in others:
-            if figure.unit == first.unit and abs(figure.value - first.value) > first.unit / 2:
-                cause = f"printed twice: line {source.line(first.start)} has {first.text}"
-                mistakes.append((place, figure, first.value, cause))
-    judged.checked += repeated
-    # Where much of it differs, it is another; of a token's two numbers one may.
-    one_of_two = repeated == 2 and len(mistakes) == 1 and matrix.kind in ("input", "embeddings")
-    if not matrix.is_plain or (4 * len(mistakes) > repeated and not one_of_two):
-        mistakes = []
-    if matrix.kind == "weights" and _are_weights(matrix):
-        for place, figures in sorted(matrix.figures.items()):
-            judged.checked += 1
-            if not 0 <= figures[0].value <= 1:
-                nearest = min(max(figures[0].value, 0.0), 1.0)
-                mistakes.append((place, figures[0], nearest, "a weight is between 0 and 1"))
-    judged.cells += [
-        _cell(
-            source,
-            matrix,
-            judged.exercise,
-            place,
-            figure,
-            right=right,
-            from_printed=right,
-            reachable=(right, right),
-            follows_range=(right, right),
-            from_inputs=False,
-            from_step=False,
-            origin="first",
-            cause=cause,
-        )
-        for place, figure, right, cause in mistakes
-    ]
-
-
-def _are_weights(matrix: Matrix) -> bool:
-    """Whether given numbers look like weights: half of the rows sum to 1, or it says so plainly."""
-    sums = matrix.values.sum(axis=1)
-    fitting = np.abs(sums - 1) <= np.minimum(matrix.units.sum(axis=1) / 2, 0.25) + 1e-9
-    if matrix.blocks > 1:
-        return False
-    inside = (matrix.values >= 0) & (matrix.values <= 1)
-    if len(sums) > 1:
-        return 2 * int(fitting.sum()) >= len(sums)
-    return bool(fitting.all()) or (matrix.is_plain and bool(inside.all()))
-
-
-def _judge_sums(source: Source, matrix: Matrix, judged: Judged) -> None:
-    values, units = matrix.values, matrix.units
-    given_weights = matrix.kind == "weights" and (matrix.kind, matrix.head) in judged.given
-    given_weights = given_weights and _are_weights(matrix)
-    for row in range(matrix.shape[0]):
-        total = float(values[row].sum())
-        slack = min(float(units[row].sum()) / 2, 0.05 * matrix.shape[1]) + 1e-9
-        label = _label(matrix, judged.exercise, 0, row)
-        about = f"the sum of row “{label}” of {matrix.symbol}"
-        if given_weights and not math.isnan(total):
-            judged.checked += 1
-            if abs(total - 1) > min(slack, 0.25):
-                line = source.line(matrix.figures[row, 0][0].start)
-                judged.claims.append(Claim(about, f"{total:.6g}", "1", False, line))
-        figure = matrix.sums.get(row)
-        if figure is not None:
-            judged.checked += 1
-            right = 1.0 if matrix.kind == "weights" else total
-            off = abs(figure.value - total)
-            fits = off <= figure.unit / 2 + slack or (
-                matrix.kind == "weights" and abs(figure.value - 1) <= figure.unit / 2 + 1e-9
-            )
-            line = source.line(figure.start)
-            judged.claims.append(Claim(about, figure.text, figure.like(right), fits, line, figure))

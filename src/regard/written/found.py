@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from regard.written.figures import Figure
 from regard.written.grammar import Node
 
-__all__ = ["Equality", "Found", "Value"]
+__all__ = ["Claim", "Equality", "Found", "Value"]
 
 
 @dataclass
@@ -39,6 +39,18 @@ class Value:
     @property
     def figure(self) -> Figure:
         return self.rows[0][0]
+
+
+@dataclass
+class Claim:
+    """Something that the text says besides its matrices: `d_k = 2`, V ∈ R^{n×n}, a row's sum."""
+
+    about: str
+    printed: str
+    right: str
+    is_right: bool
+    line: int
+    figure: Figure | None = None
 
 
 @dataclass

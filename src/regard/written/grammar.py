@@ -21,6 +21,7 @@ _DEPTH = 24
 _FACTORS = 24
 _FUNCTION = re.compile(
     "softmax|exp|sqrt|log|ln|sin|cos|tanh|max|min|relu|sum|mean|abs|sigmoid|concat|dot"
+    "|layernorm|gelu|silu|var|variance|std"
 )
 _WRAPPER = re.compile("constant|Variable|(?:as)?array|[tT]ensor|FloatTensor|[mM]atrix|mat|vector")
 _PRODUCTS = frozenset("·•⋅∙×*@⊙∘")

@@ -1,7 +1,8 @@
 """What a matrix is, from what people call it: symbols first, then words.
 
 The kinds are the steps of a trace, and what is given to them: embeddings, positions, the context
-of cross-attention, W_Q, W_K, W_V and W_O, and the biases b_Q, b_K, b_V and b_O.
+of cross-attention, W_Q, W_K, W_V and W_O, the biases b_Q, b_K, b_V and b_O; and the steps of a
+layer around attention (`layer_names.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from regard.written.layer_names import LAYER_SYMBOLS, layer_formula, layer_title
 from regard.written.words import head_in, is_other, kind_in
 
 __all__ = ["KINDS", "SYMBOLS", "Name", "is_other_name", "name_of", "named_kind", "plain"]
@@ -36,6 +38,7 @@ SYMBOLS = {
     "W_O": "W_O",
     "b_O": "b_O",
     "output": "output",
+    **LAYER_SYMBOLS,
 }
 KINDS = tuple(SYMBOLS)
 
@@ -240,6 +243,8 @@ def name_of(text: str) -> Name | None:
     left, *rights = re.split(r"(?<![<>!])=(?!>)|≈|\\approx", text)
     left, rights = left[-_LONGEST:], [right[:_LONGEST] for right in rights[:4]]
     name = _symbol(left)
+    if (layer := _layer(left, rights, name)) is not None:
+        return layer
     if name is None and rights and left.split() and not _OPERATED.search(left):
         name = _symbol(left.split()[-1]) or _head_symbol(left.split()[-1])
     if name is None and is_other(left):
@@ -256,6 +261,21 @@ def name_of(text: str) -> Name | None:
     if name is not None and name.kind == "output" and head is not None:
         name = replace(name, kind="head_output")
     return name
+
+
+def _layer(left: str, rights: list[str], name: Name | None) -> Name | None:
+    """A step of a layer: by its formula, also after a letter (Z = LayerNorm(X)), or in words."""
+    pieces: list[str] = []
+    if name is None:
+        left = re.sub(r"^\s*\\\[", "", left)
+        pieces = [left, *re.findall(r"\(([^()]*)\)", left), *re.findall(r"\$([^$]+)\$", left)]
+    if name is None or name.kind in ("input", "embeddings", "head_output", "output"):
+        pieces += rights
+    for piece in pieces:
+        if found := layer_formula(plain(piece)):
+            return Name(found[0], row=found[1] or (name.row if name is not None else None))
+    kind = layer_title(left) if name is None else None
+    return Name(kind) if kind else None
 
 
 def is_other_name(lead: str) -> bool:
@@ -285,6 +305,10 @@ def named_kind(text: str) -> Name | None:
     if key in KINDS:
         return Name(key)
     aliases = {"concat": "concatenated", "score": "scores", "weight": "weights"}
+    aliases |= {symbol.casefold().replace(" ", "_"): kind for kind, symbol in LAYER_SYMBOLS.items()}
     if key in aliases:
         return Name(aliases[key])
-    return _symbol(text)
+    if kind := layer_title(text):
+        return Name(kind)
+    found = layer_formula(plain(text))
+    return Name(found[0], row=found[1]) if found else _symbol(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from regard.worked.exercise import Claim
+from regard.written.found import Claim
 from regard.written.names import plain
 from regard.written.source import Source
 

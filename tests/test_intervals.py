@@ -5,17 +5,22 @@ from __future__ import annotations
 from itertools import product as choices
 
 import numpy as np
-from hypothesis import given
+import torch
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from torch.nn import functional
 
 from regard import reference
-from regard.worked.intervals import (
+from regard._intervals import (
     Intervals,
+    bent,
     mixture,
+    normalized_rows,
     product,
     rounded_or_full,
     softmax_rows,
+    variance_rows,
 )
 
 ends = st.floats(-4, 4, width=32)
@@ -106,3 +111,53 @@ def test_a_tie_may_be_rounded_either_way_and_what_is_not_printed_is_not_rounded(
     result = rounded_or_full(Intervals.exactly(values), units)
     np.testing.assert_allclose(result.low, [[0.12, 0.125]])
     np.testing.assert_allclose(result.high, [[0.13, 0.125]])
+
+
+@given(intervals(1, 5), st.booleans(), st.sampled_from([0.0, 1e-6, 1e-5]), st.data())
+def test_a_layer_norm_holds_all_that_its_row_can_be(
+    x: Intervals, unbiased: bool, epsilon: float, data: st.DataObject
+) -> None:
+    share = data.draw(st.sampled_from([0.0, 1e-3, 0.05, 1.0]))
+    x = Intervals(x.low, x.low + share * (x.high - x.low))
+    place = data.draw(arrays(float, (1, 5), elements=st.floats(0, 1)))
+    row = x.low + place * (x.high - x.low)
+    variance = row.var(axis=1, ddof=int(unbiased), keepdims=True)
+    bounds = variance_rows(x, unbiased=unbiased)
+    assert (bounds.low <= variance + 1e-9).all()
+    assert (variance <= bounds.high + 1e-9).all()
+    assume(variance > 1e-6)
+    z = (row - row.mean()) / np.sqrt(variance + epsilon)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        result = normalized_rows(x, 1e-5, unbiased=unbiased)
+    assert (result.low <= z + 1e-7).all()
+    assert (z <= result.high + 1e-7).all()
+
+
+@given(arrays(float, (1, 5), elements=ends), st.sampled_from([0.005, 0.0005]))
+def test_a_layer_norm_of_rounded_numbers_is_hardly_wider_than_its_corners(
+    row: np.ndarray, half: float
+) -> None:
+    assume(row.std() > 0.5)
+    x = Intervals(row - half, row + half)
+    reached = np.stack([(c - c.mean()) / c.std() for c in corners(x)])
+    result = normalized_rows(x, 0.0, unbiased=False)
+    width, least = result.high - result.low, reached.max(axis=0) - reached.min(axis=0)
+    assert (width <= 1.1 * least + 0.3 * half).all()
+
+
+@given(intervals(1, 3), st.sampled_from(["ReLU", "GELU", "SiLU", "x·σ(1.702 x)"]), st.data())
+def test_an_activation_holds_all_that_its_cells_can_be(
+    x: Intervals, activation: str, data: st.DataObject
+) -> None:
+    place = data.draw(arrays(float, (1, 3), elements=st.floats(0, 1)))
+    cells = torch.tensor(x.low + place * (x.high - x.low))
+    reached = {
+        "ReLU": [cells.relu()],
+        "GELU": [functional.gelu(cells), functional.gelu(cells, approximate="tanh")],
+        "SiLU": [functional.silu(cells)],
+        "x·σ(1.702 x)": [cells * torch.sigmoid(1.702 * cells)],
+    }[activation]
+    result = bent(x, activation)
+    for value in reached:
+        assert (result.low <= value.numpy() + 1e-7).all()
+        assert (value.numpy() <= result.high + 1e-7).all()

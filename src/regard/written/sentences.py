@@ -1,0 +1,54 @@
+"""What sentences say of the matrices around them: the identity, scaling left out, a causal mask."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["identities", "says_causal", "says_unscaled"]
+
+_IDENTITY = re.compile(
+    r"\bidentity (?:matri(?:x|ces)|weights?)\b|(?:=|\b(?:is|are|be|as)) ?(?:the |an )?identity\b"
+    r"|단위 ?행렬|항등 ?행렬|একক ম্যাট্রিক্স|অভেদ ম্যাট্রিক্স|单位矩阵|単位行列|einheitsmatrix"
+    r"|matrice identité|matriz identidad",
+    re.IGNORECASE,
+)
+_AS_I = re.compile(r"(?:\b[Aa]s|=)\s*\$*I\$*(?=\s*(?:here\b|[.,;:)]|$))")
+_PROJECTIONS = re.compile(r"W[_^]?\{?([QKVqkv])\}?(?![A-Za-z])")
+_UNSCALED = re.compile(
+    r"(?:n't|n’t|not|without) divid|without (?:any )?scal"
+    r"|unscaled|not scaled|no scaling|(?:skip|omit|ignor)\w* (?:the )?scal"
+    r"|스케일링 ?없이|스케일 ?없이|স্কেলিং ছাড়া|不缩放|未缩放|ohne skalierung"
+    r"|sans (?:mise à l')?échelle",
+    re.IGNORECASE,
+)
+_CAUSAL = re.compile(
+    r"causal(?!\"?\s*[:=]\s*false)|look[- ]ahead mask|masked (?:self[- ])?attention"
+    r"|마스크|인과|মাস্ক|掩码|マスク",
+    re.IGNORECASE,
+)
+
+
+def identities(text: str) -> list[str]:
+    """The projections that the text says are the identity, in its line or the list above it.
+
+    >>> identities("weights W_Q, W_K, W_V\\n* We are initializing weights as I here")
+    ['W_Q', 'W_K', 'W_V']
+    """
+    spoken_of: dict[str, int] = {}  # in which line the matrices were last spoken of
+    result: list[str] = []
+    for number, line in enumerate(filter(str.strip, text.splitlines())):
+        here = [f"W_{letter.upper()}" for letter in _PROJECTIONS.findall(line)]
+        if here and not re.search(r"\d", re.sub(r"^\s*\d+[.)]", "", line)):
+            spoken_of |= dict.fromkeys(here, number)
+        if _IDENTITY.search(line) or _AS_I.search(line):
+            near = max(spoken_of.values(), default=-9) >= number - 4
+            result += here or [name for name, at in spoken_of.items() if near and at >= number - 8]
+    return list(dict.fromkeys(result))
+
+
+def says_unscaled(text: str) -> bool:
+    return bool(_UNSCALED.search(text))
+
+
+def says_causal(text: str) -> bool:
+    return bool(_CAUSAL.search(text))
