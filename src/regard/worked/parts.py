@@ -171,9 +171,11 @@ def _of_layer(exercise: Exercise, kind: str) -> list[Key]:
     if kind not in LAYER_STEPS:
         return []
     base = [chosen(exercise, f"base{second}")] if stem in OF_NORM else []
-    mean, root = _printed(exercise, f"mean{second}"), _printed(exercise, f"deviation{second}")
-    variance = _printed(exercise, f"variance{second}")
-    centre = _printed(exercise, f"centered{second}") or [*base, *mean]
+    mean, variance, root, centered = (
+        [k for k in _printed(exercise, f"{of}{second}") if (k, None) not in exercise.apart]
+        for of in (*MOMENTS, "centered")
+    )
+    centre = centered or [*base, *mean]
     if kind == "residual":
         wanted = ["input", _after_attention(exercise)]
     elif kind == "residual_2":

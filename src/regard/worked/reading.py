@@ -160,8 +160,10 @@ def choose_layers(exercise: Exercise, reading: Reading) -> list[str]:
         before, counted = dict(exercise.choices), []
         for index, choice in enumerate(tried):
             exercise.choices = before | choice
-            counted.append((*_layer_misfits(exercise, reading, keys), index))
-            if not any(counted[-1][:2]):
+            step, inputs = _layer_misfits(exercise, reading, keys)
+            # One wrong mean that was not carried on spoils all that follows from it as printed.
+            counted.append((min(step, inputs), step + inputs, index))
+            if not step + inputs:
                 break
         best = tried[_best(counted)]
         exercise.choices = before | best

@@ -146,7 +146,8 @@ def settle_layer(exercise: Exercise, text: str) -> None:
         for matrix, norm in ((first, norms[0] or norms[1]), (second, norms[2] or norms[3])):
             # Single means must be as many as there are rows, or it cannot be told whose they are.
             rows = norm.shape[0] if norm is not None else 0
-            if matrix is not None and (rows != matrix.blocks > 1 or (second and not norms[2:])):
+            too_many = second is not None and not any(norms[2:])
+            if matrix is not None and (rows != matrix.blocks > 1 or too_many):
                 matrices.pop((matrix.kind, None))
     for power in re.findall(r"(?:ε|epsilon|\beps)\W{0,6}(\d\S{0,8})", text):
         with contextlib.suppress(ValueError):
