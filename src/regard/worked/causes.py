@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from regard._intervals import Intervals
-from regard.reference import Array, softmax
+from regard.reference import Array, Mask, softmax
 from regard.worked.cell import Cell
 from regard.worked.chain import Chain, enlarged
 from regard.worked.exercise import Exercise
@@ -56,7 +56,7 @@ def diagnose(exercise: Exercise, key: Key, chains: dict[str, Chain], cells: list
     sizes = Counter(
         {family: len({t for f, _, t in guesses if f == family}) for family, *_ in guesses}
     )
-    hits: list[tuple[Array, str, str]] = []
+    hits: list[tuple[Mask, str, str]] = []
     with np.errstate(invalid="ignore"):
         for family, guess, text in guesses:
             # A row that was added up from rounded terms may be off by a step of its last digit.
@@ -149,7 +149,7 @@ def _terms(a: Array, b: Array, right: Array, names: list[str]) -> Iterator[Guess
     """A term of a sum of products that is left out, counted twice, or has lost its sign."""
     for m in range(min(a.shape[1], _MOST_TERMS)):
         name = names[m] if m < len(names) else f"term {m + 1}"
-        term = np.outer(a[:, m], b[m])
+        term = a[:, m, None] * b[None, m]
         family = "token" if names else "term"
         yield family, right + term, f"as if {name} had been added twice"
         yield family, right - term, f"as if {name} had been left out"
