@@ -76,6 +76,7 @@ def full_run() -> Run:
     )
     run.hidden_states = {"block.1": torch.randn(2, 11, 5), "block.0": torch.randn(2, 11, 5).half()}
     run.output = torch.randn(2, 11, 13, requires_grad=True).detach()
+    run.ablated = {"block.1": [0, 2]}
     run.see = replace(regard.See(map=(3, 4)), queries=torch.ones(2, 11, dtype=torch.bool))
     return run
 

@@ -7,12 +7,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from helpers.made_runs import made_run
 from helpers.run_by_hand import make_run
 from torch import Tensor
 
 import regard
 import regard.run.effect
 from regard.run import Layer, Options, Run
+from regard.run.moved import moved
 from regard.text import Token
 
 IDS = torch.tensor([[3, 1, 4], [1, 5, 9]])
@@ -184,3 +186,16 @@ def test_a_block_of_padding_alone_has_nothing_to_compare() -> None:
     change = regard.run.effect.Change(torch.rand(1, 7), torch.rand(1, 7))
     effect = regard.run.effect.Effect({"block": change}, real=torch.zeros(1, 7, dtype=torch.bool))
     assert str(effect).splitlines()[1:] == ["block  nothing to compare"]
+
+
+def test_what_moved_of_a_heads_weight_is_half_of_the_differences_of_a_row() -> None:
+    one, other = made_run(layers=2), made_run(layers=2, seed=1)
+    found = moved(one, other)
+    for layer, shares in enumerate(found):
+        apart = (one.weights(layer) - other.weights(layer))[0].abs().sum(-1) / 2
+        assert shares is not None
+        np.testing.assert_allclose(shares, apart.mean(-1), atol=1e-6)
+    assert moved(one, one) == [[0.0] * 5] * 2
+    assert moved(one, made_run(layers=1, keep=False)) == [None, None]
+    with pytest.raises(ValueError, match="different ones"):
+        moved(one, made_run("another text", layers=2))

@@ -248,6 +248,7 @@ def test_a_module_that_runs_several_times_has_a_number_for_each() -> None:
     assert_layer_is(layer, full[1])
     with regard.watch(model, SEE, ablate={1: [0, 1, 2, 3, 4, 5]}, keep="output") as run:
         model(**inputs)
+    assert run.ablated == {list(run.layers)[1]: [0, 1, 2, 3, 4, 5]}
     first, second = (run.layer(n).output for n in range(2))
     assert first is not None
     assert first.abs().sum() > 0

@@ -53,6 +53,7 @@ class Interventions:
             _numbers("block's heads and queries", some)
             _numbers("block's keys", [key])
         self._used: set[object] = set()
+        self.ablated: dict[str, list[int]] = {}  # the heads that were, by the name of the layer
         given = [("ablate", layer) for layer in self._heads]
         given += [("block", link[0]) for link in self._links]
         every = model.named_modules(remove_duplicate=False) if given else ()
@@ -110,7 +111,10 @@ class Interventions:
         if everywhere:
             call = call.without(everywhere)
         call = call.with_links(rows) if rows else call
-        return replace(call, ablated=ablated) if ablated else call
+        if not ablated:
+            return call
+        self.ablated[name] = sorted(set(ablated))
+        return replace(call, ablated=ablated)
 
     def unused(self) -> list[str]:
         """What named nothing that was computed."""

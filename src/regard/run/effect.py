@@ -119,7 +119,7 @@ def effect(run: Run, other: Run, *, logits: bool | None = None) -> Effect:
         raise TypeError(
             f"{_CALL}: logits must be True, False or None; got {shown(logits)}. None decides."
         )
-    _check_tokens(run, other)
+    check_tokens(run, other)
     pairs = {
         name: (x, other.hidden_states[name])
         for name, x in run.hidden_states.items()
@@ -157,7 +157,8 @@ def effect(run: Run, other: Run, *, logits: bool | None = None) -> Effect:
     return Effect(layers, output, None if real is None else real.cpu(), run.tokens)
 
 
-def _check_tokens(run: Run, other: Run) -> None:
+def check_tokens(run: Run, other: Run) -> None:
+    """Raises ValueError if two runs read different tokens."""
     ids, others = run.token_ids, other.token_ids
     if ids is not None and others is not None:
         same = ids.shape == others.shape and torch.equal(ids.cpu(), others.cpu())

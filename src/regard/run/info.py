@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from torch import Tensor
 
 from regard.run.effect import Effect
+from regard.run.links import links_that_stand_out, most_telling
 from regard.run.run import Run
 from regard.run.tokens import codes_of_keys, vocabulary
+from regard.text import counted, readable
+
+_SIGN = re.compile(r"\[[^\s\]]+\]|<[^\s>]+>")  # such as [UNK] and <unk>
+_MOST_UNKNOWN = 8  # pieces that are listed
 
 
 def run_info(run: Run) -> dict[str, Any]:
@@ -18,8 +24,16 @@ def run_info(run: Run) -> dict[str, Any]:
     batch = max((layer.shape[0] for layer in layers), default=0)
     texts = run.text if isinstance(run.text, list) else [run.text] * batch
     tokens = _tokens(run, batch)
+    names = list(run.layers)
     return {
         "model": run.model,
+        "ablated": [
+            [names.index(name), head]
+            for name, heads in run.ablated.items()
+            if name in names
+            for head in heads
+        ],
+        "opening": _opening(run),
         "sequences": [
             {"text": texts[b] if b < len(texts) else None, "tokens": tokens[b]}
             for b in range(batch)
@@ -44,6 +58,29 @@ def run_info(run: Run) -> dict[str, Any]:
             for row in run.heads()
         ],
     }
+
+
+def unknown_words(run: Run) -> list[str]:
+    """That a model does not know words of the first text, in a sentence; nothing if it knows all.
+
+    >>> from regard.text import Token
+    >>> tokens = [Token("we", 0, 2), Token("[UNK]", 3, 5), Token("[SEP]", 5, 5)]
+    >>> unknown_words(Run(text="we 길을", tokens=[tokens]))[0][:52]
+    'The model does not know “길을”, and read [UNK] instead'
+    """
+    text = run.text[0] if isinstance(run.text, list) and run.text else run.text
+    if not isinstance(text, str) or not run.tokens:
+        return []
+    read = [(text[x.start : x.end], x.text) for x in run.tokens[0] if 0 <= x.start < x.end]
+    unknown = [(piece, sign) for piece, sign in read if piece != sign and _SIGN.fullmatch(sign)]
+    if not unknown:
+        return []
+    pieces = list(dict.fromkeys(f"“{readable(piece)}”" for piece, _ in unknown))
+    shown = ", ".join(pieces[:_MOST_UNKNOWN]) + (", …" if len(pieces) > _MOST_UNKNOWN else "")
+    return [
+        f"The model does not know {shown}, and read {unknown[0][1]} instead: what is shown of "
+        f"{counted(len(unknown), 'token')} is not about the words themselves."
+    ]
 
 
 def effect_info(effect: Effect) -> dict[str, dict[str, list[float]]]:
@@ -98,6 +135,17 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _opening(run: Run) -> dict[str, int] | None:
+    """Where a view of the run begins: at the link that says most; None where nothing stands out."""
+    links, trivial = links_that_stand_out(run)
+    link = None if trivial else most_telling(links)
+    if link is None:
+        return None
+    layer = run.layer(link.layer)
+    token = link.query + (0 if layer.cross else layer.offset)
+    return {"layer": link.layer, "head": link.head, "token": token}
 
 
 def _tokens(run: Run, batch: int) -> list[list[dict[str, Any]] | None]:

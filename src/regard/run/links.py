@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -98,6 +100,22 @@ def links_that_stand_out(
     if links:
         return links, False
     return strongest_links(run, layer, head, query, everything=True), True
+
+
+def most_telling(links: Iterable[Link]) -> Link | None:
+    """The link that says most: strong, and of tokens that stand far apart, as what stands side by
+    side is often looked at for its place alone. That is the weight times the logarithm of the
+    distance. None of no links.
+
+    >>> near, far = Link(2, 11, 7, 6, weight=0.88), Link(3, 1, 10, 2, weight=0.68)
+    >>> most_telling([near, far]).name
+    '3.1'
+    """
+
+    def told(link: Link) -> float:
+        return link.weight * math.log2(1 + abs(link.query - link.key))
+
+    return max(links, key=told, default=None)
 
 
 def mean_looks(run: Run, token: int) -> Array:

@@ -93,6 +93,7 @@ def pack(run: Run) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "unseen": run.unseen,
         "hidden_states": list(run.hidden_states),
         "between": list(run.between),
+        **({"ablated": run.ablated} if run.ablated else {}),
         "layers": layers,
         "tensors": entries,
     }
@@ -203,6 +204,10 @@ def _run(document: dict[str, Any], tensors: dict[str, Tensor]) -> Run:
         hidden_states=named("hidden_states", document["hidden_states"]),
         between=named("between", document.get("between", [])),
         output=tensors.pop("output", None),
+        ablated={
+            name: [_whole(head, 0, "head") for head in _is(heads, list)]
+            for name, heads in _is(document.get("ablated", {}), dict).items()
+        },
     )
     entries = _is(document["layers"], list)
     keys = _different(_texts([entry["key"] for entry in entries]))

@@ -40,6 +40,7 @@ class Run:
     - `hidden_states`: by the name of a block, (B, N, width), each token after it; `between`: after
       its attention, where that could be told, and before the first block, as `embedding`
     - `output`: the model's, (B, N, …) or (B, …)
+    - `ablated`: by the name of a layer, the heads whose output was 0
     - `again`: of a run that was made by `see` here and now: the same once more, with other options
 
     >>> import torch, regard
@@ -61,6 +62,7 @@ class Run:
     hidden_states: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     between: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     output: Tensor | None = None
+    ablated: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     again: partial[Run] | None = field(default=None, init=False)
     _edges: Edges | None = field(default=None, init=False)  # what `sql` asks, once it was made
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from regard.run import Run
 from regard.run.atlas import shares
-from regard.run.links import LEAST_WEIGHT, Link, links_that_stand_out
+from regard.run.links import LEAST_WEIGHT, Link, links_that_stand_out, most_telling
 from regard.text import counted
 from regard.view.labels import fit, pad
 from regard.view.lines import INDENT, LABEL, aligned, fit_name, paragraph, some, title_line
@@ -84,7 +84,7 @@ def render_summary(
 def render_run(
     run: Run, width: int = 80, *, layer: int | None = None, head: int | None = None
 ) -> list[Text]:
-    """The heads by kind, the strongest links, and a map of the first head that looks far.
+    """The heads by kind, the strongest links, and a map of the head whose link says most.
 
     `layer` or `head` leave out all others.
 
@@ -101,8 +101,8 @@ def render_run(
     lines = [Text(), *_kinds(rows, width), Text()]
     links, trivial = links_that_stand_out(run, layer, head)
     lines += render_links(run, links, width, trivial=trivial)
-    far = [link for link in links if abs(link.query - link.key) > 1] or links
-    place = (far[0].layer, far[0].head) if far else (rows[0]["layer"], rows[0]["head"])
+    told = most_telling(links)
+    place = (told.layer, told.head) if told else (rows[0]["layer"], rows[0]["head"])
     return [*lines, Text(), *render_map(run, *place, width)]
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.run import Run
 from regard.run.atlas import block_sizes, blocks, small_map
-from regard.run.info import run_info, stages
+from regard.run.info import run_info, stages, unknown_words
 from regard.run.rollout import has_rollout
 from regard.view.html.page import Part, beginning, frame, page
 
@@ -72,7 +72,12 @@ class _Packing:
         stages = self._put_hidden_states()
         return {
             **run_info(self.run),
-            "notes": [*self.run.notes, *self.run.unseen, *self.notes],
+            "notes": [
+                *unknown_words(self.run),
+                *self.run.notes,
+                *self.run.unseen,
+                *self.notes,
+            ],
             "whole": whole,
             "top": top,
             "bits": 16,
