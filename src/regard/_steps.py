@@ -75,8 +75,8 @@ STEPS: Mapping[str, StepKind] = {
     ),
     "scaled": StepKind(
         "Scaled scores",
-        "S′ = S / √d_k",
-        "Long vectors make large scores; √d_k keeps the softmax from saturating.",
+        "S′ = S / √dₖ",
+        "Long vectors make large scores; √dₖ keeps the softmax from saturating.",
         Scaled("scores", 1.0),
         "key token",
     ),
@@ -95,7 +95,7 @@ STEPS: Mapping[str, StepKind] = {
     ),
     "concatenated": StepKind(
         "Concatenated",
-        "C = [Z₁ … Z_h]",
+        "C = [Z₁ … Zₕ]",
         "The outputs of all heads side by side, one row a token.",
         Joined("head_output"),
     ),

@@ -287,7 +287,7 @@ def test_cell_with_a_step_explains_this_step_and_every_head(
 def test_no_scale_leaves_out_the_division_and_compares(capsys: pytest.CaptureFixture[str]) -> None:
     out = output_of(capsys, "explain", "--example", "scaling", "--no-scale")
     assert "S′ = S, not scaled" in out
-    comparison = out.partition("What √d_k = √4 does")[2]
+    comparison = out.partition("What √dₖ = √4 does")[2]
     for figure in ("0.7311", "0.8808", "entropy", "0.5822", "0.3653"):
         assert figure in comparison
 
@@ -305,7 +305,7 @@ def test_positions_are_added(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_seed_heads_and_width_shape_a_text_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
     out = output_of(capsys, "explain", "a b", "--heads", "3", "--width", "6", "--seed", "5")
-    assert "d_model = 6 · 3 heads · d_k = 2" in out
+    assert "d_model = 6 · 3 heads · dₖ = 2" in out
     assert "seed 5" in out
     assert out != output_of(capsys, "explain", "a b", "--heads", "3", "--width", "6")
 

@@ -237,8 +237,8 @@ def test_without_scaling_the_scaled_scores_are_the_scores() -> None:
 def test_a_scale_of_a_models_own_is_a_factor_and_named_as_what_it_divides_by() -> None:
     query, key = np.eye(2, 4), np.ones((2, 4))
     for scale, divisor, formula in (
-        (0.5, 2.0, "S′ = S / √d_k"),
-        (1 / math.sqrt(4), 2.0, "S′ = S / √d_k"),
+        (0.5, 2.0, "S′ = S / √dₖ"),
+        (1 / math.sqrt(4), 2.0, "S′ = S / √dₖ"),
         (0.125, 8.0, "S′ = S / 8.0"),
     ):
         made = Trace.build(tokens=["a", "b"], query=query, key=key, scale=scale)

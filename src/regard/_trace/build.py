@@ -188,7 +188,7 @@ class _Maker:
 
 
 def division(scale: float | None, width: int) -> tuple[float, str]:
-    """What scores are divided by, and the formula: √d_k, unless the scale is another."""
+    """What scores are divided by, and the formula: √dₖ, unless the scale is another."""
     usual = math.sqrt(width)
     divisor = usual if scale is None else 1.0 / scale
     if math.isclose(divisor, usual, rel_tol=1e-12):

@@ -50,10 +50,10 @@ class Trace:
       key           2 × 2  K = X W_K
       value         2 × 2  V = X W_V
       scores        2 × 2  S = Q Kᵀ
-      scaled        2 × 2  S′ = S / √d_k
+      scaled        2 × 2  S′ = S / √dₖ
       weights       2 × 2  A = softmax(S′), row by row
       head_output   2 × 2  Z = A V
-      concatenated  2 × 2  C = [Z₁ … Z_h]
+      concatenated  2 × 2  C = [Z₁ … Zₕ]
     Numbers: .steps["input"].array; how one came about: .explain("input", row, column)
     """
 

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code: 0, 2 for bad input, 130 for Ctrl-C.
 
     >>> main(["explain", "--example", "scaling", "--step", "weights", "--cell", "Q,K1"])
-    Why the scores are divided by √d_k
+    Why the scores are divided by √dₖ
     ...
      7  Weights   A = softmax(S′), row by row                                  1 × 2
         How much attention a row's token gives each column's token; a row sums to 1.

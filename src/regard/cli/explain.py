@@ -65,7 +65,7 @@ def explain(
         int | None, option("N", "Which layer of the model, from 0 (0).", min=0)
     ] = None,
     cell: Annotated[str | None, option("ROW,COLUMN", "How one number came about.")] = None,
-    no_scale: Annotated[bool, flag("--no-scale", "Without √d_k, and what that does.")] = False,
+    no_scale: Annotated[bool, flag("--no-scale", "Without √dₖ, and what that does.")] = False,
     causal: Annotated[bool, flag("--causal", "No token sees a later one.")] = False,
     positions: Annotated[
         Literal["none", "sinusoidal"],

@@ -1,4 +1,4 @@
-"""What √d_k does: the weights of one trace with and without it, side by side."""
+"""What √dₖ does: the weights of one trace with and without it, side by side."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def render_scaling(
     head: int | None = None,
     everything: bool = False,
 ) -> list[Text]:
-    """The weights, the largest weight and the entropy of each row, with √d_k and without.
+    """The weights, the largest weight and the entropy of each row, with √dₖ and without.
 
     >>> from regard.worked import example
     >>> scaling = example("scaling")
     >>> print(*render_scaling(scaling.trace(), scaling.trace(scale=False), 60), sep="\\n")
-        What √d_k = √4 does
+        What √dₖ = √4 does
     ...
     Q  0.7311  0.8808    0.5822  0.3653
     ...
     """
     step = scaled.steps["weights"]
     root = f"√{figure((scaled.divisor or 1.0) ** 2).removesuffix('.0')}"
-    lines = [Text.assemble((f"    What √d_k = {root} does", "bold"))]
+    lines = [Text.assemble((f"    What √dₖ = {root} does", "bold"))]
     both = np.stack([step.array, unscaled.steps["weights"].array])  # (2, H, Nq, Nk)
     largest, entropies = both.max(axis=-1), reference.entropy(both)  # (2, H, Nq)
     rows, columns = (axis.labels for axis in step.axes[-2:])
@@ -41,7 +41,7 @@ def render_scaling(
             continue
         pairs = [
             Matrix(title, columns, array, float(both.max()))
-            for title, array in zip(("with √d_k", "without"), both[:, h], strict=True)
+            for title, array in zip(("with √dₖ", "without"), both[:, h], strict=True)
         ]
         summaries = [
             Matrix(title, ("with", "without"), values[:, h].T, float(values[:, h].max()))
@@ -54,11 +54,11 @@ def render_scaling(
     (weight, weight_without), (spread, spread_without) = (
         values.mean(axis=(1, 2)) for values in (largest, entropies)
     )
-    why = f"a little sharper. Scores grow with d_k, and here it is only {root[1:]}."
+    why = f"a little sharper. Scores grow with dₖ, and here it is only {root[1:]}."
     if weight_without - weight > 0.1:
         why = "larger scores let the softmax pick one token instead of mixing several."
     return lines + paragraph(
-        f"Without √d_k the largest weight of a row is {weight_without:.4f} on average instead of "
+        f"Without √dₖ the largest weight of a row is {weight_without:.4f} on average instead of "
         f"{weight:.4f}, and the entropy {spread_without:.4f} instead of {spread:.4f}: {why}",
         width,
     )

@@ -125,7 +125,7 @@ def _introduction(trace: Trace, width: int) -> list[Text]:
     sizes.append(counted(len(all_heads(trace)), "head"))
     d_k = trace.steps["key"].array.shape[-1] if "key" in trace.steps else None
     if d_k is not None:
-        sizes.append(f"d_k = {d_k}")
+        sizes.append(f"dₖ = {d_k}")
     if trace.causal:
         sizes.append("causal: no token sees a later one")
     if trace.divisor == 1.0 and (d_k or 0) > 1:

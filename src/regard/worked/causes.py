@@ -188,7 +188,7 @@ def _of_scores(
 def _divisors(
     exercise: Exercise, chain: Chain, head: Head, n_keys: int
 ) -> Iterable[tuple[float, str]]:
-    yield 1.0, "not divided by √d_k"
+    yield 1.0, "not divided by √dₖ"
     sizes = {"the number of keys": n_keys}
     if available(exercise, "input", None):
         sizes["d_model"] = chain.carried("input", None).shape[1]
@@ -196,10 +196,10 @@ def _divisors(
         sizes["d_v"] = chain.carried("value", head).shape[1]
     if available(exercise, "key", head):
         d_k = chain.carried("key", head).shape[1]
-        yield d_k, "divided by d_k, not by √d_k"
+        yield d_k, "divided by dₖ, not by √dₖ"
         sizes = {name: size for name, size in sizes.items() if size != d_k}
     for name, size in sizes.items():
-        yield math.sqrt(size), f"divided by the root of {name}, not of d_k"
+        yield math.sqrt(size), f"divided by the root of {name}, not of dₖ"
 
 
 def _of_layer(exercise: Exercise, kind: str, chain: Chain, right: Array) -> Iterator[Guess]:

@@ -156,11 +156,11 @@ def _add_root(exercise: Exercise, statement: Value, line: int, sizes: dict[str, 
     said = re.split(r"=|≈|\\approx", statement.lead)
     if len(said) > 1 and re.search(r"(?<![√\w{])d_\{?k\}?[\s$]*$", said[0]) and is_right:
         size = round(right * right)
-        remark = f"Line {line} calls √{size} ≈ {figure.text} d_k: that is √d_k, and d_k is {size}."
+        remark = f"Line {line} calls √{size} ≈ {figure.text} dₖ: that is √dₖ, and dₖ is {size}."
         exercise.remarks.append(Remark(remark))
     if under is None:  # √2 = 1.414 is an equation like any other
         right_text = figure.like(right)
-        exercise.claims.append(Claim("√d_k", figure.text, right_text, is_right, line, figure))
+        exercise.claims.append(Claim("√dₖ", figure.text, right_text, is_right, line, figure))
     if is_right:
         exercise.root = exercise.root or figure
 

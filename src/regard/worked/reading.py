@@ -16,7 +16,7 @@ from regard.written.names import SYMBOLS
 __all__ = ["choose_layers", "choose_reading"]
 
 _NO_SIZE = (
-    "By how much were the scores divided? Neither K nor d_k is in the text: add a line d_k = …, "
+    "By how much were the scores divided? Neither K nor dₖ is in the text: add a line d_k = …, "
     "or say “without scaling”."
 )
 _AFTER_SCALING = ("scaled", "weights", "head_output", "concatenated", "output")
@@ -81,7 +81,7 @@ def _readings(exercise: Exercise) -> list[Reading]:
             )
             divided[1] = Reading(divided[1].divisor, remark=remark)
         why = "as the text says" if exercise.says_unscaled else "the figures fit only that"
-        remark = f"The softmax is taken of the scores without dividing by √d_k: {why}."
+        remark = f"The softmax is taken of the scores without dividing by √dₖ: {why}."
         unscaled = Reading((1.0, 1.0), remark=remark)
         divided = [unscaled, *divided] if exercise.says_unscaled else [*divided, unscaled]
     why = "as the text says" if exercise.says_causal else "the figures fit only that"
