@@ -251,9 +251,6 @@ def test_runs_that_are_not_saved_are_not_given_up_for_saved_ones(tmp_path: Path)
     for each in shelf.list():
         assert len(shelf.get(each["id"]).layers) == 1
     assert new in [each["id"] for each in shelf.list()]
-    newer = [shelf.add(made_run(layers=1), float(n), {}, {}) for n in range(1, 5)]
-    there = [each["id"] for each in shelf.list() if not each["saved"]]
-    assert sorted(there) == sorted(newer)  # four of them fit
 
 
 def test_two_runs_are_compared(client: Client, run: str, folder: Path) -> None:

@@ -26,14 +26,14 @@ class Answers:
         self._layers = list(run.layers.values())
 
     def info(self) -> dict[str, Any]:
-        from regard.run.info import run_info, stages
+        from regard.run.info import run_info, stages, unknown_words
         from regard.run.rollout import has_rollout
 
         tops = [0 if x.top_keys is None else x.top_keys.shape[3] for x in self._layers]
         whole = all(layer.has_weights for layer in self._layers)
         return {
             **run_info(self._run),
-            "notes": [*self._run.notes, *self._run.unseen],
+            "notes": [*unknown_words(self._run), *self._run.notes, *self._run.unseen],
             "whole": whole,
             "top": 8 if whole else min(tops, default=0),
             "bits": 32,

@@ -47,6 +47,7 @@ _ROUTES = {
     "POST /api/runs/{run}/save": "save",
     "POST /api/runs/{run}/ablate": "ablate",
     "GET /api/effect": "effect",
+    "GET /api/moved": "moved",
     "POST /api/sql": "sql",
     "GET /api/models": "models",
     "POST /api/see": "see",
@@ -187,7 +188,11 @@ class Studio:
     # ── runs ──────────────────────────────────────────────────────────────────────────────────
 
     def runs(self) -> Response:
-        return Answered(self._shelf.list())
+        found = self._shelf.list()
+        for each in found:  # whether its text can be read once more
+            origin = self._shelf.origin(each["id"])
+            each["again"] = origin is not None or self._models.named(each["model"]) is not None
+        return Answered(found)
 
     def of_a_run(self, name: str) -> Callable[..., Any]:
         """A question of `Answers` as one to the studio: of which run, and with its parameters."""
@@ -223,6 +228,14 @@ class Studio:
 
         return Answered({"blocks": await self._computing.do(request, work)})
 
+    async def moved(self, request: Request, run: str, other: str) -> Response:
+        def work() -> Any:
+            from regard.run.moved import moved
+
+            return moved(self._shelf.get(run), self._shelf.get(other))
+
+        return Answered({"layers": await self._computing.do(request, work)})
+
     async def sql(self, request: Request, asked: Asked) -> Response:
         refusal = "Choose a run, and write a SELECT."
         query, names = asked.text("query", refusal), asked.texts("runs", refusal)
@@ -246,12 +259,26 @@ class Studio:
 
     async def ablate(self, run: str, asked: Asked) -> Response:
         """The same text through the same model once more, without some heads."""
-        origin = self._shelf.origin(run)
-        heads = {layer: [*some] for layer, some in origin["ablate"].items()}
+        model, text, heads = await self._computing.do(None, self._made_from, run)
         for layer, some in asked.heads("ablate").items():
             known = heads.setdefault(layer, [])
             known += [head for head in some if head not in known]
-        return self._read_later(origin["model"], origin["text"], heads)
+        return self._read_later(model, text, heads)
+
+    def _made_from(self, name: str) -> tuple[str, str, dict[int, list[int]]]:
+        """The model and the text of a run, and the heads that were ablated."""
+        run, origin = self._shelf.get(name), self._shelf.origin(name)
+        model = self._models.named(run.model) if origin is None else origin["model"]
+        text = run.text if origin is None else origin["text"]
+        if model is None or not isinstance(text, str):
+            raise ValueError(
+                f"The text cannot be read again: the studio has no model called {run.model!r}, or "
+                "the run no text of its own."
+            )
+        heads: dict[int, list[int]] = {}
+        for key, some in run.ablated.items():
+            heads[list(run.layers).index(key)] = [*some]
+        return model, text, heads
 
     def _read_later(self, model: str, text: str, ablate: dict[int, list[int]]) -> Response:
         """Have a text read by a job, whose result is the id of the run."""
@@ -260,17 +287,19 @@ class Studio:
         title = f"{title} (without {heads})" if heads else title
 
         def work(job: Job) -> str:
-            run, seconds = self._models.read(model, text, ablate, job)
+            run, told = self._models.read(model, text, ablate, job)
+            run.model = Path(model).name
             about = {
                 "name": title,
-                "model": Path(model).name,
+                "model": run.model,
                 "text": text[:200],
                 "layers": len(run.layers),
                 "tokens": max((x.shape[3] for x in run.layers.values()), default=0),
                 "exact": True,
-                "seconds": seconds,
+                "seconds": told["seconds"],
+                "bytes": told["bytes"],
             }
-            origin = {"model": model, "text": text, "ablate": ablate}
+            origin = {"model": model, "text": text}
             return self._shelf.add(run, time.time(), about, origin)
 
         return Answered({"job": self.jobs.add(title, work).id})

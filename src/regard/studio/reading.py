@@ -51,11 +51,17 @@ class Models:
             for folder in self._folders
         ]
 
+    def named(self, name: str) -> str | None:
+        """The model that a run names as its own; None if it is not here, or there are two."""
+        known = [*BUILT_IN, *map(str, self._folders)]
+        found = [each for each in known if Path(each).name == name]
+        return found[0] if len(found) == 1 else None
+
     def read(
         self, name: str, text: str, ablate: Mapping[int, list[int]], job: Job
-    ) -> tuple[Run, float]:
-        """The run of a text through a model by name, or in a folder in reach, and how many seconds
-        it took. Raises ValueError in words, and Cancelled.
+    ) -> tuple[Run, dict[str, Any]]:
+        """The run of a text through a model by name, or in a folder in reach; how many `seconds` it
+        took, and how many `bytes` it has. Raises ValueError in words, and Cancelled.
         """
         if name not in BUILT_IN:
             name = str(self._places.find(name))
@@ -77,7 +83,7 @@ class Models:
             raise ValueError(found["error"])
         if run is None:
             raise Cancelled
-        return run, found["seconds"]
+        return run, found
 
     def _follow(self, process: Process, job: Job) -> dict[str, Any]:
         """What comes of it. Raises Cancelled, and the process is to be ended then."""
@@ -165,7 +171,7 @@ def main(handle: int) -> None:
             with shared_file() as (file, path):
                 torch.save(pack(run), file)
                 file.flush()
-                teller.tell({"run": path, "seconds": seconds})
+                teller.tell({"run": path, "seconds": seconds, "bytes": file.tell()})
                 teller.hear()  # until it was taken
             del run
         except Cancelled:

@@ -22,7 +22,8 @@ from regard.text import readable
 if TYPE_CHECKING:
     from regard.run import Run
 
-_MOST_OPEN = 4  # runs in memory
+_MOST_OPEN = 4  # saved runs, which can be opened again
+MOST_BYTES = 2_000_000_000  # of runs that are not saved
 _MOST_DOCUMENT = 100_000_000  # bytes of a run.json that is looked into for the list
 _MOST_NAME, _MOST_NAME_BYTES = 80, 255  # letters; a disk counts bytes
 
@@ -34,15 +35,20 @@ class NoSuchRun(ValueError):
 class Shelf:
     """Runs by an id, which says nothing of where they lie.
 
-    Listing them reads no tensor, and imports no torch.
+    Runs that are not saved may take `most` bytes of memory; then those that were not looked at for
+    longest are let go, and the one that took their room says which. Listing runs reads no tensor,
+    and imports no torch.
     """
 
-    def __init__(self, places: Places, store: Path) -> None:
+    def __init__(self, places: Places, store: Path, most: int = MOST_BYTES) -> None:
         self._places = places
         self._store = store
+        self._most = most
         self._open: OrderedDict[str, Run] = OrderedDict()
-        # What is known of runs that are not saved, and what they were made from.
-        self._new: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._new: dict[str, dict[str, Any]] = {}  # what is known of runs that are not saved
+        self._origins: dict[str, dict[str, Any]] = {}  # what runs that were made here were made of
+        self._aliases: dict[str, str] = {}  # of a run that was saved since, its id before
+        self._let_go: dict[str, str] = {}  # names of runs that were, to make room
         self._told: dict[str, tuple[float, dict[str, Any]]] = {}
         self._saving: set[Path] = set()  # folders that are being written
         self._lock = threading.RLock()
@@ -53,7 +59,7 @@ class Shelf:
         """Every run, the newest first."""
         with self._lock:
             found = [self._summary(name, folder) for name, folder in self._folders().items()]
-            found += [about for about, _ in self._new.values()]
+            found += self._new.values()
         return sorted(found, key=lambda each: -each["made"])
 
     def _folders(self) -> dict[str, Path]:
@@ -74,6 +80,9 @@ class Shelf:
 
     def _folder(self, name: str) -> Path:
         folder = self._folders().get(name)
+        if folder is None and name in self._let_go:
+            was = f"“{self._let_go[name]}” was let go to make room for newer runs"
+            raise NoSuchRun(f"{was}, as it was not saved.")
         if folder is None:
             raise NoSuchRun("This run is not here any more.")
         return folder
@@ -94,6 +103,7 @@ class Shelf:
             **about,
             "id": name,
             "name": readable(folder.name),
+            "aliases": [old for old, new in self._aliases.items() if new == name],
             "saved": True,
             "bytes": size,
             "made": made,
@@ -104,6 +114,7 @@ class Shelf:
     def get(self, name: str) -> Run:
         """A run, loaded if it is not open. Raises NoSuchRun."""
         with self._lock:
+            name = self._aliases.get(name, name)
             if name in self._open:
                 self._open.move_to_end(name)
                 return self._open[name]
@@ -118,33 +129,39 @@ class Shelf:
     def add(self, run: Run, made: float, about: dict[str, Any], origin: dict[str, Any]) -> str:
         """Take in a new run, which is not saved, and what it was made from."""
         name = secrets.token_hex(8)
-        about = {**about, "id": name, "saved": False, "bytes": 0, "made": made}
         with self._lock:
-            self._new[name] = about, origin
+            self._new[name] = {"bytes": 0, **about, "id": name, "saved": False, "made": made}
+            self._origins[name] = origin
             self._keep(name, run)
         return name
 
-    def origin(self, name: str) -> dict[str, Any]:
-        """What a new run was made from. Raises NoSuchRun for any other."""
-        if name not in self._new:
-            raise NoSuchRun(
-                "Only a run that was made here, and is not saved yet, can be run again."
-            )
-        return self._new[name][1]
+    def origin(self, name: str) -> dict[str, Any] | None:
+        """What a run was made from; None of one that was not made here."""
+        return self._origins.get(self._aliases.get(name, name))
 
     def _keep(self, name: str, run: Run) -> None:
-        """Saved runs make room first, as they can be opened again; then the oldest."""
+        """Saved runs make room first, as they can be opened again; then new ones, if they must."""
         self._open[name] = run
-        while len(self._open) > _MOST_OPEN:
-            saved = (each for each in self._open if each not in self._new)
-            self._forget(next(saved, next(iter(self._open))))
+        for each in [each for each in self._open if each not in self._new][:-_MOST_OPEN]:
+            del self._open[each]
+        if name not in self._new:
+            return
+        for each in [each for each in self._open if each in self._new and each != name]:
+            if sum(about["bytes"] for about in self._new.values()) <= self._most:
+                break
+            self._let_go[each] = self._new[each].get("name", each)
+            self._new[name].setdefault("let_go", []).append(self._let_go[each])
+            self._forget(each)
 
     def _forget(self, name: str) -> None:
         self._open.pop(name, None)
         self._new.pop(name, None)
+        self._origins.pop(name, None)
 
     def save(self, name: str, title: str) -> str:
-        """Save a new run under a name of the reader's; its id is another then."""
+        """Save a new run under a name of the reader's. Its id is another then, which lasts; the one
+        that it had leads to it as long as the studio runs.
+        """
         if not _is_name(title):
             raise ValueError(
                 f"A name has letters, digits, spaces and .,()+-, at most {_MOST_NAME} of them, and "
@@ -161,21 +178,26 @@ class Shelf:
             run.save(folder)
         finally:
             self._saving.discard(folder)
+        saved = _id(folder)
         with self._lock:
-            self._forget(name)
-            self._keep(_id(folder), run)
-        return _id(folder)
+            if name in self._new:
+                self._aliases[name] = saved
+                self._origins[saved] = self._origins[name]
+                self._forget(name)
+            self._keep(saved, run)
+        return saved
 
     def delete(self, name: str) -> None:
         """Forget a run; of a saved one its files, and the folder if nothing else is in it."""
         with self._lock:
+            name = self._aliases.get(name, name)
             if name in self._new:
                 self._forget(name)
                 return
             folder = self._folder(name)
             if not {each.name for each in folder.iterdir()} <= set(RUN_FILES):
                 raise ValueError("There is more in its folder than the run: delete it by hand.")
-            self._open.pop(name, None)
+            self._forget(name)
             shutil.rmtree(self._places.find(folder))
 
 
