@@ -15,9 +15,27 @@ from regard.written.names import SYMBOLS
 
 __all__ = ["as_shown"]
 
-# The page has menus for what the command is told by --as.
+# What the command is told by --as, the page is told by a menu in the line of the matrix.
 _SAY_IT = re.compile(r" Say it with --as (\d+)=.*$")
-_SAYS_IT = re.compile(r"--as (\d+)=… says it")
+_IN_THE_PAGE = [
+    (_SAY_IT, ""),
+    (re.compile(r", or say --as \d+=\S+$"), "."),
+    (re.compile(r"--as (\d+)=… says it"), r"the menu in line \1 says what it is"),
+    (re.compile(r"say so with --as (\d+)=…\.?"), r"say so in the menu of line \1."),
+    (re.compile("as asked for by --as"), "as you said"),
+    (re.compile(r"^--as(?: \S+=…)?: "), ""),
+]
+
+
+def in_the_page(words: str) -> str:
+    """What `check` says, without the flags of its command.
+
+    >>> in_the_page("Is it something else? It was left alone; --as 7=… says it.")
+    'Is it something else? It was left alone; the menu in line 7 says what it is.'
+    """
+    for flag, instead in _IN_THE_PAGE:
+        words = flag.sub(instead, words)
+    return words
 
 
 def as_shown(report: Report) -> dict[str, Any]:
@@ -47,10 +65,7 @@ def as_shown(report: Report) -> dict[str, Any]:
         "kinds": list(dict.fromkeys(SYMBOLS.values())),
         "not_understood": [{"line": line, "what": what} for line, what in report.passed_over],
         "questions": [_question(said) for said in report.questions if "?" in said],
-        "remarks": [
-            _SAYS_IT.sub(r"its menu in line \1 says it", remark)
-            for remark in dict.fromkeys(remarks)
-        ],
+        "remarks": [in_the_page(remark) for remark in dict.fromkeys(remarks)],
     }
 
 
@@ -136,7 +151,7 @@ class _Shown:
             "line": matrix.line,
             "lines": lines if is_in_rows else [matrix.line],
             "shape": list(matrix.shape),
-            "reason": matrix.reason,
+            "reason": in_the_page(matrix.reason),
             "first": origins["first"],
             "inherited": origins["inherited"],
             "state": "not checked"
@@ -153,6 +168,6 @@ def _question(question: str) -> dict[str, Any]:
     line = re.match(r"line (\d+): ", question)
     return {
         "line": int(line[1]) if line else 0,
-        "words": _SAY_IT.sub("", question[line.end() :] if line else question),
+        "words": in_the_page(question[line.end() :] if line else question),
         "menu": asked is not None,
     }

@@ -30,8 +30,8 @@ class Checker(Worker):
     ) -> dict[str, Any]:
         """What `answer` makes of a text. Raises ValueError, also when that takes too long."""
         late = (
-            f"This text takes more than {self._seconds:g} seconds to read. Shorten it, or start "
-            "the studio with regard studio --check-seconds S."
+            f"This text takes more than {self._seconds:g} seconds to read. Shorten it, or check "
+            "one part of it after the other."
         )
         ended = "The process that read the text ended ({}): is there enough memory?"
         with self.lend() as process:
@@ -56,7 +56,7 @@ def answer(text: str, name: str, taken_as: dict[str, str], *, fix: bool) -> dict
     >>> answer("{", "notes.json", {}, fix=False)["error"][:23]
     'notes.json is not JSON:'
     """
-    from regard.studio.checked import as_shown
+    from regard.studio.checked import as_shown, in_the_page
     from regard.worked import Unreadable, check_text, fix_text
 
     try:
@@ -66,5 +66,5 @@ def answer(text: str, name: str, taken_as: dict[str, str], *, fix: bool) -> dict
         fixed = fix_text(report)
         left = check_text(fixed, name, taken_as)
     except Unreadable as error:
-        return {"error": str(error)}
+        return {"error": in_the_page(str(error))}
     return {"fixed": fixed, "left": len(left.wrong) + left.wrong_claims}
