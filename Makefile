@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test soak coverage mutants families packages test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-views bench-record pictures native clean
+.PHONY: help demo quick test soak coverage mutants families packages test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-views bench-record pictures notebooks native clean
 
 comma := ,
 BIN := .venv/bin
@@ -132,6 +132,9 @@ pictures: .venv/dev.stamp .venv/chromium.stamp ## make the README's pictures aga
 	  eval "COLUMNS=80 $(BIN)/regard $$command --svg $$picture >/dev/null" || [ $$? = 1 ]; done
 	@COLUMNS=80 $(BIN)/regard explain --svg docs/pictures/explain.svg >/dev/null
 	@REGARD_PICTURES=1 $(BIN)/python -m pytest -q tests/browser/test_pictures.py
+
+notebooks: .venv/dev.stamp ## run the notebooks of examples/, and store what they put out
+	@REGARD_NOTEBOOKS=1 $(BIN)/python -m pytest -q tests/test_notebooks.py -k 'shows'
 
 native: .venv/runtime.stamp ## rebuild regard._native if its sources have changed
 
