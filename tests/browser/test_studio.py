@@ -82,7 +82,7 @@ def _model_is_here() -> None:
 def test_a_text_is_read_by_a_model_saved_and_a_head_of_it_cut(visit: Visit, tmp_path: Path) -> None:
     page = visit("#page=see")
     page.get_by_role("textbox", name="Text").fill(ENGLISH)
-    page.get_by_role("button", name="Read it").click()
+    page.get_by_role("button", name="Show where it looks").click()
     page.wait_for_selector("regard-text", timeout=60_000)
     assert "6 layers, 72 heads" in (page.locator("main").text_content() or "")
     page.get_by_role("combobox", name="Layer").select_option("3")
@@ -117,7 +117,7 @@ def test_a_sentence_is_explained_and_the_toggles_change_every_step(visit: Visit)
     assert np.allclose(_output(page), usual.steps["output"].array)
     settings: dict[str, dict[str, Any]] = {
         "causal mask": {"causal": True},
-        "divide by √d_k": {"causal": True, "scale": False},
+        "divide by √dₖ": {"causal": True, "scale": False},
         "positions": {"causal": True, "scale": False, "positions": "sinusoidal"},
     }
     for box, setting in settings.items():
@@ -175,10 +175,10 @@ def test_what_is_wrong_is_said_where_it_happened(visit: Visit) -> None:
 def test_reading_can_be_cancelled(visit: Visit) -> None:
     page = visit("#page=see")
     page.get_by_role("textbox", name="Text").fill("word " * 480)
-    page.get_by_role("button", name="Read it").click()
+    page.get_by_role("button", name="Show where it looks").click()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("Cancelled.").wait_for(timeout=60_000)
-    assert page.get_by_role("button", name="Read it").is_enabled()
+    assert page.get_by_role("button", name="Show where it looks").is_enabled()
 
 
 def test_the_keyboard_alone_goes_from_a_run_to_its_views(visit: Visit) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from regard.studio.question import Question
 
 _MOST_NUMBERS = 400_000  # of all steps together: more is no page to look at
+_STAYS = " A head that is known by its output only stays as it is given."
 
 
 def examples() -> list[dict[str, str]]:
@@ -23,7 +24,8 @@ def explain(asked: Question) -> dict[str, Any]:
     """A trace as JSON: of a text, a worked example, or of X and matrices that were edited.
 
     `asked`: `text` or `example`; `causal`, `scale`, `positions`, `heads`, `width`, `seed`; and, if
-    the reader has edited them, `edited`: `X`, `W_Q`, `W_K`, `W_V`, `W_O`. Raises ValueError.
+    the reader has edited them, `edited`: `X`, `W_Q`, `W_K`, `W_V`, `W_O`, and the `given_heads`,
+    the outputs of heads that are known by their result only. Raises ValueError.
     """
     settings: dict[str, Any] = {
         "causal": asked.flag("causal", False),
@@ -76,7 +78,7 @@ def _edited(asked: Question, settings: dict[str, Any]) -> Any:
         embeddings=arrays["X"],
         projections=projections,
         title=str(asked.get("title", "")),
-        note="The numbers were edited.",
+        note="The numbers were edited." + (_STAYS if "given_heads" in arrays else ""),
         **settings,
     )
 

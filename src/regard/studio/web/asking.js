@@ -1,5 +1,7 @@
 // Asking the studio: JSON or arrays, and its errors as words.
 
+import { word } from "./words.js";
+
 /** An answer that is an error, in words for the reader. */
 export class Refused extends Error {}
 
@@ -13,7 +15,7 @@ async function checked(response) {
   } catch {
     // The guard speaks plain text.
   }
-  throw new Refused(typeof words === "string" && words !== "" ? words : `The studio answered ${response.status}.`);
+  throw new Refused(typeof words === "string" && words !== "" ? words : word("asking.status", { status: response.status }));
 }
 
 /** @param {string} path @param {RequestInit} [options] @returns {Promise<Response>} */
@@ -21,7 +23,7 @@ async function fetched(path, options) {
   try {
     return await checked(await fetch(path, { credentials: "same-origin", ...options }));
   } catch (error) {
-    if (error instanceof TypeError) throw new Refused("The studio does not answer: was it stopped?");
+    if (error instanceof TypeError) throw new Refused(word("asking.silent"));
     throw error;
   }
 }

@@ -1,5 +1,7 @@
 // A file that the reader opens or drops: its text as it is, or in words why it has none.
 
+import { word } from "./words.js";
+
 /** @typedef {{ name: string, text: string }} Document */
 
 const MOST_BYTES = 4_000_000; // as many as the studio takes in one request
@@ -9,22 +11,22 @@ export const ENDINGS = ".md,.markdown,.txt,.text,.rst,.tex,.html,.htm,.ipynb,.to
 export async function read(file) {
   const name = file.name.slice(-200);
   if (file.size > MOST_BYTES) {
-    throw new Error(`${name} has ${(file.size / 1e6).toFixed(1)} MB; a text to be checked may have ${MOST_BYTES / 1e6} MB.`);
+    throw new Error(word("check.too_large", { name, size: (file.size / 1e6).toFixed(1), most: MOST_BYTES / 1e6 }));
   }
   let bytes;
   try {
     bytes = new Uint8Array(await file.arrayBuffer());
   } catch {
-    throw new Error(`${name} cannot be read: is it a folder?`);
+    throw new Error(word("check.no_file", { name }));
   }
   const wide = bytes[0] === 0xff && bytes[1] === 0xfe ? "utf-16le" : bytes[0] === 0xfe && bytes[1] === 0xff ? "utf-16be" : null;
   if (wide !== null) return { name, text: new TextDecoder(wide).decode(bytes) };
-  if (bytes.includes(0)) throw new Error(`${name} is no text: it has a zero byte. Save it as text, or paste what it says.`);
+  if (bytes.includes(0)) throw new Error(word("check.no_text", { name }));
   try {
     // With its byte-order mark, if it has one, so that the text that is saved later has it too.
     return { name, text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes) };
   } catch {
-    throw new Error(`${name} is not UTF-8. Save it as UTF-8, or paste what it says.`);
+    throw new Error(word("check.not_utf8", { name }));
   }
 }
 

@@ -1,6 +1,7 @@
 // What was found, beside the text: mistakes, what follows from them, what was not understood.
 
-import { el } from "./dom.js";
+import { el, indexed } from "./dom.js";
+import { word, wordParts } from "./words.js";
 
 /**
  * @typedef {import("./check-text.js").Finding} Finding
@@ -14,27 +15,30 @@ import { el } from "./dom.js";
 
 const MOST = 100; // of each section, unless the reader asks for all
 
-/** A number of things. @param {number} n @param {string} thing */
-const counted = (n, thing) => `${n.toLocaleString("en")} ${thing}${n === 1 ? "" : "s"}`;
+/** A number of things, by the key of several of them. @param {number} n
+ * @param {"check.checked" | "check.first" | "check.numbers" | "check.statements" | "check.open"} thing */
+const counted = (n, thing) => word(n === 1 ? `${thing}_one` : thing, { count: n.toLocaleString("en") });
 
 /** The verdict in a sentence. @param {Report} report */
 export function verdict({ verdict: is, checked, findings }) {
-  if (is === "right") return `Nothing wrong: ${checked === 1 ? "the one number that could be checked is" : `all ${checked.toLocaleString("en")} numbers that could be checked are`} right, allowing for rounding.`;
-  if (is === "unclear") return "Nothing could be checked in this text.";
-  const all = Math.max(checked, findings.length);
-  return `${findings.length.toLocaleString("en")} of ${counted(all, "checked number")} ${findings.length === 1 ? "is" : "are"} wrong.`;
+  if (is === "right") return word(checked === 1 ? "check.right_one" : "check.right", { count: checked.toLocaleString("en") });
+  if (is === "unclear") return word("check.unclear");
+  const all = counted(Math.max(checked, findings.length), "check.checked");
+  return word(findings.length === 1 ? "check.wrong_one" : "check.wrong", { count: findings.length.toLocaleString("en"), all });
 }
 
 /** How much was covered. @param {Report} report */
 export function coverage({ checked, statements, not_understood: passed, questions, findings }) {
   const inherited = findings.filter((each) => !each.first).length;
+  const first = findings.length - inherited;
   const lines = [...new Set(passed.map((each) => each.line))];
   const some = lines.slice(0, 12).join(", ") + (lines.length > 12 ? ", …" : "");
   return [
-    inherited > 0 && `${counted(findings.length - inherited, "first mistake")}; ${inherited === 1 ? "1 more number follows" : `${inherited.toLocaleString("en")} more numbers follow`} from ${findings.length - inherited === 1 ? "it" : "them"}.`,
-    checked > 0 && `${counted(checked, "number")} in ${counted(statements, "statement")} checked.`,
-    passed.length > 0 && `${counted(passed.length, "statement")} not understood (line${lines.length === 1 ? "" : "s"} ${some}).`,
-    questions.length > 0 && `${counted(questions.length, "open question")}.`,
+    inherited > 0 && word(inherited === 1 ? (first === 1 ? "check.inherit_one" : "check.inherit_one_of")
+      : first === 1 ? "check.inherit" : "check.inherit_of", { first: counted(first, "check.first"), count: inherited.toLocaleString("en") }),
+    checked > 0 && word("check.covered", { numbers: counted(checked, "check.numbers"), statements: counted(statements, "check.statements") }),
+    passed.length > 0 && word(lines.length === 1 ? "check.passed_one" : "check.passed", { statements: counted(passed.length, "check.statements"), lines: some }),
+    questions.length > 0 && counted(questions.length, "check.open"),
   ].filter((each) => each !== false).join(" ");
 }
 
@@ -49,33 +53,36 @@ export function listed(report, jump) {
   const row = (line, what, ...words) => {
     const matrix = what !== null && typeof what === "object" && "called" in what;
     const button = el("button", { type: "button", onclick: () => (matrix ? jump(line, "menu", what.called) : jump(line, what)) },
-      el("span", { class: "where" }, `line ${line}`), ...words);
+      el("span", { class: "where" }, word("check.line", { line })), ...words);
     if (what !== null && what !== "menu" && !matrix) buttons.set(what, button);
     return el("li", {}, button);
   };
   const item = (/** @type {Finding} */ each) => row(each.line, each,
-    el("span", {}, el("bdi", {}, each.name), ": ", el("bdi", { class: "printed" }, each.printed), " should be ", el("bdi", { class: "right" }, each.right)),
+    el("span", {}, ...wordParts("check.should", {
+      name: el("bdi", {}, each.name), printed: el("bdi", { class: "printed" }, each.printed), right: el("bdi", { class: "right" }, each.right),
+    })),
     each.cause !== "" && el("span", { class: "cause" }, each.cause));
 
   const of = (/** @type {(each: Finding) => boolean} */ wanted) => report.findings.filter(wanted);
-  const place = el("div", { class: "findings", tabindex: 0, role: "region", "aria-label": "What was found" },
-    section("Where a mistake was made", of((each) => each.kind === "cell" && each.first), item),
-    section("Equations that do not hold", of((each) => each.kind === "equation"), item),
-    section("What the text says, and is not so", of((each) => each.kind === "claim"), item),
+  const place = el("div", { class: "findings", tabindex: 0, role: "region", "aria-label": word("check.found") },
+    section(word("check.mistakes"), of((each) => each.kind === "cell" && each.first), item),
+    section(word("check.equations"), of((each) => each.kind === "equation"), item),
+    section(word("check.claims"), of((each) => each.kind === "claim"), item),
     ...groups(of((each) => each.kind === "cell" && !each.first)).map(([title, some]) => section(title, some, item)),
-    section("Questions", report.questions, (each) => each.line === 0
+    section(word("check.questions"), report.questions, (each) => each.line === 0
       ? el("li", {}, each.words)
-      : row(each.line, each.menu ? "menu" : null, el("bdi", {}, each.words), each.menu && el("span", { class: "cause" }, "choose it in the menu of that line"))),
-    section("What each matrix was taken for", report.matrices, (each) => {
-      const words = el("span", {}, el("b", {}, each.symbol), each.head !== null && ` of head ${each.head}`, each.example > 0 && `, example ${each.example}`,
-        `, ${each.shape.join("×")}: ${fared(each)}`);
+      : row(each.line, each.menu ? "menu" : null, el("bdi", {}, each.words), each.menu && el("span", { class: "cause" }, word("check.in_menu")))),
+    section(word("check.taken"), report.matrices, (each) => {
+      const words = el("span", {}, el("b", {}, ...indexed(each.symbol)), each.head !== null && word("check.of_head", { head: each.head }),
+        each.example > 0 && word("check.of_example", { example: each.example }),
+        word("check.shape", { shape: each.shape.join("×"), fared: fared(each) }));
       if (each.line === 0) return el("li", {}, words, ", ", each.called);
       const called = each.called !== "" && each.called !== each.symbol;
       return row(each.line, each, words, (called || each.reason !== "") && el("span", { class: "cause" },
-        called && "“", called && el("bdi", {}, each.called), called && "” ", each.reason !== "" && `(${each.reason})`));
+        ...(called ? wordParts("check.quoted", { name: el("bdi", {}, each.called) }) : []), each.reason !== "" && `(${each.reason})`));
     }),
-    section("Not understood, and passed over", report.not_understood, (each) => row(each.line, null, el("bdi", {}, each.what))),
-    section("Remarks", report.remarks, (each) => el("li", {}, each), "plain"));
+    section(word("check.passed_over"), report.not_understood, (each) => row(each.line, null, el("bdi", {}, each.what))),
+    section(word("check.remarks"), report.remarks, (each) => el("li", {}, each), "plain"));
   return {
     place,
     /** Show which finding is meant, and take the reader there. @param {Finding | null} finding @param {boolean} [focus] */
@@ -95,8 +102,8 @@ export function listed(report, jump) {
 
 /** @param {Matrix} matrix */
 function fared({ first, inherited, state }) {
-  if (first + inherited === 0) return state === "computed" ? "right" : state;
-  return [first > 0 && `${first} wrong`, inherited > 0 && `${inherited} follow${inherited === 1 ? "s" : ""} from a mistake`].filter((each) => each !== false).join(", ");
+  if (first + inherited === 0) return state === "computed" ? word("check.is_right") : state;
+  return [first > 0 && word("check.some_wrong", { count: first }), inherited > 0 && word(inherited === 1 ? "check.follows" : "check.follow", { count: inherited })].filter((each) => each !== false).join(", ");
 }
 
 /** What inherits mistakes, by where they come from. @param {Finding[]} inherited @returns {[string, Finding[]][]} */
@@ -104,7 +111,9 @@ function groups(inherited) {
   /** @type {Map<string, Finding[]>} */
   const found = new Map();
   for (const each of inherited) {
-    const title = `Wrong in ${each.symbol} only because ${each.causes.join(" and ") || "what it is made of"} ${each.causes.length > 1 ? "are" : "is"}`;
+    const title = word(each.causes.length > 1 ? "check.only_because_of" : "check.only_because", {
+      symbol: each.symbol, causes: each.causes.join(word("check.and")) || word("check.made_of"),
+    });
     const same = found.get(title);
     if (same === undefined) found.set(title, [each]);
     else same.push(each);
@@ -118,10 +127,10 @@ function section(title, items, make, look = "list") {
   if (items.length === 0) return null;
   const list = el("ul", { class: look }, ...items.map(make));
   const all = [...list.children];
-  const place = el("section", {}, el("h3", {}, items.length > 1 ? `${title} (${items.length.toLocaleString("en")})` : title), list);
+  const place = el("section", {}, el("h3", {}, items.length > 1 ? word("check.section", { title, count: items.length.toLocaleString("en") }) : title), list);
   if (all.length > MOST) {
     list.replaceChildren(...all.slice(0, MOST));
-    const more = el("button", { type: "button", class: "more", onclick: () => show() }, `Show all ${all.length.toLocaleString("en")}`);
+    const more = el("button", { type: "button", class: "more", onclick: () => show() }, word("check.show_all", { count: all.length.toLocaleString("en") }));
     const show = () => {
       list.replaceChildren(...all);
       more.remove();

@@ -1,6 +1,7 @@
 // What Fix would change, line by line, before anything is saved; then the fixed text as a file.
 
 import { el } from "./dom.js";
+import { word } from "./words.js";
 
 const MOST = 300; // changed lines that are shown
 const NEAR = 60; // letters that are shown around a change
@@ -33,28 +34,27 @@ export function changes(before, after) {
 export function difference({ name, before, after, left, jump, goOn, close }) {
   const found = changes(before, after);
   const heading = el("h2", { tabindex: -1 }, found.length === 0
-    ? "There is nothing that Fix can change"
-    : `Fix changes ${found.length === 1 ? "1 line" : `${found.length.toLocaleString("en")} lines`}; nothing is saved yet`);
-  const download = el("button", { type: "button", class: "main", onclick: () => save(after, fixedName(name)) }, `Download ${fixedName(name)}`);
-  const place = el("section", { class: "change", "aria-label": "What Fix changes" },
+    ? word("check.no_fix") : word(found.length === 1 ? "check.fix_one" : "check.fix_lines", { count: found.length.toLocaleString("en") }));
+  const download = el("button", { type: "button", class: "main", onclick: () => save(after, fixedName(name)) }, word("check.download", { name: fixedName(name) }));
+  const place = el("section", { class: "change", "aria-label": word("check.changes") },
     heading,
-    left > 0 && el("p", {}, `${left === 1 ? "1 thing stays" : `${left.toLocaleString("en")} things stay`} wrong after it: nothing in the text says what belongs there.`),
-    found.length > 0 && el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The lines that change" },
+    left > 0 && el("p", {}, word(left === 1 ? "check.stays_one" : "check.stays", { count: left.toLocaleString("en") })),
+    found.length > 0 && el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": word("check.changed_lines") },
       el("table", { class: "changes" },
-        el("thead", {}, el("tr", {}, ...["Line", "", "Old and new"].map((title) => el("th", { scope: "col" }, title)))),
+        el("thead", {}, el("tr", {}, ...[word("check.line_title"), "", word("check.old_new")].map((title) => el("th", { scope: "col" }, title)))),
         el("tbody", {}, ...found.slice(0, MOST).flatMap((each) => rows(each, jump))))),
-    found.length > MOST && el("p", { class: "faint" }, `The first ${MOST} of them are shown; the download has all.`),
+    found.length > MOST && el("p", { class: "faint" }, word("check.first_shown", { count: MOST })),
     el("div", { class: "bar" },
       found.length > 0 && download,
-      found.length > 0 && el("button", { type: "button", onclick: goOn }, "Go on with the fixed text"),
-      el("button", { type: "button", onclick: close }, "Close")));
+      found.length > 0 && el("button", { type: "button", onclick: goOn }, word("check.go_on")),
+      el("button", { type: "button", onclick: close }, word("check.close"))));
   return { place, heading };
 }
 
 /** @param {Change} change @param {(line: number) => void} jump */
 function rows(change, jump) {
   const [old, now] = compared(change.old ?? "", change.new ?? "");
-  const number = el("button", { type: "button", "aria-label": `Go to line ${change.line}`, onclick: () => jump(change.line) }, change.line);
+  const number = el("button", { type: "button", "aria-label": word("check.go_to", { line: change.line }), onclick: () => jump(change.line) }, change.line);
   return [
     change.old !== null && el("tr", { class: "old" }, el("td", { class: "number" }, number), el("td", { class: "sign" }, "−"), el("td", {}, ...old.map((each) => shown(each, "del")))),
     change.new !== null && el("tr", { class: "new" }, el("td", { class: "number" }, change.old === null && change.line), el("td", { class: "sign" }, "+"), el("td", {}, ...now.map((each) => shown(each, "ins")))),

@@ -1,11 +1,12 @@
 // Check: paste a text or open a file, and see what is wrong beside it; then put it right.
 
-import { el } from "./dom.js";
+import { el, indexed } from "./dom.js";
 import { tell } from "./asking.js";
 import { ENDINGS, read, takeDropped } from "./check-file.js";
 import { coverage, listed, verdict } from "./check-findings.js";
 import { difference } from "./check-fix.js";
 import { numbered } from "./check-text.js";
+import { word } from "./words.js";
 
 /**
  * @typedef {import("./check-findings.js").Report} Report
@@ -30,14 +31,14 @@ export function showCheck(main, state, until) {
   let taken = new Map();
   let asked = 0;
 
-  const text = el("textarea", { class: "mono", rows: 16, "aria-label": "Worked example", spellcheck: "false" });
+  const text = el("textarea", { class: "mono", rows: 16, "aria-label": word("check.example"), spellcheck: "false" });
   const called = el("span", { class: "faint" });
   const said = el("div", { "aria-live": "polite" });
   const found = el("div", {});
-  const check = el("button", { type: "button", class: "main", onclick: () => begin() }, "Check it");
-  const file = el("input", { type: "file", accept: ENDINGS, hidden: true, "aria-label": "File", onchange: () => open(file.files?.[0]) });
+  const check = el("button", { type: "button", class: "main", onclick: () => begin() }, word("check.button"));
+  const file = el("input", { type: "file", accept: ENDINGS, hidden: true, "aria-label": word("check.file"), onchange: () => open(file.files?.[0]) });
   const writing = el("div", {}, text,
-    el("div", { class: "bar" }, check, el("button", { type: "button", onclick: () => file.click() }, "Open a file …"), file, el("span", { class: "faint" }, "or drop one here"), called));
+    el("div", { class: "bar" }, check, el("button", { type: "button", onclick: () => file.click() }, word("check.open_file")), file, el("span", { class: "faint" }, word("check.drop")), called));
 
   /** @param {unknown} error */
   const sorry = (error) => said.replaceChildren(el("p", { class: "error", role: "alert" }, error instanceof Error ? error.message : String(error)));
@@ -47,7 +48,7 @@ export function showCheck(main, state, until) {
     given = next;
     taken = new Map();
     if (text.value !== next.text) text.value = next.text;
-    called.textContent = next.name === "text" ? "" : `${next.name}, ${next.text.length.toLocaleString("en")} characters`;
+    called.textContent = next.name === "text" ? "" : word("check.called", { name: next.name, count: next.text.length.toLocaleString("en") });
   };
 
   /** Back to the form. */
@@ -61,7 +62,7 @@ export function showCheck(main, state, until) {
   const ask = async (more = {}) => {
     const mine = ++asked;
     check.disabled = true;
-    said.replaceChildren(el("p", { class: "faint" }, "Reading …"));
+    said.replaceChildren(el("p", { class: "faint" }, word("check.reading")));
     const as = Object.fromEntries([...taken].map(([key, { symbol }]) => [key, symbol]));
     try {
       const answer = await tell("/api/check", { text: given.text, name: given.name, as, ...more });
@@ -150,22 +151,22 @@ export function showCheck(main, state, until) {
         change.replaceChildren(made.place);
         made.heading.focus();
       },
-    }, "Fix …");
+    }, word("check.fix"));
     const edit = el("button", {
       type: "button",
       onclick: () => {
         write();
         text.focus();
       },
-    }, "Edit the text, or check another");
+    }, word("check.edit"));
     found.replaceChildren(
       heading,
-      el("p", { class: "faint" }, given.name === "text" ? "" : `${given.name}: `, coverage(report)),
+      el("p", { class: "faint" }, given.name === "text" ? "" : word("check.of_file", { name: given.name }), coverage(report)),
       el("div", { class: "bar" }, report.verdict === "wrong" && fix, edit),
       change,
       el("div", { class: "beside" }, shown.place, list.place),
-      el("p", { class: "faint" }, report.findings.length > 0 && "Outlined in the text: a mistake was made here. Dotted below: right in itself, but made of a wrong number. ",
-        report.matrices.length > 0 && "The menus at the right of the text say what each matrix was taken for; choose another, and it is checked again."),
+      el("p", { class: "faint" }, report.findings.length > 0 && word("check.marks"),
+        report.matrices.length > 0 && word("check.menus")),
     );
     return { heading, shown };
   };
@@ -180,8 +181,8 @@ export function showCheck(main, state, until) {
   takeDropped(main, until, open);
   take(given);
   main.append(
-    el("h1", {}, "Is this worked example right?"),
-    el("p", { class: "faint" }, "Notes with numbers in them: matrices with their names (X, W_Q, Q, K, scores, weights, …), equations, tables; as Markdown, LaTeX, HTML, a notebook, plain text, TOML or JSON. All of it stays on this machine."),
+    el("h1", {}, word("check.title")),
+    el("p", { class: "faint" }, ...indexed(word("check.about"))),
     writing,
     said,
     found,
@@ -197,20 +198,20 @@ function menus({ matrices, questions }, taken) {
     const alone = printed.every((other) => other === each || other.line !== each.line || other.called === each.called);
     const keys = alone || each.called === "" ? each.lines.map(String) : [each.called];
     const head = each.head !== null && each.lines.length === 1 && each.shape[0] > 1 ? `_${each.head}` : "";
-    return { line: each.line, symbol: each.symbol, keys, head, about: each.called || "the matrix", said: keys.some((key) => taken.has(key)) };
+    return { line: each.line, symbol: each.symbol, keys, head, about: each.called || word("check.matrix"), said: keys.some((key) => taken.has(key)) };
   });
   const covered = new Set(made.flatMap((each) => each.keys));
   const open = [...taken].filter(([key]) => !covered.has(key));
   for (const { line, menu } of questions) {
     // What the reader said may itself raise a question, and is taken back there.
     const keys = open.filter(([, said]) => said.line === line).map(([key]) => key);
-    if (menu) made.push({ line, symbol: "", keys: keys.length > 0 ? keys : [String(line)], head: "", about: "the matrix", said: keys.length > 0 });
+    if (menu) made.push({ line, symbol: "", keys: keys.length > 0 ? keys : [String(line)], head: "", about: word("check.matrix"), said: keys.length > 0 });
     for (const key of keys) if (menu) covered.add(key);
   }
   for (const [key, { symbol, line }] of open) {
     if (covered.has(key)) continue;
     const keys = open.filter(([, said]) => said.line === line && said.symbol === symbol).map((each) => each[0]);
-    made.push({ line, symbol, keys, head: "", about: "the matrix", said: true });
+    made.push({ line, symbol, keys, head: "", about: word("check.matrix"), said: true });
     for (const each of keys) covered.add(each);
   }
   return made;

@@ -1,6 +1,7 @@
 // The text that was checked: its lines numbered, wrong numbers marked, a menu on each matrix.
 
 import { el } from "./dom.js";
+import { word } from "./words.js";
 
 /**
  * A wrong number or claim. `start` and `end` count code points of its line, as Python does; they are
@@ -13,12 +14,9 @@ import { el } from "./dom.js";
  */
 
 const BLOCK = 100; // lines that the browser lays out together, once they come near
-/** @type {Record<string, string>} */
-const WORDS = {
-  E: "embeddings", P: "positions", X: "input", X_enc: "encoder's input", Q: "queries", K: "keys", V: "values",
-  scores: "Q Kᵀ", scaled: "divided by √d_k", weights: "after softmax", "head output": "weights times V",
-  concatenated: "heads side by side", output: "at the end",
-};
+const EXPLAINED = /** @type {const} */ ([
+  "E", "P", "X", "X_enc", "Q", "K", "V", "scores", "scaled", "weights", "head output", "concatenated", "output",
+]);
 
 /**
  * @param {{ text: string, findings: Finding[], menus: Menu[], kinds: string[], passed: Set<number>,
@@ -42,8 +40,8 @@ export function numbered({ text, findings, menus, kinds, passed, chosen, say }) 
       if (finding.start < at) continue;
       const mark = el("mark", {
         class: finding.first ? "first" : "inherited", role: "button", tabindex: marks.size === 0 ? 0 : -1,
-        title: `should be ${finding.right}`,
-        "aria-label": `${finding.printed}, should be ${finding.right}: show why`,
+        title: word("check.should_be", { right: finding.right }),
+        "aria-label": word("check.show_why", { printed: finding.printed, right: finding.right }),
         onclick: () => chosen(finding),
       }, letters.slice(finding.start, finding.end).join(""));
       marks.set(finding, mark);
@@ -53,7 +51,7 @@ export function numbered({ text, findings, menus, kinds, passed, chosen, say }) 
     return [...made, letters.slice(at).join("")];
   };
 
-  const place = el("div", { class: "numbered", tabindex: 0, role: "region", "aria-label": "The text, line by line" });
+  const place = el("div", { class: "numbered", tabindex: 0, role: "region", "aria-label": word("check.lines") });
   for (let first = 0; first < lines.length; first += BLOCK) {
     const block = el("div", { class: "block" });
     for (let n = first; n < Math.min(first + BLOCK, lines.length); n++) {
@@ -127,15 +125,18 @@ function walk(event, marks) {
 function menuOf(menu, kinds, say) {
   const option = (/** @type {string} */ value, /** @type {string} */ words) => el("option", { value, selected: value === menu.symbol }, words);
   const select = el("select", {
-    class: menu.symbol === "" && "open", title: `Line ${menu.line} was taken for this; choose what it is`,
-    "aria-label": `What ${menu.about} in line ${menu.line} is`,
+    class: menu.symbol === "" && "open", title: word("check.menu_about", { line: menu.line }),
+    "aria-label": word("check.menu", { what: menu.about, line: menu.line }),
     "data-key": menu.keys[0], "data-about": menu.about,
     onchange: () => say(menu, select.value),
   },
-  menu.symbol === "" && option("", "what is it?"),
-  ...kinds.map((kind) => option(kind, WORDS[kind] === undefined ? kind : `${kind}: ${WORDS[kind]}`)),
-  option("ignore", "left out"),
-  menu.said && option("take back", "as it was read"));
+  menu.symbol === "" && option("", word("check.what")),
+  ...kinds.map((kind) => {
+    const known = EXPLAINED.find((each) => each === kind);
+    return option(kind, known === undefined ? kind : word("check.kind", { kind, means: word(`check.${known}`) }));
+  }),
+  option("ignore", word("check.left_out")),
+  menu.said && option("take back", word("check.as_read")));
   return select;
 }
 

@@ -8,7 +8,15 @@ nav { display: flex; gap: 4px; }
 nav a { padding: 4px 12px; border-radius: 6px; color: var(--ink); text-decoration: none; }
 nav a[aria-current] { background: var(--accent); color: var(--on-accent); }
 main { max-width: 1180px; margin: 0 auto; padding: 14px 18px 28px; }
+main.wide { max-width: 1880px; }
 main:focus { outline: none; }
+input[type="text"], select { max-width: 100%; }
+.bar label { min-width: 0; max-width: 100%; }
+@media (max-width: 600px) {
+  header.top { gap: 8px; padding: 6px 10px; } nav a { padding: 4px 8px; }
+  table.runs :is(th, td):is(:nth-child(4), :nth-child(5), :nth-child(7)) { display: none; }
+  main { padding: 8px 10px 20px; } .bar { gap: 6px 10px; margin: 0 0 6px; }
+}
 h1 { font-size: 20px; line-height: 1.3; margin: 0 0 2px; overflow-wrap: anywhere; }
 h2 { font-size: 16px; margin: 18px 0 6px; }
 p { margin: 2px 0 10px; }
@@ -17,6 +25,7 @@ textarea { width: 100%; font: 14px/1.5 var(--sans); color: inherit; background: 
 textarea.mono { font-family: var(--mono); font-size: 13px; }
 table { border-collapse: collapse; width: 100%; }
 table.fit { width: auto; }
+table.runs button { white-space: nowrap; }
 table.fit th, table.fit td { padding-right: 28px; }
 th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--edge); vertical-align: top; overflow-wrap: anywhere; }
 th { color: var(--faint); font-weight: 500; }

@@ -2,6 +2,7 @@
 
 import { el } from "./dom.js";
 import { Refused, tell } from "./asking.js";
+import { word } from "./words.js";
 
 /**
  * Show a job in `place` until it is over. Its result; null if it was cancelled.
@@ -11,9 +12,9 @@ import { Refused, tell } from "./asking.js";
  * @returns {Promise<any>}
  */
 export function follow(job, place, until) {
-  const words = el("span", { class: "readout" }, "Waiting …");
+  const words = el("span", { class: "readout" }, word("progress.waiting"));
   const bar = el("progress", { max: 1 });
-  const stop = el("button", { onclick: () => tell(`/api/jobs/${job}/cancel`) }, "Cancel");
+  const stop = el("button", { onclick: () => tell(`/api/jobs/${job}/cancel`) }, word("progress.cancel"));
   place.replaceChildren(el("div", { class: "bar" }, stop, words), bar);
   const host = location.host;
   const socket = new WebSocket(`ws://${host}/api/jobs/${job}/progress`);
@@ -22,7 +23,7 @@ export function follow(job, place, until) {
     let over = false;
     socket.addEventListener("message", (event) => {
       const now = JSON.parse(event.data);
-      words.textContent = now.step === "" ? "Waiting …" : now.step;
+      words.textContent = now.step === "" ? word("progress.waiting") : now.step;
       if (now.total > 0) {
         bar.max = now.total;
         bar.value = now.done;
@@ -31,10 +32,10 @@ export function follow(job, place, until) {
       else if (now.state === "failed") reject(new Refused(now.error));
       else if (now.state === "cancelled") resolve(null);
       over = ["done", "failed", "cancelled"].includes(now.state);
-      if (over) place.replaceChildren(now.state === "cancelled" ? el("p", { class: "faint" }, "Cancelled.") : "");
+      if (over) place.replaceChildren(now.state === "cancelled" ? el("p", { class: "faint" }, word("progress.cancelled")) : "");
     });
     socket.addEventListener("close", () => {
-      if (!over && !until.aborted) reject(new Refused("The studio does not answer: was it stopped?"));
+      if (!over && !until.aborted) reject(new Refused(word("asking.silent")));
     });
   });
 }

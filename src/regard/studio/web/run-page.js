@@ -6,17 +6,21 @@ import { address, read, showRun } from "./page.js";
 import { ask, tell } from "./asking.js";
 import { follow } from "./progress.js";
 import { ServedRun } from "./served.js";
+import { word } from "./words.js";
+
+/** What an address says, if the reader has been anywhere in a run. */
+const PLACE = ["layer", "head", "token", "view"];
 
 /** What is known of a run. @param {string} id @returns {Promise<any>} */
 export async function summary(id) {
   const all = await ask("/api/runs");
-  return all.find((/** @type {any} */ each) => each.id === id) ?? { id, name: id, text: "", model: "", saved: true };
+  return all.find((/** @type {any} */ each) => each.id === id || each.aliases?.includes(id)) ?? { id, name: id, text: "", model: "", saved: true };
 }
 
 /** @param {HTMLElement} main @param {import("./base.js").State} state @param {AbortSignal} until */
 export async function showRunPage(main, state, until) {
   const id = String(state.run ?? "");
-  const waiting = el("p", { class: "faint" }, "Opening …");
+  const waiting = el("p", { class: "faint" }, word("run.opening"));
   main.append(waiting);
   const [source, about] = await Promise.all([ServedRun.open(id), summary(id)]);
   if (until.aborted) return;
@@ -26,19 +30,25 @@ export async function showRunPage(main, state, until) {
   const said = el("div", { "aria-live": "polite" });
   waiting.replaceWith(
     el("h1", {}, about.name),
-    el("p", { class: "faint" }, `${about.model || info.model}: ${info.layers.length} layers, ${info.heads.length} heads, ${tokens.toLocaleString("en")} tokens`),
+    el("p", { class: "faint" }, word("run.size", {
+      model: about.model || info.model, layers: info.layers.length, heads: info.heads.length, tokens: tokens.toLocaleString("en"),
+    })),
     actions,
     said,
   );
   if (!about.saved) actions.append(...saving(id, said));
-  actions.append(...ablating(about, id, said, until));
+  if (about.again) actions.append(ablating(id, said, until));
+  for (const name of about.let_go ?? []) main.append(el("p", {}, word("run.let_go", { name })));
   for (const note of info.notes) main.append(el("p", { class: "faint" }, note));
+  if (info.opening !== null && PLACE.every((name) => !new URLSearchParams(location.hash.slice(1)).has(name))) {
+    history.replaceState(null, "", address({ ...state, ...info.opening }));
+  }
   showRun(main, source, until);
 }
 
 /** @param {string} id @param {HTMLElement} said */
 function saving(id, said) {
-  const name = el("input", { type: "text", "aria-label": "Name of the saved run", placeholder: "name", size: 18 });
+  const name = el("input", { type: "text", "aria-label": word("run.name"), placeholder: word("run.name_here"), size: 18 });
   const button = el("button", {
     onclick: async () => {
       try {
@@ -48,20 +58,18 @@ function saving(id, said) {
         said.replaceChildren(el("p", { class: "error" }, /** @type {Error} */ (error).message));
       }
     },
-  }, "Save");
-  return [el("label", {}, "Not saved yet", name), button];
+  }, word("run.save"));
+  return [el("label", {}, word("run.not_saved"), name), button];
 }
 
-/** Run the text once more without a head. @param {any} about @param {string} id @param {HTMLElement} said
- * @param {AbortSignal} until */
-function ablating(about, id, said, until) {
-  if (about.saved) return [];
-  const button = el("button", {
+/** Run the text once more without a head. @param {string} id @param {HTMLElement} said @param {AbortSignal} until */
+function ablating(id, said, until) {
+  return el("button", {
     onclick: async () => {
       const now = read(location.hash, start());
       const { layer, head } = now;
       if (head === null) {
-        said.replaceChildren(el("p", { class: "error" }, "Choose a head first: it is the one that will be ablated."));
+        said.replaceChildren(el("p", { class: "error" }, word("run.choose_head")));
         return;
       }
       try {
@@ -72,6 +80,5 @@ function ablating(about, id, said, until) {
         said.replaceChildren(el("p", { class: "error" }, /** @type {Error} */ (error).message));
       }
     },
-  }, "Run again without this head");
-  return [button];
+  }, word("run.cut"));
 }

@@ -4,6 +4,7 @@ import { start } from "./base.js";
 import { el } from "./dom.js";
 import { address } from "./page.js";
 import { ask, tell } from "./asking.js";
+import { word, wordParts } from "./words.js";
 
 const FIRST = "select layer, head, kind, round(score, 2) as score\nfrom heads order by score desc limit 10";
 
@@ -20,7 +21,7 @@ export async function showRuns(main, state, until) {
       const [run, other] = chosen;
       location.hash = address({ ...start(), page: "compare", run, other });
     },
-  }, "Compare two");
+  }, word("runs.compare"));
 
   const draw = async () => {
     const runs = await ask("/api/runs");
@@ -29,19 +30,18 @@ export async function showRuns(main, state, until) {
     list.replaceChildren(runs.length === 0 ? nothing() : table(runs));
     compare.disabled = chosen.size !== 2;
   };
-  const nothing = () => el("p", {}, "There are no runs yet. ", el("a", { href: address({ ...start(), page: "see" }) }, "Read a text"),
-    ", or save one from Python with run.save(folder) and start the studio on that folder.");
+  const nothing = () => el("p", {}, ...wordParts("runs.none", { link: el("a", { href: address({ ...start(), page: "see" }) }, word("runs.read")) }));
 
   /** @param {any[]} runs */
-  const table = (runs) => el("table", {},
-    el("thead", {}, el("tr", {}, ...["", "Run", "Model", "Layers", "Tokens", "Size", "Made", ""].map((name) =>
-      el("th", { scope: "col", class: ["Layers", "Tokens", "Size"].includes(name) && "number" }, name)))),
+  const table = (runs) => el("table", { class: "runs" },
+    el("thead", {}, el("tr", {}, ...["", word("runs.run"), word("runs.model"), word("runs.layers"), word("runs.tokens"), word("runs.size"), word("runs.made"), ""].map((name, n) =>
+      el("th", { scope: "col", class: n >= 3 && n <= 5 && "number" }, name)))),
     el("tbody", {}, ...runs.map(row)));
 
   /** @param {any} run */
   const row = (run) => el("tr", {},
     el("td", {}, el("input", {
-      type: "checkbox", "aria-label": `Choose ${run.name}`, checked: chosen.has(run.id),
+      type: "checkbox", "aria-label": word("runs.choose", { name: run.name }), checked: chosen.has(run.id),
       onchange: (event) => {
         const box = /** @type {HTMLInputElement} */ (event.target);
         if (box.checked) chosen.add(run.id);
@@ -54,21 +54,21 @@ export async function showRuns(main, state, until) {
     el("td", {}, run.model),
     el("td", { class: "number" }, run.layers),
     el("td", { class: "number" }, run.tokens.toLocaleString("en")),
-    el("td", { class: "number" }, run.saved ? size(run.bytes) : "not saved"),
+    el("td", { class: "number" }, run.saved ? size(run.bytes) : word("runs.not_saved", { size: size(run.bytes) })),
     el("td", {}, new Date(run.made * 1000).toLocaleString()),
     el("td", {}, remove(run)));
 
   /** @param {any} run */
   const remove = (run) => {
     const button = el("button", {
-      "aria-label": `Delete ${run.name}`,
+      "aria-label": word("runs.delete_name", { name: run.name }),
       onclick: async () => {
         if (button.dataset.sure === undefined) {
           button.dataset.sure = "";
-          button.textContent = run.saved ? "Delete its files?" : "Forget it?";
+          button.textContent = word(run.saved ? "runs.delete_files" : "runs.forget");
           setTimeout(() => {
             delete button.dataset.sure;
-            button.textContent = "Delete";
+            button.textContent = word("runs.delete");
           }, 4000);
           return;
         }
@@ -79,20 +79,20 @@ export async function showRuns(main, state, until) {
           said.replaceChildren(el("p", { class: "error" }, /** @type {Error} */ (error).message));
         }
       },
-    }, "Delete");
+    }, word("runs.delete"));
     return button;
   };
 
-  const query = el("textarea", { class: "mono", rows: 4, "aria-label": "SQL", spellcheck: "false" });
+  const query = el("textarea", { class: "mono", rows: 4, "aria-label": word("runs.sql"), spellcheck: "false" });
   query.value = FIRST;
   const answer = el("div", { "aria-live": "polite" });
-  const run = el("button", { class: "main", onclick: () => sql() }, "Ask");
+  const run = el("button", { class: "main", onclick: () => sql() }, word("runs.ask"));
   const sql = async () => {
     run.disabled = true;
     try {
       const all = await ask("/api/runs");
       const runs = chosen.size > 0 ? [...chosen] : all.map((/** @type {any} */ each) => each.id);
-      if (runs.length === 0) throw new Error("There is no run to ask.");
+      if (runs.length === 0) throw new Error(word("runs.no_run"));
       const named = new Map(all.map((/** @type {any} */ each) => [each.id, each.name]));
       answer.replaceChildren(result(await tell("/api/sql", { query: query.value, runs }), named));
     } catch (error) {
@@ -105,12 +105,13 @@ export async function showRuns(main, state, until) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) sql();
   });
   main.append(
-    el("h1", {}, "Runs"),
+    el("h1", {}, word("runs.title")),
     el("div", { class: "bar" }, compare),
     said,
     list,
-    el("h2", {}, "Ask them in SQL"),
-    el("p", { class: "faint" }, "Tables: edges (run, layer, head, query, key, query_token, key_token, weight), heads, layers, tokens. Of the chosen runs, or of all."),
+    el("p", { class: "faint" }, word("runs.kept")),
+    el("h2", {}, word("runs.sql_title")),
+    el("p", { class: "faint" }, word("runs.tables")),
     query,
     el("div", { class: "bar" }, run),
     answer,
@@ -128,7 +129,7 @@ function result({ columns, values, more }, named) {
     return el("td", { class: number && "number" }, text);
   };
   return el("div", {},
-    el("p", { class: "faint" }, more ? `The first ${shown.toLocaleString("en")} rows; there are more` : `${shown} rows`),
+    el("p", { class: "faint" }, word(more ? "runs.first_rows" : "runs.rows", { count: shown.toLocaleString("en") })),
     el("div", { class: "scroll" }, el("table", { class: "fit" },
       el("thead", {}, el("tr", {}, ...columns.map((name, c) =>
         el("th", { scope: "col", class: typeof values[c][0] === "number" && "number" }, name)))),

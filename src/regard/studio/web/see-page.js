@@ -5,37 +5,36 @@ import { el } from "./dom.js";
 import { address } from "./page.js";
 import { ask, tell } from "./asking.js";
 import { follow } from "./progress.js";
-
-const FIRST = "The animal didn't cross the street because it was too tired.";
+import { word } from "./words.js";
 
 /** @param {HTMLElement} main @param {import("./base.js").State} state @param {AbortSignal} until */
 export async function showSee(main, state, until) {
   void state;
   const models = await ask("/api/models");
   if (until.aborted) return;
-  const model = el("select", { "aria-label": "Model" },
-    ...models.map((/** @type {any} */ each) => el("option", { value: each.name }, each.about + (each.here ? "" : ", will be fetched"))));
-  const text = el("textarea", { rows: 5, "aria-label": "Text", spellcheck: "false" });
-  text.value = sessionStorage.getItem("regard-text") ?? FIRST;
+  const model = el("select", { "aria-label": word("see.model") },
+    ...models.map((/** @type {any} */ each) => el("option", { value: each.name }, each.here ? each.about : word("see.fetched", { model: each.about }))));
+  const text = el("textarea", { rows: 5, "aria-label": word("see.text"), spellcheck: "false" });
+  text.value = sessionStorage.getItem("regard-text") ?? word("see.first");
   const count = el("span", { class: "faint" });
   const said = el("div", { "aria-live": "polite" });
   const file = el("input", {
-    type: "file", accept: "text/*", "aria-label": "Open a text file",
+    type: "file", accept: "text/*", "aria-label": word("see.file_name"),
     onchange: async () => {
       const chosen = file.files?.[0];
       if (chosen === undefined) return;
       if (chosen.size > 1_000_000) {
-        said.replaceChildren(el("p", { class: "error" }, "The file has more than 1,000,000 bytes: no model here reads so much."));
+        said.replaceChildren(el("p", { class: "error" }, word("see.too_large")));
         return;
       }
       text.value = await chosen.text();
       tally();
     },
   });
-  const button = el("button", { class: "main", onclick: () => go() }, "Read it");
+  const button = el("button", { class: "main", onclick: () => go() }, word("see.button"));
   const tally = () => {
     const words = text.value.split(/\s+/).filter((word) => word !== "").length;
-    count.textContent = `${words.toLocaleString("en")} words`;
+    count.textContent = word("see.words", { count: words.toLocaleString("en") });
   };
   const go = async () => {
     button.disabled = true;
@@ -56,11 +55,11 @@ export async function showSee(main, state, until) {
   });
   tally();
   main.append(
-    el("h1", {}, "Where does each head of a real model look?"),
-    el("p", { class: "faint" }, "Paste a text, up to what the model can take. Everything happens on this machine."),
-    el("div", { class: "bar" }, el("label", {}, "Model", model)),
+    el("h1", {}, word("see.title")),
+    el("p", { class: "faint" }, word("see.about")),
+    el("div", { class: "bar" }, el("label", {}, word("see.model"), model)),
     text,
-    el("div", { class: "bar" }, button, el("label", {}, "or a file", file), count),
+    el("div", { class: "bar" }, button, el("label", {}, word("see.file"), file), count),
     said,
   );
 }

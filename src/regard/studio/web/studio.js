@@ -12,6 +12,7 @@ import { showRunPage } from "./run-page.js";
 import { showRuns } from "./runs-page.js";
 import { showSee } from "./see-page.js";
 import { STUDIO } from "./look.js";
+import { word } from "./words.js";
 import "./elements.js";
 
 /**
@@ -22,18 +23,20 @@ import "./elements.js";
 
 /** @type {[string, string, Page][]} */
 const PAGES = [
-  ["explain", "Explain", showExplain],
-  ["see", "See", showSee],
-  ["runs", "Runs", showRuns],
-  ["check", "Check", showCheck],
+  ["explain", word("studio.explain"), showExplain],
+  ["see", word("studio.see"), showSee],
+  ["runs", word("studio.runs"), showRuns],
+  ["check", word("studio.check"), showCheck],
   ["run", "", showRunPage],
   ["compare", "", showCompare],
 ];
 
+const WIDE = ["explain", "compare"]; // pages that use all of a wide window
+
 document.adoptedStyleSheets = [sheet(THEME + TABS + STUDIO + CHECK)];
-const links = el("nav", { "aria-label": "Pages" });
+const links = el("nav", { "aria-label": word("studio.pages") });
 const main = el("main", { tabindex: -1 });
-document.body.append(el("header", { class: "top" }, el("span", { class: "name" }, "Regard"), links), main);
+document.body.append(el("header", { class: "top" }, el("span", { class: "name" }, word("studio.name")), links), main);
 
 let shown = "";
 let over = new AbortController();
@@ -57,7 +60,8 @@ async function draw() {
   over = new AbortController();
   const until = over.signal;
   main.replaceChildren();
-  document.title = page[1] === "" ? "Regard studio" : `${page[1]} · Regard studio`;
+  main.classList.toggle("wide", WIDE.includes(page[0]));
+  document.title = page[1] === "" ? word("studio.title") : word("studio.page_title", { page: page[1] });
   try {
     await page[2](main, state, until);
   } catch (error) {

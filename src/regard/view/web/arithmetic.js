@@ -1,5 +1,7 @@
 // Figures as they are shown, whether they add up, and lines of them: as Python writes them, letter by letter.
 
+import { word } from "./words.js";
+
 /**
  * A trace as `Trace.to_json` writes it; a number that is not finite stands there as a word.
  * @typedef {number | string} Cell
@@ -212,7 +214,7 @@ export function plainly(value, words) {
 /** Terms with a plus between them; of more than 16, the first eight and the last two.
  * @param {Piece[][]} terms @returns {Piece[]} */
 export function summed(terms) {
-  const more = [piece("", `… (${terms.length - 10} more) …`)];
+  const more = [piece("", word("number.more", { count: terms.length - 10 }))];
   const kept = terms.length > 16 ? [...terms.slice(0, 8), more, ...terms.slice(-2)] : terms;
   if (kept.length === 0) return [piece("", "0.0")];
   return kept.flatMap((term, n) => (n === 0 ? term : [piece("", " + "), ...term]));
@@ -224,5 +226,5 @@ export function dot(value, left, right, bias) {
   const products = terms.map(([a, b]) => [piece("left", factor(a)), piece("", "·"), piece("right", factor(b))]);
   const all = bias === undefined ? terms : [...terms, [number(bias)]];
   const line = [...plainly(value, ` ${equals(value, all)} `), ...summed(products)];
-  return bias === undefined ? line : [...line, piece("", ` + ${factor(number(bias))} (bias)`)];
+  return bias === undefined ? line : [...line, piece("", ` + ${factor(number(bias))} (${word("rule.bias")})`)];
 }

@@ -16,6 +16,7 @@ import {
   isWhole, layout, levelFor, pixels, readView, spots, topLevel, whole, within, written,
 } from "./atlas_view.js";
 import { isMasked, namesOf } from "./atlas_words.js";
+import { word, wordParts } from "./words.js";
 
 /**
  * @import { RunSource } from "./source.js"
@@ -80,7 +81,7 @@ ${SIDE_CSS}`;
   #measured = { tokens: null, width: 40 };
 
   #map = el("canvas", {
-    class: "map", tabindex: 0, role: "application", "aria-roledescription": "map", "aria-describedby": "readout",
+    class: "map", tabindex: 0, role: "application", "aria-roledescription": word("atlas.map"), "aria-describedby": "readout",
   });
   #both = el("div", { class: "both" });
   #side = new Side((key) => this.#hands.press(key));
@@ -96,7 +97,7 @@ ${SIDE_CSS}`;
     drop: () => this.say({ token: null }),
   });
   #about = el("p", { class: "about faint" });
-  #choose = el("div", { class: "choose", role: "group", "aria-label": "Heads of this layer" });
+  #choose = el("div", { class: "choose", role: "group", "aria-label": word("atlas.heads") });
   #bar = el("div", { class: "bar" });
 
   constructor() {
@@ -176,20 +177,15 @@ ${SIDE_CSS}`;
     const { layer, head } = this.#choice(source);
     const { heads, queries, keys, cross } = source.info.layers[layer];
     const kind = source.info.heads.find((each) => each.layer === layer && each.head === head)?.kind;
-    const what = kind && kind !== "mixed" ? ` (${kind})` : "";
+    const place = word(kind && kind !== "mixed" ? "atlas.place_of_kind" : "atlas.place", { layer, head, kind: kind ?? "" });
     const size = `${many(queries)} × ${many(keys)}`;
-    this.#about.replaceChildren(
-      el("strong", {}, `Layer ${layer}, head ${head}${what}`),
-      `: all ${size} weights. Each row is a token that looks, each column one that it looks at; `,
-      "the stronger the colour, the more it does.",
-    );
-    const keysSaid = "Arrows move, plus and minus zoom, 0 shows all, Enter chooses a token.";
-    this.#map.setAttribute("aria-label", `Map of the weights of layer ${layer}, head ${head}: ${size}. ${keysSaid}`);
+    this.#about.replaceChildren(...wordParts("atlas.about", { place: el("strong", {}, place), size }));
+    this.#map.setAttribute("aria-label", word("atlas.spoken", { layer, head, size }));
     this.#choose.hidden = this.state.head !== null;
     if (this.state.head === null) {
       const buttons = Array.from({ length: heads }, (_, n) =>
-        el("button", { type: "button", "aria-label": `Head ${n}`, onclick: () => this.say({ head: n }) }, n));
-      this.#choose.replaceChildren(el("span", {}, "No head is chosen, so this is head 0. Choose one:"), ...buttons);
+        el("button", { type: "button", "aria-label": word("atlas.head", { head: n }), onclick: () => this.say({ head: n }) }, n));
+      this.#choose.replaceChildren(el("span", {}, word("atlas.choose")), ...buttons);
     } else this.#choose.replaceChildren();
     const reduces = topLevel(queries, keys) === 0 ? [] : this.#reduces(source);
     refill(this.#bar, atlasControls(this.#choice(source), reduces, cross, (change) => this.say(change)));

@@ -2,6 +2,7 @@
 
 import { clip, many, visible } from "./dom.js";
 import { corner, pixels, ticks } from "./atlas_view.js";
+import { word } from "./words.js";
 
 /**
  * @import { Frame, View } from "./atlas_view.js"
@@ -112,8 +113,8 @@ function corners(context, margins, colours) {
   context.fillStyle = colours.faint;
   context.font = `11px ${colours.sans}`;
   context.textAlign = "right";
-  context.fillText("looks at →", margins.left - 7, margins.top - 28);
-  context.fillText("this token ↓", margins.left - 7, margins.top - 11);
+  context.fillText(word("atlas.looks_at"), margins.left - 7, margins.top - 28);
+  context.fillText(word("atlas.this_token"), margins.left - 7, margins.top - 11);
 }
 
 /** @param {CanvasRenderingContext2D} context @param {string} label @param {number} x @param {number} y

@@ -3,6 +3,7 @@
 import { el, field, put, toggle } from "./dom.js";
 import { legend } from "./scale.js";
 import { lacking, reading } from "./atlas_words.js";
+import { word } from "./words.js";
 
 /**
  * @import { RunSource } from "./source.js"
@@ -13,12 +14,11 @@ import { lacking, reading } from "./atlas_words.js";
  * @import { Choice, Reach } from "./atlas_words.js"
  */
 
-const HELP = "Drag to move; wheel, pinch or double click to zoom; click to choose a token. Keys: arrows, + and −, " +
-  "0 for all, Home; Shift with an arrow goes cell by cell, Enter chooses.";
 const MOVES = [
-  ["+", "Zoom in", "+"], ["−", "Zoom out", "-"], ["All", "Show all", "0"], ["⇱", "To the top left", "Home"],
-  ["←", "Move left", "ArrowLeft"], ["↑", "Move up", "ArrowUp"], ["↓", "Move down", "ArrowDown"],
-  ["→", "Move right", "ArrowRight"],
+  ["+", word("atlas.zoom_in"), "+"], ["−", word("atlas.zoom_out"), "-"],
+  [word("atlas.all"), word("atlas.show_all"), "0"], ["⇱", word("atlas.home"), "Home"],
+  ["←", word("atlas.left"), "ArrowLeft"], ["↑", word("atlas.up"), "ArrowUp"], ["↓", word("atlas.down"), "ArrowDown"],
+  ["→", word("atlas.right"), "ArrowRight"],
 ];
 
 /** Its width in pixels. */
@@ -58,9 +58,9 @@ export class Side {
       this.#problem,
       this.#scale,
       this.#note,
-      el("div", { class: "moves", role: "group", "aria-label": "Move the map" }, ...moves),
+      el("div", { class: "moves", role: "group", "aria-label": word("atlas.move") }, ...moves),
       this.overview,
-      el("p", { class: "faint help" }, HELP));
+      el("p", { class: "faint help" }, word("atlas.help")));
   }
 
   /**
@@ -80,10 +80,10 @@ export class Side {
    * @param {boolean} dark
    */
   legend({ mask, reduce }, reach, finest, range, dark) {
-    const what = finest === 0 ? "weight" : reduce === "max" ? "maximum weight" : "mean weight";
+    const what = word(finest === 0 ? "atlas.weight" : reduce === "max" ? "atlas.maximum_weight" : "atlas.mean_weight");
     const partly = reach.finest !== 0 && finest === 0;
     const out = mask.diagonal !== null || mask.sink !== null;
-    const hatched = [partly && "not in this file", out && "left out"].filter(Boolean).join(", or ");
+    const hatched = [partly && word("atlas.not_here"), out && word("atlas.left_out")].filter(Boolean).join(word("atlas.or"));
     anew(this.#scale, JSON.stringify([range, what, hatched, dark]), () => [
       legend(range, what),
       ...(hatched === "" ? [] : [el("span", { class: "hatched faint" }, el("i"), hatched)]),
@@ -93,9 +93,9 @@ export class Side {
   /** What could not be had. @param {Tiles} tiles @param {() => void} again */
   fail({ problem }, again) {
     const why = problem instanceof Error ? problem.message : String(problem);
-    const said = problem === null ? "" : `A part of the map could not be had: ${why} `;
+    const said = problem === null ? "" : word("atlas.failed", { why });
     anew(this.#problem, said, () =>
-      said === "" ? [] : [said, el("button", { type: "button", onclick: again }, "Try again")]);
+      said === "" ? [] : [said, el("button", { type: "button", onclick: again }, word("atlas.again"))]);
   }
 }
 
@@ -113,25 +113,25 @@ function anew(element, said, contents) {
  * @returns {HTMLElement[]} */
 export function atlasControls({ reduce, log, mask }, reduces, cross, say) {
   const button = (
-    /** @type {string} */ name, /** @type {boolean} */ on, /** @type {Record<string, string | null>} */ change, /** @type {string} */ title,
-    possible = true,
-  ) => toggle(name, on, title, () => say(change), possible);
+    /** @type {import("./words.js").Key} */ name, /** @type {boolean} */ on,
+    /** @type {Record<string, string | null>} */ change, /** @type {import("./words.js").Key} */ title, possible = true,
+  ) => toggle(word(name), on, word(title), () => say(change), possible);
   const [diagonal, first] = [mask.diagonal !== null, mask.sink !== null];
   const out = (/** @type {boolean} */ a, /** @type {boolean} */ b) => ({
     "atlas-mask": [a && "diagonal", b && "first"].filter(Boolean).join(" ") || null,
   });
   const most = reduces.includes("max");
-  const blocks = field("A block shows its", "What a block of weights shows",
-    button("mean", reduce === "mean", { "atlas-reduce": null }, "The mean of the block's weights"),
-    button("maximum", reduce === "max", { "atlas-reduce": "max" },
-      most ? "The largest of the block's weights" : "This file has means only", most));
+  const blocks = field(word("atlas.blocks"), word("atlas.blocks_about"),
+    button("atlas.mean", reduce === "mean", { "atlas-reduce": null }, "atlas.mean_about"),
+    button("atlas.maximum", reduce === "max", { "atlas-reduce": "max" },
+      most ? "atlas.maximum_about" : "atlas.no_maximum", most));
   return [
     ...(reduces.length > 0 ? [blocks] : []),
-    field("Colours", "Scale of the colours",
-      button("log", log, { "atlas-scale": null }, "By the logarithm: small weights can be seen"),
-      button("linear", !log, { "atlas-scale": "linear" }, "In proportion to the weight")),
-    field("Leave out", "What is left out",
-      button("diagonal", diagonal, out(!diagonal, first), "What each token gives to itself", !cross),
-      button("first token", first, out(diagonal, !first), "The first token, on which many heads rest (a “sink”)")),
+    field(word("scale.colours"), word("scale.about"),
+      button("scale.log", log, { "atlas-scale": null }, "atlas.log_about"),
+      button("scale.linear", !log, { "atlas-scale": "linear" }, "atlas.linear_about")),
+    field(word("atlas.leave_out"), word("atlas.leave_out_about"),
+      button("atlas.diagonal", diagonal, out(!diagonal, first), "atlas.diagonal_about", !cross),
+      button("atlas.first", first, out(diagonal, !first), "atlas.first_about")),
   ];
 }

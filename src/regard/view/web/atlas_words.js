@@ -3,12 +3,14 @@
 import { figure, many, visible } from "./dom.js";
 import { TILE } from "./source.js";
 import { masked } from "./atlas_tiles.js";
+import { word } from "./words.js";
 
 /**
  * @import { RunSource } from "./source.js"
  * @import { Spot } from "./atlas_view.js"
  * @import { Kept, Mask } from "./atlas_tiles.js"
  * @import { Cell } from "./atlas_axes.js"
+ * @import { Key } from "./words.js"
  * @typedef {{ sequence: number, layer: number, head: number, reduce: "mean" | "max", log: boolean,
  *   mask: Mask }} Choice what of a run is shown, and how
  * @typedef {{ finest: number | null, base: number | null }} Reach the finest level that is known
@@ -52,7 +54,7 @@ export function isMasked(mask, level, query, key) {
  * @param {Cell} pointed @returns {[string, string]} */
 export function reading(source, choice, levels, find, { query, key }) {
   if (query === null || key === null) {
-    return ["Point at the map", "to read which token looks at which, and how much."];
+    return [word("atlas.point"), word("atlas.point_why")];
   }
   const { sequence, layer, mask, reduce } = choice;
   const { queries, keys, position } = source.info.layers[layer];
@@ -68,39 +70,39 @@ export function reading(source, choice, levels, find, { query, key }) {
       unknown = true;
       continue;
     }
-    const out = isMasked(mask, level, query, key) ? " (left out of the colours)" : "";
-    if (level === 0) return [`${pair}: ${figure(weight)}${out}`, `query ${many(query)}, key ${many(key)}`];
+    const out = isMasked(mask, level, query, key) ? word("atlas.out") : "";
+    if (level === 0) return [`${pair}: ${figure(weight)}${out}`, word("atlas.pair", { query: many(query), key: many(key) })];
     const [[top, bottom], [left, right]] = [ends(query, level, queries), ends(key, level, keys)];
-    const where = `${span(top, bottom, "query", "queries")} × ${span(left, right, "key", "keys")}`;
-    const block = `${where}: ${reduce === "max" ? "maximum" : "mean"} ${figure(weight)}${out}`;
-    if (unknown) return [`${pair}: not in this file`, block];
+    const where = `${span(top, bottom, "atlas.query", "atlas.queries")} × ${span(left, right, "atlas.key", "atlas.keys")}`;
+    const block = `${where}: ${word(reduce === "max" ? "atlas.maximum" : "atlas.mean")} ${figure(weight)}${out}`;
+    if (unknown) return [word("atlas.missing", { pair }), block];
     const from = passage(source, sequence, layer, top + position, bottom + position);
     const at = passage(source, sequence, layer, left, right);
-    return [block, from && at ? `“${from}” looks at “${at}”` : ""];
+    return [block, from && at ? word("atlas.passages", { from, to: at }) : ""];
   }
-  return [unknown ? `${pair}: not in this file` : "…", ""];
+  return [unknown ? word("atlas.missing", { pair }) : "…", ""];
 }
 
 /** What this file does not have, of what would be seen. @param {RunSource} source @param {Reach} reach
  * @param {number} level the finest that is drawn */
 export function lacking(source, { finest, base }, level) {
   const { top } = source.info;
-  const strongest = top > 0 ? `of single weights the ${top} strongest of each query` : "no single weights";
+  const strongest = top > 0 ? word("atlas.strongest", { top }) : word("atlas.none");
   if (finest === 0) return "";
   if (finest === null && base === null) {
-    if (top > 0) return `This file has ${strongest}, and no map of the rest: come nearer to see them.`;
-    return "This file has no map of this head: a run with q and k would.";
+    if (top > 0) return word("atlas.only_strongest", { strongest });
+    return word("atlas.no_map");
   }
   const known = finest ?? base ?? 0;
   const size = Math.round(2 ** known);
-  const has = `This file has blocks of ${finest === null ? "about " : ""}${size} × ${size} weights, and ${strongest}.`;
+  const has = word(finest === null ? "atlas.has_about" : "atlas.has", { size, strongest });
   if (level >= known) return finest === null ? has : "";
-  return `${has} Where a weight is not in it, its block's mean is shown hatched.`;
+  return `${has} ${word("atlas.hatched")}`;
 }
 
-/** @param {number} first @param {number} last @param {string} one @param {string} several */
+/** @param {number} first @param {number} last @param {Key} one @param {Key} several */
 function span(first, last, one, several) {
-  return first === last ? `${one} ${many(first)}` : `${several} ${many(first)}–${many(last)}`;
+  return word(first === last ? one : several, { first: many(first), last: many(last) });
 }
 
 /** The first and last of the weights that are in a block with this one. @param {number} at

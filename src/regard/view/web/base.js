@@ -3,6 +3,7 @@
 import { el } from "./dom.js";
 import { onceAFrame } from "./pause.js";
 import { THEME, sheet } from "./theme.js";
+import { word } from "./words.js";
 
 /**
  * Where the reader is. Elements use what concerns them, and say what the reader changed by a
@@ -94,7 +95,7 @@ export class RegardElement extends HTMLElement {
       this.drawn();
     } catch (error) {
       this.root.replaceChildren(
-        el("p", { class: "error", role: "alert" }, `This view could not be drawn: ${error}`),
+        el("p", { class: "error", role: "alert" }, word("base.broken", { why: error })),
       );
       throw error;
     }

@@ -73,6 +73,16 @@ export function visible(text) {
 }
 
 /**
+ * A text whose indices are set below the line: W_Q as W and a small Q.
+ * @param {string} text
+ * @returns {(string | Node)[]}
+ */
+export function indexed(text) {
+  const parts = text.split(/(?<=\b[A-Za-z])_([A-Za-z]+|\d+)/);
+  return parts.map((part, n) => (n % 2 === 0 ? part : el("sub", {}, part)));
+}
+
+/**
  * A weight in figures: four decimals, or more where there would be none left.
  * @param {number} weight
  * @returns {string}

@@ -9,6 +9,7 @@ import { TOLD, Told } from "./heads_told.js";
 import { ROW, WORDS, Words } from "./heads_words.js";
 import { onceAFrame, pause } from "./pause.js";
 import { headColour } from "./scale.js";
+import { word } from "./words.js";
 
 /**
  * @import { RunInfo, RunSource } from "./source.js"
@@ -67,8 +68,8 @@ export class RegardHeads extends RegardElement {
 
   constructor() {
     super();
-    this.chips = el("span", { class: "chips", role: "group", "aria-label": "Heads" });
-    this.slider = el("input", { type: "range", min: 0, max: STEPS.length - 1, "aria-label": "Least weight of a link" });
+    this.chips = el("span", { class: "chips", role: "group", "aria-label": word("heads.heads") });
+    this.slider = el("input", { type: "range", min: 0, max: STEPS.length - 1, "aria-label": word("heads.least") });
     this.number = el("output", {});
     this.first = el("input", { type: "checkbox" });
     this.firstName = el("span", {});
@@ -77,15 +78,15 @@ export class RegardHeads extends RegardElement {
     this.window = el("div", { class: "window", role: "none" }, this.canvas);
     this.#words = new Words(this.window);
     this.tall = el("div", { role: "none" }, this.window);
-    const label = "Words that look, on the left; words that are looked at, on the right";
+    const label = word("heads.stage");
     this.stage = el("div", { class: "stage", role: "listbox", tabindex: 0, "aria-label": label }, this.tall);
     this.titles = el("div", { class: "titles faint" },
-      el("span", {}, "this word looks …"), el("span", {}, "… at this word"));
+      el("span", {}, word("heads.from")), el("span", {}, word("heads.to")));
     this.nothing = el("p", { class: "nothing faint" });
     this.root.append(
-      el("div", { class: "bar" }, el("span", { class: "faint" }, "Heads"), this.chips),
+      el("div", { class: "bar" }, el("span", { class: "faint" }, word("heads.heads")), this.chips),
       el("div", { class: "bar" },
-        el("label", { class: "slider" }, "Links of at least", this.slider, this.number),
+        el("label", { class: "slider" }, word("heads.at_least"), this.slider, this.number),
         el("label", {}, this.first, this.firstName),
         this.count),
       el("div", { class: "both" },
@@ -114,7 +115,7 @@ export class RegardHeads extends RegardElement {
     const { sequence, layer, head } = this.state;
     if (!info.whole && info.top === 0) {
       this.root.replaceChildren(
-        el("p", {}, "This file has no links: the strongest weights of each word were not recorded."));
+        el("p", {}, word("heads.no_links")));
       return;
     }
     if (source !== this.#of) [this.#of, this.#read] = [source, ""];
@@ -150,7 +151,7 @@ export class RegardHeads extends RegardElement {
     /** @type {HeadLinks[]} */
     const found = [];
     for (let head = 0; head < heads; head++) {
-      this.count.textContent = `Reading head ${head + 1} of ${heads} …`;
+      this.count.textContent = word("heads.reading", { head: head + 1, heads });
       const links = await source.links(sequence, layer, head);
       await pause();
       if (!wanted()) return null;
@@ -206,15 +207,15 @@ export class RegardHeads extends RegardElement {
           onfocus: () => this.#only(this.chips.children[n].matches(":focus-visible") ? n : null),
           onblur: () => this.#only(null),
         }, el("span", { class: "dot" }), String(n))),
-        el("button", { onclick: () => say(every) }, "all"),
-        el("button", { onclick: () => say([]) }, "none"),
+        el("button", { onclick: () => say(every) }, word("heads.all")),
+        el("button", { onclick: () => say([]) }, word("heads.none")),
       );
     }
     for (const { layer, head, kind } of info.heads) {
       if (layer !== this.state.layer) continue;
       const chip = /** @type {HTMLElement} */ (this.chips.children[head]);
-      chip.title = `Head ${head}: ${kind}. Point: this head alone. Click: show or hide it.`;
-      chip.setAttribute("aria-label", `Head ${head}, ${kind}`);
+      chip.title = word("heads.chip", { head, kind });
+      chip.setAttribute("aria-label", word("heads.chip_name", { head, kind }));
     }
     for (const head of every) {
       const chip = /** @type {HTMLElement} */ (this.chips.children[head]);
@@ -228,15 +229,15 @@ export class RegardHeads extends RegardElement {
     this.slider.setAttribute("aria-valuetext", String(this.#least));
     this.number.textContent = String(this.#least);
     this.first.checked = this.#without;
-    this.firstName.textContent = `without links to the first word, “${this.#rows?.name(0, "to")}”`;
+    this.firstName.textContent = word("heads.without_first", { word: this.#rows?.name(0, "to") ?? "" });
     const known = this.#heads.reduce((sum, each) => sum + each.order.length, 0);
     const shown = this.#countOf(this.#shown, this.#least);
-    this.count.textContent = `${many(shown)} of ${many(known)} links are shown.`;
-    this.count.title = `Known are the ${this.#heads[0]?.count} strongest links of each word in each head.`;
-    const label = `Lines for ${shown} links of at least ${this.#least}, of ${this.#shown.length} heads`;
+    this.count.textContent = word("heads.count", { shown: many(shown), known: many(known) });
+    this.count.title = word("heads.known", { count: this.#heads[0]?.count ?? 0 });
+    const label = word("heads.lines", { shown, least: this.#least, heads: this.#shown.length });
     this.canvas.setAttribute("aria-label", label);
-    this.nothing.textContent = this.#shown.length === 0 ? "No head is shown. Click one above."
-      : shown === 0 ? `No link is as strong as ${this.#least}. Move the slider to the left.` : "";
+    this.nothing.textContent = this.#shown.length === 0 ? word("heads.no_head")
+      : shown === 0 ? word("heads.too_strong", { least: this.#least }) : "";
     if (this.nothing.textContent === "") this.nothing.remove();
     else this.window.append(this.nothing);
   }

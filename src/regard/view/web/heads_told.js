@@ -4,6 +4,7 @@ import { el, figure, many } from "./dom.js";
 import { sample } from "./heads_lines.js";
 import { headColour } from "./scale.js";
 import { whyNumbers } from "./source.js";
+import { word } from "./words.js";
 
 /**
  * @import { Line } from "./heads_lines.js"
@@ -26,18 +27,14 @@ export const TOLD = `
 export class Told {
   #told = el("div", { class: "told" });
   element = el("div", { class: "beside" }, this.#told,
-    el("p", { class: "legend faint" }, "Weight", ...[0.05, 0.25, 0.5, 1].map(sample)));
+    el("p", { class: "legend faint" }, word("heads.weight"), ...[0.05, 0.25, 0.5, 1].map(sample)));
   spoken = el("p", { class: "unseen", role: "status" });
 
   /** No word is looked at: say what this is. @param {Rows} rows */
   help({ cross, named }) {
     const said = [
-      "A line is a link: the word on its left looks at the word on its right. Its colour is the head; the " +
-        "stronger the line, the larger the weight.",
-      "Point at a word to see its links alone, with their weights; click to keep it so. Point at a head to see " +
-        "that head alone.",
+      word("heads.help"), word("heads.help_more"), ...whyNumbers(cross, named),
     ];
-    said.push(...whyNumbers(cross, named));
     this.spoken.textContent = "";
     this.#told.replaceChildren(...said.map((each) => el("p", {}, each)));
   }
@@ -50,11 +47,11 @@ export class Told {
   tell(rows, focus, lines, least, reveal) {
     const way = focus.way === "from" ? "to" : "from";
     const shown = lines.slice(0, LISTED);
-    const title = `“${rows.name(focus.row, focus.way)}” ${way === "to" ? "looks at" : "is looked at by"}`;
+    const title = word(way === "to" ? "heads.looks_at" : "heads.looked_at", { word: rows.name(focus.row, focus.way) });
     const items = shown.map(({ head, weight, [way]: row }) => el("li", {},
-      el("button", { title: "Go there", "data-row": row, onclick: () => reveal(row) },
+      el("button", { title: word("heads.go"), "data-row": row, onclick: () => reveal(row) },
         el("span", { class: "dot", style: `background:${headColour(head)}` }),
-        el("span", { class: "faint" }, `head ${head}`),
+        el("span", { class: "faint" }, word("heads.head", { head })),
         el("span", { class: "name", dir: "auto" }, rows.name(row, way),
           el("span", { class: "faint" }, rows.isLong ? ` #${rows.place(row, way)}` : "")),
         el("span", { class: "number" }, figure(weight)))));
@@ -62,10 +59,11 @@ export class Told {
     this.#told.replaceChildren(
       el("h3", {}, title),
       items.length > 0 ? el("ol", { class: "list" }, ...items)
-        : el("p", { class: "faint" }, `Nothing, with a weight of at least ${least}.`),
-      ...(more > 0 ? [el("p", { class: "faint" }, `and ${many(more)} more.`)] : []),
+        : el("p", { class: "faint" }, word("heads.nothing", { least })),
+      ...(more > 0 ? [el("p", { class: "faint" }, word("heads.more", { count: many(more) }))] : []),
     );
-    const spoken = shown.map((line) => `${rows.name(line[way], way)} ${figure(line.weight)}, head ${line.head}`);
-    this.spoken.textContent = `${title} ${spoken.slice(0, 5).join("; ") || "nothing"}.`;
+    const spoken = shown.map((line) => 
+      word("heads.spoken", { word: rows.name(line[way], way), weight: figure(line.weight), head: line.head }));
+    this.spoken.textContent = `${title} ${spoken.slice(0, 5).join("; ") || word("heads.spoken_none")}.`;
   }
 }

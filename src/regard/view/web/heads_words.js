@@ -2,6 +2,7 @@
 
 import { el, figure } from "./dom.js";
 import { headColour } from "./scale.js";
+import { word } from "./words.js";
 
 /**
  * @import { Line } from "./heads_lines.js"
@@ -125,7 +126,7 @@ function name(side, rows, row, way) {
   side.dataset.way = way;
   side.title = called;
   side.style.visibility = place < 0 ? "hidden" : "";
-  side.setAttribute("aria-label", `${called}, ${way === "from" ? "looks" : "is looked at"}`);
+  side.setAttribute("aria-label", word(way === "from" ? "heads.word_looks" : "heads.word_looked_at", { word: called }));
   side.setAttribute("aria-posinset", String(row + 1));
   side.setAttribute("aria-setsize", String(rows.count));
   side.children[0].textContent = called;
@@ -139,7 +140,7 @@ function write(cell, lines) {
     return;
   }
   const [{ head, weight }, ...others] = lines;
-  const more = el("span", { class: "faint", title: `${others.length} more heads` }, `+${others.length}`);
+  const more = el("span", { class: "faint", title: word("heads.more_heads", { count: others.length }) }, `+${others.length}`);
   cell.replaceChildren(
     el("span", { class: "dot", style: `background:${headColour(head)}` }),
     figure(weight),

@@ -8,6 +8,7 @@ import { pacer } from "./pause.js";
 import { legend, paint } from "./scale.js";
 import { compact } from "./source.js";
 import { isDark } from "./theme.js";
+import { word } from "./words.js";
 
 /**
  * @import { HeadInfo, RunSource } from "./source.js"
@@ -17,14 +18,14 @@ import { isDark } from "./theme.js";
 
 /** @type {Record<string, [string, string]>} in the list of choices; in words */
 const SORTS = {
-  place: ["layer and head", ""],
-  kind: ["kind", ""],
-  entropy: ["entropy", "Entropy: how widely a token's weight is spread. Low: on few tokens."],
-  distance: ["distance", "Distance: how far away what it looks at is, on average."],
-  first: ["first token (sink)", "Share of the weight that is on the first token."],
-  previous: ["previous token", "Share of the weight that is on the token before."],
-  self: ["itself", "Share of the weight that is on the token itself."],
-  induction: ["induction", "Share of the weight on what followed the same token earlier."],
+  place: [word("model.by_place"), ""],
+  kind: [word("model.by_kind"), ""],
+  entropy: [word("model.by_entropy"), word("model.by_entropy_about")],
+  distance: [word("model.by_distance"), word("model.by_distance_about")],
+  first: [word("model.by_first"), word("model.by_first_about")],
+  previous: [word("model.by_previous"), word("model.by_previous_about")],
+  self: [word("model.by_self"), word("model.by_self_about")],
+  induction: [word("model.by_induction"), word("model.by_induction_about")],
 };
 
 const SMALLEST = 1e-3; // where logarithmic colours begin, of a row's weight
@@ -69,7 +70,7 @@ export class RegardModel extends RegardElement {
   #heads = el("div", { class: "heads", role: "group" });
   #both = el("div", { class: "both" });
   #card = new Card();
-  #kinds = el("div", { class: "kinds", role: "group", "aria-label": "Kinds of heads" });
+  #kinds = el("div", { class: "kinds", role: "group", "aria-label": word("model.kinds") });
   #scale = el("div");
   #note = el("p", { class: "faint", role: "note" });
 
@@ -97,7 +98,7 @@ export class RegardModel extends RegardElement {
     if (look !== this.#look) {
       this.#look = look;
       for (const cell of this.#cells.values()) cell.button.style.setProperty("--kind", colourOf(cell.head.kind));
-      this.#scale.replaceChildren(legend(this.#range, "share of a row"));
+      this.#scale.replaceChildren(legend(this.#range, word("model.share")));
       this.#due = new Set(this.#cells.values());
       this.#work();
       this.#enlarge();
@@ -219,11 +220,11 @@ export class RegardModel extends RegardElement {
       button.style.gridRow = place ? String(layers.indexOf(head.layer) + 2) : "";
       button.style.gridColumn = place ? String(head.head + 2) : "";
       button.classList.toggle("other", place && kind !== "" && head.kind !== kind);
-      number.replaceChildren(`L${head.layer} H${head.head}`, el("b", {}, short(this.#number(head))));
+      number.replaceChildren(word("model.short", { layer: head.layer, head: head.head }), el("b", {}, short(this.#number(head))));
     }
     this.#heads.style.gridTemplateColumns = place ? `26px repeat(${columns}, ${size}px)` : "";
     const tags = place ? this.#tags(source, columns, layers) : [];
-    const none = this.#order.length === 0 ? [el("p", { class: "faint" }, "No head is of this kind.")] : [];
+    const none = this.#order.length === 0 ? [el("p", { class: "faint" }, word("model.no_kind"))] : [];
     this.#heads.replaceChildren(...tags, ...this.#order.map(({ button }) => button), ...none);
     if (focused instanceof HTMLElement && this.#heads.contains(focused)) focused.focus();
   }
@@ -236,8 +237,9 @@ export class RegardModel extends RegardElement {
     ) =>
       el("span", { class: "tag", style: `grid-row:${row};grid-column:${column}`, title, "aria-hidden": "true" }, text);
     return [
-      ...Array.from({ length: columns }, (_, n) => tag(`H${n}`, 1, n + 2, `Head ${n}`)),
-      ...layers.map((layer, n) => tag(`L${layer}`, n + 2, 1, `Layer ${layer}: ${source.info.layers[layer].name}`)),
+      ...Array.from({ length: columns }, (_, n) => tag(word("model.head_tag", { head: n }), 1, n + 2, word("model.head", { head: n }))),
+      ...layers.map((layer, n) => tag(word("model.layer_tag", { layer }), n + 2, 1,
+        word("model.layer", { layer, name: source.info.layers[layer].name }))),
     ];
   }
 
@@ -321,8 +323,7 @@ export class RegardModel extends RegardElement {
   #lacking() {
     if (this.#missing) return;
     this.#missing = true;
-    this.#note.textContent =
-      "Some heads have no picture in this file: a run with a map, or with q and k, would bring them.";
+    this.#note.textContent = word("model.lacking");
   }
 
   // ── the head that is pointed at ───────────────────────────────────────────────────────────────
@@ -352,9 +353,7 @@ export class RegardModel extends RegardElement {
   /** @param {RunSource} source @param {boolean} log */
   #controls(source, log) {
     const { heads, layers } = source.info;
-    this.#about.textContent = `All ${heads.length} heads of ${layers.length} layers. ` +
-      "In each picture a row is a token that looks (the first on top), a column one that it looks at; " +
-      "the stronger the colour, the more. Click one to open it in the atlas.";
+    this.#about.textContent = word("model.about", { heads: heads.length, layers: layers.length });
     const sort = this.#sort;
     const measured = (/** @type {string} */ name) => ["place", "kind"].includes(name) ||
       heads.some((head) => head[/** @type {Measure} */ (name)] !== null);
@@ -365,9 +364,9 @@ export class RegardModel extends RegardElement {
     const options = Object.entries(SORTS).filter(([name]) => measured(name)).map(([name, [title]]) =>
       el("option", { value: name, selected: name === sort }, title));
     const turn = el("button", { type: "button", name: "turn", onclick: () => this.say({ order }) },
-      this.#upwards ? "↑ smallest first" : "↓ largest first");
+      word(this.#upwards ? "model.up" : "model.down"));
     refill(this.#bar, [
-      el("label", {}, "Sort by", el("select", {
+      el("label", {}, word("model.sort"), el("select", {
         name: "sort",
         onchange: (event) => {
           const { value } = /** @type {HTMLSelectElement} */ (event.target);
@@ -375,9 +374,9 @@ export class RegardModel extends RegardElement {
         },
       }, ...options)),
       ...(sort === "place" ? [] : [turn]),
-      field("Colours", "Scale of the colours",
-        toggle("log", log, "By the logarithm: small shares can be seen", () => this.say({ "model-scale": null })),
-        toggle("linear", !log, "In proportion to the share", () => this.say({ "model-scale": "linear" }))),
+      field(word("scale.colours"), word("scale.about"),
+        toggle(word("scale.log"), log, word("model.log_about"), () => this.say({ "model-scale": null })),
+        toggle(word("scale.linear"), !log, word("model.linear_about"), () => this.say({ "model-scale": "linear" }))),
       el("span", { class: "faint" }, SORTS[sort][1]),
     ]);
     this.#legend(source);
@@ -386,12 +385,12 @@ export class RegardModel extends RegardElement {
   /** Kinds, how many heads there are of each, and what they are. @param {RunSource} source */
   #legend(source) {
     const now = this.said("kind", "");
-    this.#heads.setAttribute("aria-label", `${source.info.heads.length} heads. Arrows move, Enter opens.`);
+    this.#heads.setAttribute("aria-label", word("model.spoken", { count: source.info.heads.length }));
     const kinds = KINDS.map(([name, means]) => {
       const count = source.info.heads.filter(({ kind }) => kind === name).length;
       return el("button", {
         type: "button", name, "data-kind": name, "aria-pressed": String(now === name), disabled: count === 0 && now !== name,
-        title: now === name ? "Show all kinds" : "Show only these",
+        title: word(now === name ? "model.all_kinds" : "model.only"),
         onclick: () => this.say({ kind: now === name ? null : name }),
       }, el("i", { style: `--kind:${colourOf(name)}` }), el("b", {}, name), el("span", {}, count),
       el("small", {}, means));

@@ -2,25 +2,22 @@
 
 import { el, figure } from "./dom.js";
 import { headColour } from "./scale.js";
+import { word } from "./words.js";
 
 /** @import { HeadInfo } from "./source.js" */
 
 /** What each kind means, in plain words, in the order of the legend; each with a colour of its own.
  * @type {[string, string, number | null][]} */
 export const KINDS = [
-  ["first token", "rests on the first token, a “sink” for spare weight", 0],
-  ["previous token", "looks at the token just before", 1],
-  ["itself", "looks at its own token: the diagonal", 2],
-  ["induction", "looks at what followed this token earlier on", 3],
-  ["broad", "spreads its weight nearly evenly", 5],
-  ["mixed", "none of these stands out", null],
+  ["first token", word("kind.first"), 0],
+  ["previous token", word("kind.previous"), 1],
+  ["itself", word("kind.self"), 2],
+  ["induction", word("kind.induction"), 3],
+  ["broad", word("kind.broad"), 5],
+  ["mixed", word("kind.mixed"), null],
 ];
 
-/** @type {[string, keyof HeadInfo][]} */
-const NUMBERS = [
-  ["entropy, nats", "entropy"], ["spread", "spread"], ["distance", "distance"], ["first token", "first"],
-  ["previous", "previous"], ["itself", "self"], ["induction", "induction"],
-];
+const NUMBERS = /** @type {const} */ (["entropy", "spread", "distance", "first", "previous", "self", "induction"]);
 /** @type {(keyof HeadInfo)[]} */
 const SHARES = ["first", "previous", "self", "induction", "spread"];
 
@@ -42,13 +39,13 @@ export class Card {
     const { layer, head, kind, score } = info;
     this.element.style.setProperty("--kind", colourOf(kind));
     const measured = SHARES.some((name) => info[name] !== null);
-    const means = measured ? (KINDS.find(([name]) => name === kind)?.[1] ?? "") : "what it looks at was not measured";
+    const means = measured ? (KINDS.find(([name]) => name === kind)?.[1] ?? "") : word("kind.unmeasured");
     const how = score === null || kind === "mixed" ? "" : ` ${figure(score)}`;
     this.#words.replaceChildren(
-      el("p", {}, el("strong", {}, `Layer ${layer}, head ${head}: ${kind}`), how),
+      el("p", {}, el("strong", {}, word("card.title", { layer, head, kind })), how),
       el("p", { class: "faint" }, `${means.slice(0, 1).toUpperCase()}${means.slice(1)}.`),
     );
-    this.#numbers.replaceChildren(...NUMBERS.flatMap(([title, name]) =>
-      [el("dt", {}, title), el("dd", {}, info[name] === null ? "–" : figure(Number(info[name])))]));
+    this.#numbers.replaceChildren(...NUMBERS.flatMap((name) =>
+      [el("dt", {}, el("abbr", { title: word(`card.${name}_tip`) }, word(`card.${name}`))), el("dd", {}, info[name] === null ? "–" : figure(Number(info[name])))]));
   }
 }

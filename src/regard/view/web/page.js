@@ -1,10 +1,12 @@
 // A page of one file: its elements, the choices that they share, and the state in its address.
 
 import { start } from "./base.js";
-import { el, refill } from "./dom.js";
+import { el, indexed, refill } from "./dom.js";
 import { EmbeddedRun, manifest } from "./embedded.js";
+import { KINDS } from "./model_card.js";
 import { PRINTED, saveButtons } from "./save.js";
 import { THEME, sheet } from "./theme.js";
+import { word } from "./words.js";
 
 /**
  * @import { State } from "./base.js"
@@ -27,6 +29,7 @@ const CSS = `
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 var(--sans); }
 main { max-width: 1180px; margin: 0 auto; padding: 14px 18px 28px; }
 h1 { font-size: 20px; line-height: 1.3; margin: 0; overflow-wrap: anywhere; }
+main.wide { max-width: 1880px; }
 header p { margin: 2px 0 10px; }
 header .save { float: right; margin: 2px 0 0 12px; }
 details { margin-top: 14px; } details ul { margin: 6px 0; padding-left: 20px; }
@@ -78,14 +81,14 @@ export function within(state, info) {
   return { ...state, sequence, layer, head, token };
 }
 
-/** The views of a run. @param {RunInfo} info */
-export function views(info) {
+/** The views of a run: name, title, element. */
+export function views() {
   return [
-    ["text", "Text", "regard-text"],
-    ["heads", "Links", "regard-heads"],
-    ["model", "All heads", "regard-model"],
-    ["atlas", "Atlas", "regard-atlas"],
-    ...(info.stages === null ? [] : [["shift", "Movement", "regard-shift"]]),
+    ["text", word("page.text"), "regard-text"],
+    ["heads", word("page.links"), "regard-heads"],
+    ["model", word("page.heads"), "regard-model"],
+    ["atlas", word("page.atlas"), "regard-atlas"],
+    ["shift", word("page.movement"), "regard-shift"],
   ];
 }
 
@@ -97,9 +100,9 @@ export function views(info) {
  */
 export function showRun(main, source, until) {
   const { info } = source;
-  const all = views(info);
+  const all = views();
   const controls = el("div", { class: "bar controls" });
-  const tabs = el("div", { role: "tablist", "aria-label": "Views" });
+  const tabs = el("div", { role: "tablist", "aria-label": word("page.views") });
   const panel = el("section", { role: "tabpanel", id: "panel", "aria-live": "off" });
   /** @type {Map<string, AnyElement>} */
   const made = new Map();
@@ -173,20 +176,27 @@ function choices(info, state, change, ofHead) {
     }, ...options(list, /** @type {number | null} */ (state[name]))));
   const { heads } = info.layers[state.layer];
   const kinds = new Map(info.heads.filter((each) => each.layer === state.layer).map((each) => [each.head, each.kind]));
+  const kind = state.head === null ? undefined : kinds.get(state.head);
+  const means = kind === "mixed" ? undefined : KINDS.find(([name]) => name === kind)?.[1];
   return [
-    info.sequences.length > 1 && choice("Text", "sequence", info.sequences.map(({ text }, n) => [n, `${n + 1}: ${(text ?? "").slice(0, 40)}`])),
-    ofHead && choice("Layer", "layer", info.layers.map((_, n) => [n, `${n}${info.layers[n].cross ? " (cross)" : ""}`])),
-    ofHead && choice("Head", "head", [[null, "all"], ...Array.from({ length: heads }, (_, n) => /** @type {[number, string]} */ ([n, kinds.get(n) === "mixed" || !kinds.has(n) ? String(n) : `${n}: ${kinds.get(n)}`]))]),
+    info.sequences.length > 1 && choice(word("page.choose_text"), "sequence", info.sequences.map(({ text }, n) => [n, numbered(n + 1, (text ?? "").slice(0, 40))])),
+    ofHead && choice(word("page.layer"), "layer", info.layers.map((_, n) => [n, info.layers[n].cross ? word("page.cross", { layer: n }) : String(n)])),
+    ofHead && choice(word("page.head"), "head", [[null, word("page.all")], ...Array.from({ length: heads }, (_, n) => /** @type {[number, string]} */ ([n, kinds.get(n) === "mixed" || !kinds.has(n) ? String(n) : numbered(n, kinds.get(n) ?? "")]))]),
     ofHead && el("span", { class: "faint" }, info.layers[state.layer].name),
+    ofHead && means !== undefined && el("span", { class: "faint" }, word("kind.told", { kind: kind ?? "", means })),
   ].filter((each) => each instanceof Node);
+}
+
+/** @param {number} number @param {string} text */
+function numbered(number, text) {
+  return word("page.numbered", { number, text });
 }
 
 /** What is in this file, in words. @param {RunInfo} info @returns {string} */
 export function contents(info) {
-  const kept = `kept with ${info.bits} bits each`;
-  if (info.whole) return `Every weight is in this file, ${kept}.`;
-  const level = 2 ** /** @type {any} */ (info).level;
-  return `In this file, of each query in each head: the ${info.top} strongest weights, ${kept}; and maps whose cells are ${level} × ${level} weights.`;
+  const { bits, top } = info;
+  if (info.whole) return word("page.whole", { bits });
+  return word("page.part", { bits, top, level: 2 ** /** @type {any} */ (info).level });
 }
 
 /** Build the page from what is in it. */
@@ -195,11 +205,12 @@ export function open() {
   const content = manifest();
   const main = document.createElement("main");
   document.body.append(main);
-  const header = el("header", {}, el("h1", {}, content.title), el("p", { class: "faint" }, content.subtitle));
+  const header = el("header", {}, el("h1", {}, content.title), el("p", { class: "faint" }, ...indexed(content.subtitle)));
   main.append(header);
   if (content.kind === "trace") {
     const steps = /** @type {AnyElement} */ (document.createElement("regard-steps"));
     steps.source = content.trace;
+    main.className = "wide";
     const again = () => (steps.state = read(location.hash, start()));
     again();
     steps.addEventListener("regard-change", (event) => {
@@ -214,8 +225,8 @@ export function open() {
   const source = new EmbeddedRun(content);
   showRun(main, source);
   main.append(
-    el("details", {}, el("summary", {}, "About this file"), el("p", {}, contents(source.info)),
+    el("details", {}, el("summary", {}, word("page.about")), el("p", {}, contents(source.info)),
       el("ul", {}, ...source.info.notes.map((note) => el("li", {}, note))),
-      el("p", { class: "faint" }, `Made by regard ${content.made}. It needs no network, and asks for none.`)),
+      el("p", { class: "faint" }, word("page.made", { version: content.made }))),
   );
 }

@@ -1,6 +1,7 @@
 // What the page knows of each rule by which a step was made: its operands, and the line of a cell.
 
 import { MINUS, dot, equals, factor, figure, number, ofHead, piece, plainly, summed } from "./arithmetic.js";
+import { word } from "./words.js";
 
 /**
  * @typedef {import("./arithmetic.js").TraceJson} TraceJson
@@ -49,16 +50,16 @@ const knownHeads = ({ weights }, trace) => trace.steps[weights].axes[0].labels.l
 const RULES = {
   Given: {
     operands: () => [],
-    line: ({ value, rule }) => plainly(value, ` is given${rule.words === "" ? "" : `: ${rule.words}`}`),
+    line: ({ value, rule }) => plainly(value, word(rule.words === "" ? "rule.given" : "rule.given_as", { words: rule.words })),
   },
   Copied: {
     operands: ({ of }) => [{ name: of, lit: "cell", of: "left" }],
-    line: ({ value, rule }) => plainly(value, ` is carried over: ${rule.words || rule.of}`),
+    line: ({ value, rule }) => plainly(value, word("rule.copied", { words: rule.words || rule.of })),
   },
   Joined: {
     operands: ({ of }, trace) => trace.steps[of].axes[0].labels.map((_, head) =>
       ({ name: of, lit: "cell", of: "left", head })),
-    line: ({ value, step, column }) => plainly(value, ` is carried over: ${step.axes[1].labels[column]}`),
+    line: ({ value, step, column }) => plainly(value, word("rule.copied", { words: step.axes[1].labels[column] })),
   },
   Summed: {
     operands: ({ of: [a, b] }) => [
@@ -98,7 +99,7 @@ const RULES = {
       ];
     },
     line: ({ value, rule, trace, row, column, head, rows }) => {
-      if (head >= knownHeads(rule, trace)) return plainly(value, " is given: this head is known by its result");
+      if (head >= knownHeads(rule, trace)) return plainly(value, word("rule.known"));
       return dot(value, rows(rule.weights)[row], columnOf(rows(rule.values), column));
     },
   },
@@ -107,14 +108,14 @@ const RULES = {
     line: ({ value, rule, row, column, rows }) => {
       const [cosines, sines] = [rows(rule.cosine)[row], rows(rule.sine)[row]];
       const width = cosines.length;
-      if (column >= width) return plainly(value, " is carried over: not turned");
+      if (column >= width) return plainly(value, word("rule.not_turned"));
       const partner = rule.halves ? (column + Math.floor(width / 2)) % width : column ^ 1;
       const before = rows(rule.of)[row];
       const [x, cosine, other, sine] = [before[column], cosines[column], before[partner], sines[column]].map(number);
       return [
         ...plainly(value, ` ${equals(value, [[x, cosine], [other, sine]])} `), piece("left", factor(x)),
         piece("", `·${factor(cosine)} ${sine < 0 ? MINUS : "+"} `), piece("left", factor(other)),
-        piece("", `·${figure(Math.abs(sine))} (turned by its position)`),
+        piece("", `·${figure(Math.abs(sine))} (${word("rule.turned")})`),
       ];
     },
   },
@@ -158,16 +159,15 @@ function scaled({ value, rule, step, row, column, rows }) {
   if (value === -Infinity) {
     const [queries, keys] = step.axes.slice(-2).map((axis) => axis.labels);
     const later = rule.causal && column > row + keys.length - queries.length;
-    const why = later ? `comes after “${queries[row]}” and may not be seen` : `may not be seen by “${queries[row]}”`;
-    return plainly(value, `: masked, as “${keys[column]}” ${why}`);
+    return plainly(value, word(later ? "rule.later" : "rule.masked", { key: keys[column], query: queries[row] }));
   }
   const score = number(rows(rule.scores)[row][column]);
   const own = piece("left", figure(score));
   const bias = rule.bias === null ? undefined : number(rows(rule.bias)[row][column]);
-  const more = bias === undefined ? [] : [piece("", " + "), piece("right", factor(bias)), piece("", " (bias)")];
+  const more = bias === undefined ? [] : [piece("", " + "), piece("right", factor(bias)), piece("", ` (${word("rule.bias")})`)];
   if (rule.plain) {
     const sign = bias === undefined ? "=" : equals(value, [[score], [bias]]);
-    return [...plainly(value, ` ${sign} `), own, ...more, piece("", ", not scaled")];
+    return [...plainly(value, ` ${sign} `), own, ...more, piece("", word("rule.not_scaled"))];
   }
   const { divisor } = rule;
   // Only a root that is a whole number gives a score other than 0 an exact quotient.
@@ -181,13 +181,13 @@ function scaled({ value, rule, step, row, column, rows }) {
 function softmaxed(value, scores, column) {
   let own = scores[column];
   let allowed = scores.filter((score) => score !== -Infinity);
-  if (own === -Infinity) return [piece("result", "0.0"), piece("", ` = e^${MINUS}∞ / …: masked, no attention at all`)];
+  if (own === -Infinity) return [piece("result", "0.0"), piece("", ` = e^${MINUS}∞ / …${word("rule.no_attention")}`)];
   const largest = allowed.reduce((a, b) => Math.max(a, b));
   let remark = "";
   // e^±100 is past what a reader, and e^±710 what a float, can hold.
   if (Math.abs(largest) > 100) {
     [own, allowed] = [own - largest, allowed.map((score) => score - largest)];
-    remark = " (largest score taken off first)";
+    remark = word("rule.largest_off");
   }
   const total = allowed.reduce((sum, score) => sum + Math.exp(score), 0);
   return [

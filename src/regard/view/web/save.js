@@ -1,6 +1,7 @@
 // A view as a picture: what an element shows, as SVG or PNG, from what is drawn already.
 
 import { el, svg } from "./dom.js";
+import { word } from "./words.js";
 
 const SCALE = 3; // pixels of a PNG for each on the screen: about 300 to the inch
 
@@ -72,7 +73,7 @@ export async function asPng(picture) {
   const canvas = el("canvas", { width: image.width * SCALE, height: image.height * SCALE });
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve, reject) => {
-    canvas.toBlob((blob) => (blob === null ? reject(new Error("The picture is too large.")) : resolve(blob)), "image/png");
+    canvas.toBlob((blob) => (blob === null ? reject(new Error(word("save.too_large"))) : resolve(blob)), "image/png");
   });
 }
 
@@ -101,14 +102,14 @@ export function saveButtons(shown, name) {
           said.textContent = "";
           await work(pictureOf(element));
         } catch (error) {
-          said.textContent = ` The picture could not be made: ${error instanceof Error ? error.message : error}`;
+          said.textContent = word("save.failed", { why: error instanceof Error ? error.message : error });
         }
       },
     }, title);
-  return el("span", { class: "group save", role: "group", "aria-label": "Save this view" },
-    button("SVG", "Save this view as SVG", (picture) => download(new Blob([picture], { type: "image/svg+xml" }), `${name()}.svg`)),
-    button("PNG", "Save this view as PNG", async (picture) => download(await asPng(picture), `${name()}.png`)),
-    el("button", { title: "Print this view, or save it as PDF", "aria-label": "Print this view, or save it as PDF", onclick: () => print() }, "PDF"),
+  return el("span", { class: "group save", role: "group", "aria-label": word("save.view") },
+    button("SVG", word("save.svg"), (picture) => download(new Blob([picture], { type: "image/svg+xml" }), `${name()}.svg`)),
+    button("PNG", word("save.png"), async (picture) => download(await asPng(picture), `${name()}.png`)),
+    el("button", { title: word("save.pdf"), "aria-label": word("save.pdf"), onclick: () => print() }, "PDF"),
     said);
 }
 

@@ -2,6 +2,7 @@
 
 import { el } from "./dom.js";
 import { isDark } from "./theme.js";
+import { word } from "./words.js";
 
 /** @typedef {[number, number, number]} Colour */
 
@@ -130,7 +131,7 @@ export function legend(range, what) {
   const least = range.log ? shortly(range.least) : "0";
   return el(
     "span",
-    { class: "legend faint", style: "display:inline-flex;gap:6px;align-items:center;font-size:13px", role: "img", "aria-label": `Colours from ${least} to ${shortly(range.most)}: ${what}${range.log ? ", by the logarithm" : ""}` },
+    { class: "legend faint", style: "display:inline-flex;gap:6px;align-items:center;font-size:13px", role: "img", "aria-label": word(range.log ? "legend.logarithm" : "legend.weights", { least, most: shortly(range.most), what }) },
     what,
     el("span", {}, range.log ? `≤ ${least}` : least),
     canvas,

@@ -9,6 +9,7 @@ import { PICTURE_CSS, Picture } from "./shift_picture.js";
 import { TABLES_CSS, alike, barsOf, far, keysOf } from "./shift_tables.js";
 import { WORDS_CSS, WordChoice } from "./shift_words.js";
 import { keyLabels } from "./source.js";
+import { word, wordParts } from "./words.js";
 
 /**
  * @import { RunSource } from "./source.js"
@@ -73,8 +74,7 @@ export class RegardShift extends RegardElement {
     const late = () => turn !== this.#turn;
     const { info } = source;
     if (info.stages === null || info.stages.length === 0) {
-      const said = 'This run has no hidden states: regard.watch(…, keep=("hidden_states",)) keeps them.';
-      this.root.replaceChildren(el("p", {}, said));
+      this.root.replaceChildren(el("p", {}, word("shift.none")), el("p", { class: "faint" }, word("shift.none_why")));
       return;
     }
     if (this.#from !== source) this.#kept.clear();
@@ -94,8 +94,8 @@ export class RegardShift extends RegardElement {
     if (late()) return;
     const missing = words.filter((word) => !journeys.words.includes(word));
     parts.missing.hidden = missing.length === 0;
-    const named = missing.map((n) => `“${text.labels[n]}” (#${n})`);
-    parts.missing.textContent = `No hidden states were kept of ${named.join(", ")}.`;
+    const named = missing.map((n) => word("shift.word", { word: text.labels[n], place: n }));
+    parts.missing.textContent = word("shift.missing", { words: named.join(", ") });
     parts.empty.hidden = journeys.words.length > 0;
     parts.below.hidden = parts.bar.hidden = parts.lead.hidden = journeys.words.length === 0;
     if (journeys.words.length === 0) return;
@@ -208,7 +208,7 @@ export class RegardShift extends RegardElement {
       key: (event) => this.#key(event),
     });
     const slider = el("input", {
-      type: "range", min: 0, step: 1, "aria-label": "Up to which move",
+      type: "range", min: 0, step: 1, "aria-label": word("shift.upto_name"),
       oninput: () => {
         this.#stop();
         this.#go(Number(slider.value));
@@ -217,28 +217,28 @@ export class RegardShift extends RegardElement {
     const where = el("output", {});
     const button = (/** @type {string} */ title, /** @type {() => void} */ onclick) =>
       el("button", { type: "button", onclick }, title);
-    const play = button("Play", () => (this.#playing === undefined ? this.#play() : this.#stop()));
-    const asRaw = button("as they are", () => this.say({ lengths: "raw" }));
-    const asDirections = button("directions only", () => this.say({ lengths: "directions" }));
+    const play = button(word("shift.play"), () => (this.#playing === undefined ? this.#play() : this.#stop()));
+    const asRaw = button(word("shift.raw"), () => this.say({ lengths: "raw" }));
+    const asDirections = button(word("shift.directions"), () => this.say({ lengths: "directions" }));
     const bar = el("div", { class: "bar" }, play,
-      el("label", { class: "upto" }, "Up to", slider, where),
-      field("Vectors", "Vectors", asRaw, asDirections));
+      el("label", { class: "upto" }, word("shift.upto"), slider, where),
+      field(word("shift.vectors"), word("shift.vectors"), asRaw, asDirections));
     const [lead, missing] = [el("p", {}), el("p", { class: "error" })];
-    const empty = el("p", {}, "Choose a word above to see its way.");
+    const empty = el("p", {}, word("shift.choose"));
     const readout = el("p", { class: "readout", "aria-live": "polite" });
     const keys = el("div", { class: "keys" });
     const [axes, between, bars] = [0, 1, 2].map(() => el("p", { class: "faint small" }));
     const pairs = el("table", { class: "pairs" });
     const moves = el("table", { class: "moves" });
-    const which = el("select", { "aria-label": "Word", onchange: () => this.#pick(which.selectedIndex) });
+    const which = el("select", { "aria-label": word("shift.focus"), onchange: () => this.#pick(which.selectedIndex) });
     const similar = el("div", {},
-      el("h3", {}, "How alike are the words?"),
+      el("h3", {}, word("shift.alike")),
       between,
-      el("div", { class: "box", tabindex: 0, role: "region", "aria-label": "Cosine similarities" }, pairs));
+      el("div", { class: "box", tabindex: 0, role: "region", "aria-label": word("shift.alike_name") }, pairs));
     const lengths = el("div", {},
-      el("h3", {}, "How far did each move take ", which, "?"),
+      el("h3", {}, ...wordParts("shift.far", { word: which })),
       bars,
-      el("div", { class: "box", tabindex: 0, role: "region", "aria-label": "Lengths of moves" }, moves));
+      el("div", { class: "box", tabindex: 0, role: "region", "aria-label": word("shift.far_name") }, moves));
     const seen = el("div", {}, picture.node, keys, readout, axes);
     const below = el("div", { class: "wide" }, seen, el("div", {}, similar, lengths));
     this.root.replaceChildren(lead, choice.node, missing, empty, bar, below);
@@ -253,16 +253,14 @@ export class RegardShift extends RegardElement {
   #draw(shown, parts) {
     const { journeys, stages, found, upto, focus, names, directions } = shown;
     const last = stages.length - 1;
-    const begins = stages[0].title === "embedding" ? "as the word by itself, before any attention"
-      : `after ${stages[0].title}, the first place that was kept`;
-    parts.lead.textContent = "Each line is a word’s vector on its way through the model: "
-      + `it begins at the dot, ${begins}, and each layer moves it on, to the arrow. `
-      + "Words that end close together have become alike.";
+    const begins = stages[0].title === "embedding" ? word("shift.begins")
+      : word("shift.begins_after", { place: stages[0].title });
+    parts.lead.textContent = word("shift.lead", { begins });
     parts.slider.max = String(last);
     parts.slider.value = String(upto);
     parts.slider.disabled = last === 0;
     parts.slider.setAttribute("aria-valuetext", stages[upto].title);
-    parts.where.textContent = `${stages[upto].title} (${upto} of ${last})`;
+    parts.where.textContent = word("shift.where", { place: stages[upto].title, n: upto, last });
     parts.play.hidden = this.#still.matches || last === 0;
     parts.asRaw.setAttribute("aria-pressed", String(!directions));
     parts.asDirections.setAttribute("aria-pressed", String(directions));
@@ -273,8 +271,7 @@ export class RegardShift extends RegardElement {
     parts.axes.textContent = axesOf(shown);
     this.#read(null, 0);
     const colours = words.map((word) => word.colour);
-    parts.between.textContent = `Cosine similarity, at first (${stages[0].title}) and now (${stages[upto].title}): `
-      + "1 is the same direction, 0 at right angles, −1 opposite.";
+    parts.between.textContent = word("shift.between", { first: stages[0].title, now: stages[upto].title });
     parts.bars.textContent = barsOf(shown);
     parts.pairs.replaceChildren(...alike(shown, colours));
     parts.moves.style.setProperty("--own", colours[focus]);
@@ -286,18 +283,17 @@ export class RegardShift extends RegardElement {
   }
 
   /** Say where a word is: the one that is pointed at, or else the one that stands out.
-   * @param {number | null} word @param {number} stage */
-  #read(word, stage) {
+   * @param {number | null} pointed @param {number} stage */
+  #read(pointed, stage) {
     if (this.#shown === null || this.#parts === null) return;
     const { journeys, stages, names, upto, focus } = this.#shown;
-    const [n, at] = word === null ? [focus, upto] : [word, stage];
+    const [n, at] = pointed === null ? [focus, upto] : [pointed, stage];
     const vector = journeys.vectors[n];
     const far = at === 0 ? NaN : moveTo(vector, journeys.width, at);
     const alike = cosine(vector, 0, vector, at, journeys.width);
     const said = at === 0
-      ? `“${names[n]}” where it begins: ${stages[0].title}.`
-      : `“${names[n]}” after ${stages[at].title}: this move went ${two(far)} of its length; `
-        + `similarity to where it began ${two(alike)}.`;
+      ? word("shift.read_first", { word: names[n], place: stages[0].title })
+      : word("shift.read", { word: names[n], place: stages[at].title, far: two(far), alike: two(alike) });
     put(this.#parts.readout, said);
   }
 
@@ -341,7 +337,7 @@ export class RegardShift extends RegardElement {
       next++;
       if (next >= stages.length) this.#stop();
     };
-    this.#parts.play.textContent = "Pause";
+    this.#parts.play.textContent = word("shift.pause");
     // Not faster than browsers let a page change its address.
     this.#playing = setInterval(step, Math.max(330, Math.min(800, 9000 / stages.length)));
     step();
@@ -350,7 +346,7 @@ export class RegardShift extends RegardElement {
   #stop() {
     clearInterval(this.#playing);
     this.#playing = undefined;
-    if (this.#parts !== null) this.#parts.play.textContent = "Play";
+    if (this.#parts !== null) this.#parts.play.textContent = word("shift.play");
   }
 }
 
@@ -372,13 +368,11 @@ function namesOf(labels, words) {
 /** What the two directions are. @param {Shown} shown */
 function axesOf({ found, times, directions, journeys }) {
   const share = found.shares[0] + found.shares[1];
-  const many = journeys.words.length > 1 ? "these words differ" : "the places of this word differ";
-  const seen = directions ? "only their directions are shown" : "the last moves look largest";
   const grown = times > GROWN && Number.isFinite(times)
-    ? ` The vectors grow ${Math.round(times)} times as long on the way: ${seen}.` : "";
-  if (share === 0) return "All places are the same: there is no direction in which they differ.";
-  return `Across and up: the two directions in which ${many} most; they show ${Math.round(100 * share)} % of it. `
-    + `The numbers count every direction.${grown}`;
+    ? ` ${word(directions ? "shift.grown_directions" : "shift.grown", { times: Math.round(times) })}` : "";
+  if (share === 0) return word("shift.same");
+  const axes = word(journeys.words.length > 1 ? "shift.axes_words" : "shift.axes_word", { share: Math.round(100 * share) });
+  return axes + grown;
 }
 
 customElements.define("regard-shift", RegardShift);

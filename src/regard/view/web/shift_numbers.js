@@ -1,5 +1,7 @@
 // The numbers of a word's journey: its places by name, how far each move went, how alike words are.
 
+import { word } from "./words.js";
+
 /**
  * @typedef {"start" | "attention" | "feed-forward" | "layer"} Kind of the move that led to a place; the
  *   first place has none
@@ -24,8 +26,9 @@ export function stagesOf(names) {
   return names.map((name, n) => {
     const part = /^(.*) (attention|feed-forward)$/.exec(name);
     const layer = part?.[1] ?? (clear ? numbers[n] : null) ?? name;
-    const whole = /^\d+$/.test(layer) ? `layer ${layer}` : layer;
-    const title = part === null ? whole : `layer ${layer}, ${part[2]}`;
+    const whole = /^\d+$/.test(layer) ? word("shift.layer_only", { layer }) : layer;
+    const title = part === null ? whole
+      : word("shift.layer_part", { layer, part: word(part[2] === "attention" ? "shift.attention" : "shift.feed_forward") });
     const kind = n === 0 ? "start" : part === null ? "layer" : /** @type {Kind} */ (part[2]);
     return { kind, layer: n === 0 ? "" : layer, title };
   });

@@ -1,6 +1,7 @@
 // The picture of words' journeys: a line for each word from its first place to its last, with labels apart.
 
 import { el, svg } from "./dom.js";
+import { word } from "./words.js";
 
 /** @import { Stage } from "./shift_numbers.js" */
 
@@ -145,8 +146,8 @@ export class Picture {
     const percent = (/** @type {number} */ n) => `${Math.round(100 * shares[n])} %`;
     const below = { class: "axis", x: width - 10, y: height - 10, "text-anchor": "end" };
     this.axes.replaceChildren(
-      svg("text", below, `1st direction, ${percent(0)} →`),
-      svg("text", { class: "axis", x: 10, y: 18 }, `↑ 2nd direction, ${percent(1)}`),
+      svg("text", below, word("shift.first_axis", { share: percent(0) })),
+      svg("text", { class: "axis", x: 10, y: 18 }, word("shift.second_axis", { share: percent(1) })),
     );
   }
 
@@ -299,6 +300,7 @@ function leaderOf({ x, y }, box) {
 
 /** The picture in words. @param {View} view */
 function spoken({ words, stages, upto, focus }) {
-  return `The ways of ${words.map((word) => word.label).join(", ")} from ${stages[0].title} to ${stages[upto].title}. `
-    + `${words[focus].label} stands out. Left and right arrows: a move back or on; up and down: another word.`;
+  return word("shift.spoken", {
+    words: words.map(({ label }) => label).join(", "), first: stages[0].title, last: stages[upto].title, word: words[focus].label,
+  });
 }

@@ -2,6 +2,7 @@
 
 import { el, svg } from "./dom.js";
 import { moveTo, pairs, two } from "./shift_numbers.js";
+import { word } from "./words.js";
 
 /**
  * @import { Stage } from "./shift_numbers.js"
@@ -51,12 +52,12 @@ td:first-child, th:first-child { padding-left: 2px; }
  * @returns {HTMLElement[]} */
 export function alike({ journeys, upto, focus, names }, colours) {
   const rows = pairs(journeys, upto);
-  if (rows.length === 0) return [el("tbody", {}, el("tr", {}, el("td", {}, "Choose a second word to compare.")))];
+  if (rows.length === 0) return [el("tbody", {}, el("tr", {}, el("td", {}, word("shift.second_word"))))];
   const name = (/** @type {number} */ n) =>
     el("span", { class: "name", style: `text-decoration-color:${colours[n]}` }, names[n]);
   const least = Math.min(0, ...rows.flatMap(({ before, after }) => [before, after]).filter(Number.isFinite));
-  const heading = el("tr", {}, el("th", {}, "words"), el("th", {}, "at first"), el("td", {}),
-    el("th", {}, "now"), el("th", {}, "change"));
+  const heading = el("tr", {}, el("th", {}, word("shift.words")), el("th", {}, word("shift.at_first")), el("td", {}),
+    el("th", {}, word("shift.now")), el("th", {}, word("shift.change")));
   return [
     el("thead", {}, heading),
     el("tbody", {}, ...rows.map(({ first, second, before, after }) => {
@@ -100,9 +101,11 @@ export function far({ journeys, stages, upto, focus }) {
     return el("td", { class: stage > upto ? "later" : stage === upto ? "now" : null, "data-stage": stage },
       el("div", { class: "cell" }, track, el("span", {}, two(shares[stage]))));
   };
-  const titles = { attention: "attention", "feed-forward": "feed-forward", layer: "the layer’s move" };
+  const titles = {
+    attention: word("shift.attention"), "feed-forward": word("shift.feed_forward"), layer: word("shift.layer_move"),
+  };
   return [
-    el("thead", {}, el("tr", {}, el("th", {}, "layer"), ...kinds.map((kind) => el("th", {}, titles[kind])))),
+    el("thead", {}, el("tr", {}, el("th", {}, word("shift.layer")), ...kinds.map((kind) => el("th", {}, titles[kind])))),
     el("tbody", {}, ...[...layers].map(([layer, members]) => {
       const cells = kinds.map((kind) => cell(members.find((n) => stages[n].kind === kind)));
       return el("tr", {}, el("th", { scope: "row" }, layer), ...cells);
@@ -121,7 +124,7 @@ function fullBar(shares) {
 export function barsOf({ journeys, stages, focus }) {
   const shares = stages.slice(1).map((_, n) => moveTo(journeys.vectors[focus], journeys.width, n + 1));
   const cut = shares.some((share) => share > fullBar(shares));
-  return `The length of the move, as a share of the vector’s length before it.${cut ? " Bars end at 1." : ""}`;
+  return word("shift.bars") + (cut ? ` ${word("shift.bars_cut")}` : "");
 }
 
 /** What the lines of the picture mean. @param {Stage[]} stages @returns {HTMLElement[]} */
@@ -134,13 +137,12 @@ export function keysOf(stages) {
   const mark = (/** @type {SVGElement} */ shape) =>
     svg("svg", { width: 12, height: 12, viewBox: "-6 -6 12 12", "aria-hidden": "true" }, shape);
   const said = {
-    attention: "attention’s move", "feed-forward": "the feed-forward layer’s move",
-    layer: "a layer’s move, attention and feed-forward together",
+    attention: word("shift.attention_line"), "feed-forward": word("shift.feed_forward_line"), layer: word("shift.layer_line"),
   };
   const there = KINDS.filter((kind) => stages.some((stage) => stage.kind === kind));
   return [
-    el("span", {}, mark(svg("circle", { r: 4, fill: "currentColor" })), `where it begins (${stages[0].title})`),
+    el("span", {}, mark(svg("circle", { r: 4, fill: "currentColor" })), word("shift.begin_mark", { place: stages[0].title })),
     ...there.map((kind) => el("span", {}, line(kind), said[kind])),
-    el("span", {}, mark(svg("polygon", { points: "5,0 -6,-5 -4,0 -6,5", fill: "currentColor" })), "where it is now"),
+    el("span", {}, mark(svg("polygon", { points: "5,0 -6,-5 -4,0 -6,5", fill: "currentColor" })), word("shift.end_mark")),
   ];
 }

@@ -1,6 +1,7 @@
 // Choosing words of a text: a chip for each word of a short text, a search for those of a long one.
 
 import { el, many } from "./dom.js";
+import { word } from "./words.js";
 
 /** More words than this are searched rather than shown. */
 export const CHIPS = 300;
@@ -74,14 +75,14 @@ export class WordChoice {
     this.#change = change;
     const id = `found-${made++}`;
     this.note = el("p", { class: "faint", style: "margin:0 0 4px" });
-    this.list = el("ul", { class: "found", role: "listbox", id, "aria-label": "Words found", hidden: true });
+    this.list = el("ul", { class: "found", role: "listbox", id, "aria-label": word("shift.found"), hidden: true });
     this.input = el("input", {
       type: "text", role: "combobox", "aria-expanded": "false", "aria-controls": id, "aria-autocomplete": "list",
-      autocomplete: "off", spellcheck: "false", placeholder: "a word, or a position such as 120",
+      autocomplete: "off", spellcheck: "false", placeholder: word("shift.search"),
       oninput: () => this.#look(), onkeydown: (event) => this.#type(/** @type {KeyboardEvent} */ (event)),
       onblur: () => this.#close(), onfocus: () => this.#look(),
     });
-    this.search = el("div", { class: "search" }, el("label", {}, "Find a word ", this.input), this.list);
+    this.search = el("div", { class: "search" }, el("label", {}, word("shift.find"), this.input), this.list);
     this.chips = el("div", { class: "chips", role: "group" });
     this.chips.addEventListener("keydown", (event) => this.#walk(event));
     this.node = el("div", { class: "words" }, this.note, this.search, this.chips);
@@ -94,12 +95,9 @@ export class WordChoice {
     const long = labels.length > CHIPS;
     const full = chosen.length >= most;
     this.search.hidden = !long;
-    const how = long ? "Find words to follow, and click one to leave it out"
-      : "Click words to follow them, or to leave them out";
-    this.note.textContent = full
-      ? `${most} words are the most. Click one of them to leave it out.`
-      : `${how}: ${chosen.length} of at most ${most}.`;
-    this.chips.setAttribute("aria-label", long ? "Words that are followed" : "Words of the text");
+    this.note.textContent = full ? word("shift.most", { most })
+      : word(long ? "shift.follow_long" : "shift.follow", { count: chosen.length, most });
+    this.chips.setAttribute("aria-label", word(long ? "shift.followed" : "shift.of_text"));
     if (long || this.#shown !== labels) this.#fill(long ? chosen : labels.map((_, n) => n).filter(real), long);
     this.#shown = labels;
     const set = new Set(chosen);
@@ -119,7 +117,7 @@ export class WordChoice {
     const before = this.#shown === this.#choice.labels ? this.#chips : new Map();
     this.#chips = new Map(wanted.map((n) => {
       const label = this.#choice.labels[n];
-      const name = long ? `${label}, position ${n}: take away` : null;
+      const name = long ? word("shift.take_away", { word: label, place: n }) : null;
       return [n, before.get(n) ?? el("button", {
         class: "chip", type: "button", "data-token": n, tabindex: -1, "aria-label": name, onclick: () => this.toggle(n),
       }, label, long && el("span", { class: "faint" }, ` #${n} ×`))];
@@ -177,7 +175,7 @@ export class WordChoice {
       }, el("span", {}, before, " ", el("b", {}, labels[n]), " ", after), `#${n}${chosen.includes(n) ? " ✓" : ""}`);
     }));
     const more = this.#found.length - shown.length;
-    const said = this.#found.length === 0 ? "No such word." : more > 0 ? `and ${many(more)} more` : null;
+    const said = this.#found.length === 0 ? word("shift.no_word") : more > 0 ? word("shift.more", { count: many(more) }) : null;
     const rest = { class: "rest", role: "option", "aria-disabled": "true", "aria-selected": "false" };
     if (said !== null) this.list.append(el("li", rest, said));
     this.list.hidden = false;

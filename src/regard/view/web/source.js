@@ -1,5 +1,7 @@
 // Where the elements get a run from: the one set of questions that a file and the studio answer.
 
+import { word } from "./words.js";
+
 /**
  * @typedef {{ text: string, start: number, end: number }} Token `start` and `end` count the
  *   characters of the text (code points); both −1 for a token that does not stand in it
@@ -34,6 +36,8 @@
  *
  * @typedef {object} RunInfo
  * @property {string} model
+ * @property {[number, number][]} ablated layers and heads whose output was 0
+ * @property {{ layer: number, head: number, token: number } | null} opening what stands out, where a view begins
  * @property {Sequence[]} sequences
  * @property {LayerInfo[]} layers
  * @property {HeadInfo[]} heads in the order of layers and heads
@@ -105,8 +109,8 @@ export function queryLabels(info, sequence, layer) {
 /** Why words have numbers for names, if they have. @param {boolean} cross @param {boolean} named
  * @returns {string[]} */
 export function whyNumbers(cross, named) {
-  if (cross) return ["Here the words of one text look at another text; which words is not known, so they have numbers."];
-  return named ? [] : ["Which tokens were read is not known, so they have numbers."];
+  if (cross) return [word("numbers.cross")];
+  return named ? [] : [word("numbers.unknown")];
 }
 
 /** A map with a row a query and a column a key at most: query i is in row ⌊i · rows / queries⌋, so a map

@@ -2,13 +2,14 @@
 
 import { headCount } from "./arithmetic.js";
 import { RegardElement } from "./base.js";
-import { el, visible } from "./dom.js";
+import { el, indexed, visible } from "./dom.js";
 import { explain } from "./rules.js";
 import { css, signed } from "./scale.js";
-import { look } from "./steps_look.js";
+import { GAP, STEPS_CSS, look } from "./steps_look.js";
 import { chosenCell, madeFrom, stepSheet } from "./steps_made.js";
-import { MATRIX_CSS, Matrix } from "./steps_matrix.js";
-import { SMALL, largePlan, plan, total } from "./steps_sizes.js";
+import { Matrix } from "./steps_matrix.js";
+import { SMALL, WAYS, largePlan, plan, total } from "./steps_sizes.js";
+import { word } from "./words.js";
 
 /**
  * @typedef {import("./arithmetic.js").TraceJson} TraceJson
@@ -19,62 +20,25 @@ import { SMALL, largePlan, plan, total } from "./steps_sizes.js";
  * @typedef {Place & { head: number }} Cell
  */
 
-const GAP = 18; // pixels between two matrices
 const MOST_BESIDE = 4; // heads; more are in one line that scrolls
 const TALLEST = 16; // rows of a matrix that are shown at once
 const SHORTEST = 6; // the same, if the window is low
-const AROUND = 230; // pixels for what stands between the matrices and below them
-
-const CSS = `
-/* Neither is a colour of the scale: what lights up stands out from it. */
-:host { --left: #00705c; --right: #a3168f; }
-@media (prefers-color-scheme: dark) { :host { --left: #52e0c0; --right: #ff9bea; } }
-${MATRIX_CSS}
-[hidden] { display: none !important; }
-nav { display: flex; flex-wrap: wrap; gap: 4px; align-items: center; margin: 0 0 12px; }
-[role="tablist"] { display: contents; }
-[role="tab"] { padding: 3px 9px; }
-[role="tab"] span { color: var(--faint); font-size: 12px; }
-[role="tab"][aria-selected="true"] { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
-[role="tab"][aria-selected="true"] span { color: inherit; }
-h2 { display: flex; flex-wrap: wrap; gap: 2px 18px; align-items: baseline; margin: 0; font-size: 18px; }
-h2 small { font-size: 13px; font-weight: 400; }
-h2 code { font: 17px var(--mono); overflow-wrap: anywhere; }
-h2 + p { margin: 2px 0; }
-.flow { display: flex; gap: 12px ${GAP}px; align-items: flex-start; }
-.flow.stacked { flex-direction: column; gap: 4px; }
-.made, .results { display: flex; flex-wrap: wrap; gap: 10px ${GAP}px; align-items: flex-start; min-width: 0;
-  max-width: 100%; }
-.results.many { flex-wrap: nowrap; overflow-x: auto; padding-bottom: 4px; }
-.results.many figure { flex: none; }
-.sign { align-self: center; width: ${GAP}px; margin: 18px ${-GAP / 2}px 0; text-align: center; color: var(--faint);
-  font: 600 24px/1 var(--sans); }
-.flow > .sign { margin: 18px 0 0; } .stacked > .sign { align-self: flex-start; margin: 0 0 0 14px; font-size: 20px; }
-
-.bar-legend { display: inline-flex; gap: 5px; align-items: center; white-space: nowrap; font-size: 12px;
-  color: var(--faint); }
-.bar-legend i { width: 46px; height: 9px; border: 1px solid var(--edge); border-radius: 2px; }
-.answer { position: sticky; bottom: 0; z-index: 4; background: var(--page); border-top: 1px solid var(--edge);
-  margin: 14px 0 0; padding: 8px 0 10px; max-height: 45vh; overflow: auto; }
-.answer p { margin: 0; }
-.line { font: 16px/1.5 var(--mono); overflow-wrap: anywhere; unicode-bidi: isolate; }
-.line .result { font-weight: 700; } .line .left { color: var(--left); } .line .right { color: var(--right); }
-.hint { margin: 0 0 12px; font-size: 13px; }
-@media (max-width: 600px) { .line { font-size: 14px; } }
-`;
+const AROUND = 190; // pixels for what stands between the matrices and below them
+const BELOW = 110; // the same, below the last of them
 
 /** @extends {RegardElement<TraceJson>} */
 export class RegardSteps extends RegardElement {
-  static css = CSS;
+  static css = STEPS_CSS;
   static observedAttributes = ["editable"];
 
-  #back = el("button", { "aria-label": "Previous step", onclick: () => this.#walk(-1) }, "←");
-  #on = el("button", { "aria-label": "Next step", onclick: () => this.#walk(1) }, "→");
-  #tabs = el("div", { role: "tablist", "aria-label": "Steps" });
+  #back = el("button", { "aria-label": word("steps.back"), onclick: () => this.#walk(-1) }, "←");
+  #on = el("button", { "aria-label": word("steps.on"), onclick: () => this.#walk(1) }, "→");
+  #tabs = el("div", { role: "tablist", "aria-label": word("steps.steps") });
+  #nav = el("nav", { "aria-label": word("steps.steps") }, this.#back, this.#tabs, this.#on);
   #heading = el("h2");
   #meaning = el("p");
   #made = el("div", { class: "made" });
-  #arrow = el("div", { class: "sign", "aria-hidden": "true" }, "→");
+  #arrow = el("div", { class: "sign" }, "→");
   #results = el("div", { class: "results" });
   #where = el("p", { class: "faint" });
   #line = el("p", { class: "line", role: "status" });
@@ -95,7 +59,7 @@ export class RegardSteps extends RegardElement {
   #width = 0;
   #large = false;
   /** @type {Room} */
-  #resultRoom = { width: 0, gap: 0, heads: true, tallest: 0, family: "", mono: "" };
+  #resultRoom = { width: 0, gap: 0, heads: true, tallest: 0, family: "", mono: "", from: 0 };
   #madeRoom = this.#resultRoom;
   #resize = new ResizeObserver(() => {
     if (this.clientWidth !== this.#width) this.changed();
@@ -103,7 +67,7 @@ export class RegardSteps extends RegardElement {
 
   constructor() {
     super();
-    this.root.append(el("nav", { "aria-label": "Steps" }, this.#back, this.#tabs, this.#on), this.#panel);
+    this.root.append(this.#nav, this.#panel);
     this.#tabs.addEventListener("keydown", (event) => this.#tabKey(event));
     this.root.addEventListener("keydown", (event) => this.#pageKey(/** @type {KeyboardEvent} */ (event)));
   }
@@ -196,6 +160,8 @@ export class RegardSteps extends RegardElement {
     this.#back.disabled = name === names[0];
     this.#on.disabled = name === names[names.length - 1];
     this.#panel.setAttribute("aria-labelledby", `tab-${name}`);
+    const tab = /** @type {HTMLElement} */ (this.#tabs.children[names.indexOf(name)]);
+    this.#nav.scrollLeft = tab.offsetLeft - this.#nav.offsetLeft - (this.#nav.clientWidth - tab.offsetWidth) / 2;
   }
 
   /** @param {TraceJson} trace @param {string} name */
@@ -203,9 +169,9 @@ export class RegardSteps extends RegardElement {
     const step = trace.steps[name];
     const count = headCount(step);
     const shape = step.axes.slice(-2).map((axis) => axis.labels.length).join(" × ");
-    this.#heading.replaceChildren(`${step.number}  ${step.title}`, el("code", {}, step.formula),
-      el("small", { class: "faint" }, count > 1 ? `${count} heads, ${shape} each` : shape));
-    this.#meaning.textContent = step.meaning;
+    this.#heading.replaceChildren(`${step.number}  ${step.title}`, el("code", {}, ...indexed(step.formula)),
+      el("small", { class: "faint" }, count > 1 ? word("steps.heads", { count, shape }) : shape));
+    this.#meaning.replaceChildren(...indexed(step.meaning));
     const focused = this.#results.contains(this.root.activeElement);
     const sheets = Array.from({ length: count }, (_, head) => stepSheet(trace, name, head));
     this.#settle(sheets, madeFrom(trace, name, 0, 0));
@@ -228,9 +194,9 @@ export class RegardSteps extends RegardElement {
   #advice(trace, name) {
     const leads = madeFrom(trace, name, 0, 0).some((sheet) => sheet.step !== null);
     return [
-      `Point at a number to see how it came about; click to keep it${leads ? ", or click what it was made from" : ""}.`,
-      "Arrow keys: other numbers. Page Up, Page Down: other steps.",
-      this.hasAttribute("editable") ? "Double-click a given number, or press Enter, to change it." : "",
+      word(leads ? "steps.hint_leads" : "steps.hint"),
+      word("steps.keys"),
+      this.hasAttribute("editable") ? word("steps.edit") : "",
     ].filter(Boolean).join(" ");
   }
 
@@ -266,26 +232,34 @@ export class RegardSteps extends RegardElement {
     const letters = getComputedStyle(this);
     const [family, mono] = [letters.fontFamily, letters.getPropertyValue("--mono")];
     const width = this.#width;
-    this.#resultRoom = { width, gap: GAP, heads: true, tallest: TALLEST, family, mono };
+    this.#resultRoom = { width, gap: GAP, heads: true, tallest: TALLEST, family, mono, from: 0 };
     this.#madeRoom = { ...this.#resultRoom, gap: 2 * GAP, heads: false };
     const line = { ...this.#madeRoom, width: width - 2 * GAP };
     this.#large = largePlan([...made, ...results], line) !== null;
-    const plans = this.#plan(results, this.#resultRoom);
-    const across = total(this.#plan(made, this.#madeRoom), line.gap) + total(plans, line.gap);
-    const stacked = made.length > 0 && across > line.width;
-    if (stacked) {
-      const above = Math.min(this.#flow.getBoundingClientRect().top + scrollY, innerHeight / 2);
-      const left = innerHeight - above - AROUND - SMALL.line; // for rows, less one of labels
-      const rows = (/** @type {number} */ pixels) =>
-        Math.min(TALLEST, Math.max(SHORTEST, Math.floor(pixels / SMALL.line - 0.5)));
-      this.#madeRoom.tallest = rows(left - plans[0].height);
-      // What has to be scrolled anyway is made to fit the window.
-      if (results[0].rowLabels.length > TALLEST) {
-        this.#resultRoom.tallest = rows(left - plans[0].head - (SHORTEST + 0.5) * SMALL.line);
-      }
-    }
+    const above = Math.min(this.#flow.getBoundingClientRect().top + scrollY, innerHeight / 2);
+    const room = innerHeight - above - AROUND;
+    const [high, highest] = [made, results].map((sheets, n) =>
+      Math.max(0, ...this.#plan(sheets, n === 0 ? this.#madeRoom : this.#resultRoom).map((each) => each.height)));
+    const all = this.#large ? 0 : WAYS.findIndex(({ digits }, from) => {
+      // Below one another numbers keep their decimals, if there is room for that.
+      if (digits < WAYS[0].digits && high + highest <= room) return false;
+      const plans = [this.#plan(made, { ...this.#madeRoom, from }), this.#plan(results, { ...this.#resultRoom, from })];
+      return total(plans[0], line.gap) + total(plans[1], line.gap) <= line.width;
+    });
+    const stacked = made.length > 0 && all < 0;
+    if (made.length > 0) this.#resultRoom.from = this.#madeRoom.from = Math.max(0, all);
+    const rows = (/** @type {number} */ pixels) =>
+      Math.min(TALLEST, Math.max(SHORTEST, Math.floor(pixels / SMALL.line - 0.5)));
+    // What is asked for comes first, where not both can be seen.
+    const turned = stacked && highest + (SHORTEST + 0.5) * SMALL.line > room;
+    if (turned) this.#resultRoom.tallest = rows(innerHeight - above - BELOW - this.#plan(results, this.#resultRoom)[0].head);
+    else if (stacked) this.#madeRoom.tallest = rows(room - highest - 2 * SMALL.line);
     this.#flow.classList.toggle("stacked", stacked);
-    this.#arrow.textContent = stacked ? "↓" : "→";
+    this.#arrow.classList.toggle("from", turned);
+    this.#arrow.textContent = turned ? word("steps.made_from") : stacked ? "↓" : "→";
+    this.#arrow.hidden = made.length === 0;
+    const order = turned ? [this.#results, this.#arrow, this.#made] : [this.#made, this.#arrow, this.#results];
+    if (this.#flow.firstChild !== order[0]) this.#flow.replaceChildren(...order);
   }
 
   /** @param {Sheet[]} sheets @param {Room} room */
@@ -343,8 +317,8 @@ export class RegardSteps extends RegardElement {
     const several = this.#resultMatrices.length > 1 ? `, ${step.axes[0].labels[head]}` : "";
     this.#where.textContent =
       `${step.title}${several}: ${visible(rows.labels[row])}${between}${visible(columns.labels[column])}`;
-    this.#line.replaceChildren(...explain(trace, name, row, column, head).map(({ text, of }) =>
-      of === "" ? visible(` ${text} `).slice(1, -1) : el("span", { class: of }, text)));
+    this.#line.replaceChildren(...explain(trace, name, row, column, head).flatMap(({ text, of }) =>
+      of === "" ? indexed(visible(` ${text} `).slice(1, -1)) : [el("span", { class: of }, text)]));
   }
 
   // ── what the reader does ───────────────────────────────────────────────────────────────────────

@@ -3,6 +3,7 @@
 import { headCount } from "./arithmetic.js";
 import { numbersOf, operands } from "./rules.js";
 import { cellBand } from "./steps_matrix.js";
+import { word } from "./words.js";
 
 /**
  * @typedef {import("./arithmetic.js").TraceJson} TraceJson
@@ -117,10 +118,10 @@ function lights({ all, head }, { lit, of }, width) {
 function given(trace, own, { name, lit }, left) {
   const all = heads(trace.matrices[name]);
   const sheet = { ...own, symbol: name, all, head: all.length > 1 ? own.head : 0, shares: false, step: null, edits: null };
-  const which = all.length > 1 ? own.name : "given";
-  if (lit === "bias") return { ...sheet, name: which, rowLabels: ["bias"] };
+  const which = all.length > 1 ? own.name : word("steps.given");
+  if (lit === "bias") return { ...sheet, name: which, rowLabels: [word("steps.bias")] };
   if (lit === "column" && left !== null) return { ...sheet, name: which, rowLabels: columnLabels(trace, left.name), edits: name };
-  if (lit === "row") return { ...sheet, name: "given", columnLabels: columnLabels(trace, name) };
+  if (lit === "row") return { ...sheet, name: word("steps.given"), columnLabels: columnLabels(trace, name) };
   // What is added up has a letter; what was turned stands in a line with what became of it.
   const part = own.step === "input";
   return part ? { ...sheet, symbol: name[0].toUpperCase(), name, edits: name === "embeddings" ? "X" : null } : sheet;

@@ -17,6 +17,7 @@ import { visible } from "./dom.js";
  * @property {number} tallest rows that are shown at once
  * @property {string} family of the letters
  * @property {string} mono of the figures
+ * @property {number} from the first of `WAYS` that may be taken
  */
 
 /** @typedef {{ line: number, letters: number, figures: number, pad: number }} Size in pixels */
@@ -27,6 +28,12 @@ const LARGE = { line: 32, letters: 16, figures: 16, pad: 8 };
 export const SMALL = { line: 22, letters: 13, figures: 12.5, pad: 6 };
 const FINE = { line: 20, letters: 12, figures: 11, pad: 3 };
 const DIGITS = [4, 3, 2]; // decimals at most: the first that fits
+/** The ways in which numbers are written, until they fit. */
+export const WAYS = [
+  ...DIGITS.map((digits) => ({ size: SMALL, digits, upright: false })),
+  ...DIGITS.map((digits) => ({ size: SMALL, digits, upright: true })),
+  { size: FINE, digits: 2, upright: true },
+];
 const WIDEST = 96; // pixels of a label
 const FEW = 8; // rows that are shown large
 const NARROW = 800; // pixels that are too few for two matrices beside one another
@@ -89,11 +96,7 @@ function figureWidth({ least, most, tiny, finite }, write, font) {
  * @param {Sheet[]} sheets @param {Room} room @returns {Plan[]}
  */
 export function plan(sheets, room) {
-  const ways = [
-    ...DIGITS.map((digits) => attempt(sheets, room, SMALL, digits, false)),
-    ...DIGITS.map((digits) => attempt(sheets, room, SMALL, digits, true)),
-    attempt(sheets, room, FINE, 2, true),
-  ];
+  const ways = WAYS.slice(room.from).map(({ size, digits, upright }) => attempt(sheets, room, size, digits, upright));
   const first = (/** @type {(plans: Plan[]) => boolean} */ fits) => {
     for (const way of ways) {
       const plans = way();

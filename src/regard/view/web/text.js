@@ -9,6 +9,7 @@ import { names, numbers, pieces } from "./text_pieces.js";
 import { DIMMED, PLACES, Places } from "./text_places.js";
 import { alike, headsOf, reasonAgainst, strongest, weigh } from "./text_weights.js";
 import { isDark } from "./theme.js";
+import { word, wordParts } from "./words.js";
 
 /**
  * @import { LayerInfo, RunInfo, RunSource } from "./source.js"
@@ -18,9 +19,9 @@ import { isDark } from "./theme.js";
 
 const STRONGEST = 5;
 const SWITCHES = [
-  { name: "way", title: "Show", choices: ["from", "to"] },
-  { name: "of", title: "Weights of", choices: ["head", "layer", "all", "rollout"] },
-  { name: "shades", title: "Shades", choices: ["linear", "log"] },
+  { name: "way", title: word("text.way"), choices: ["from", "to"] },
+  { name: "of", title: word("text.of"), choices: ["head", "layer", "all", "rollout"] },
+  { name: "shades", title: word("text.shades"), choices: ["linear", "log"] },
 ];
 
 /** @extends {RegardElement<RunSource>} */
@@ -62,9 +63,9 @@ export class RegardText extends RegardElement {
     super();
     this.lead = el("p", { class: "lead" });
     this.readout = el("p", { class: "readout", role: "status" });
-    this.strongest = el("section", { "aria-label": "Strongest" });
+    this.strongest = el("section", { "aria-label": word("text.strongest") });
     this.notes = el("div", { class: "notes faint" });
-    this.clear = el("button", { title: "Choose no word (Escape)", onclick: () => this.say({ token: null }) }, "clear");
+    this.clear = el("button", { title: word("text.clear_about"), onclick: () => this.say({ token: null }) }, word("text.clear"));
     this.bar = el("div", { class: "bar" }, ...SWITCHES.map(({ name, title, choices }) =>
       el("span", { class: "switch faint" }, title,
         el("span", { class: "group", role: "group", "aria-label": title }, ...choices.map((value) =>
@@ -155,26 +156,25 @@ export class RegardText extends RegardElement {
     const now = /** @type {Record<string, string>} */ ({ of, way, shades: log ? "log" : "linear" });
     /** @type {Record<string, { text: string, title: string, hidden?: boolean, disabled?: boolean }>} */
     const looks = {
-      from: { text: "where it looks", title: "Shade the words that the chosen word attends to" },
+      from: { text: word("text.from"), title: word("text.from_about") },
       to: {
-        text: "who looks at it",
-        title: of === "rollout" ? "Rollout starts from a word, so it only says where that looks"
-          : "Shade the words that attend to the chosen word",
+        text: word("text.to"),
+        title: word(of === "rollout" ? "text.to_not" : "text.to_about"),
         disabled: of === "rollout",
       },
-      head: { text: head === null ? "one head" : `head ${head}`, title: "One head of the layer chosen above" },
-      layer: { text: `layer ${layer}`, title: `The mean of the ${heads} heads of layer ${layer}` },
+      head: { text: head === null ? word("text.one_head") : word("text.head", { head }), title: word("text.head_about") },
+      layer: { text: word("text.layer", { layer }), title: word("text.layer_about", { heads, layer }) },
       all: {
-        text: "all layers",
-        title: "The mean of all heads of all layers", hidden: cross || info.layers.length < 2,
+        text: word("text.all"),
+        title: word("text.all_about"), hidden: cross || info.layers.length < 2,
       },
       rollout: {
-        text: "rollout",
-        title: "Attention followed back through all layers; in each, half of a token stays where it is",
+        text: word("text.rollout"),
+        title: word("text.rollout_about"),
         hidden: cross || !info.rollout,
       },
-      linear: { text: "linear", title: "Twice the weight, twice the shade" },
-      log: { text: "log", title: "Small weights can be told apart, too" },
+      linear: { text: word("scale.linear"), title: word("text.linear_about") },
+      log: { text: word("scale.log"), title: word("text.log_about") },
     };
     for (const button of this.bar.querySelectorAll("button")) {
       const { name = "", value = "" } = button.dataset;
@@ -192,21 +192,20 @@ export class RegardText extends RegardElement {
     const { of, way } = this.#choice;
     const { layer, head, token } = this.state;
     if (token === null || this.#places.chosen === null) {
-      const what = way === "from" ? "to see where it looks." : "to see which words look at it.";
-      this.lead.replaceChildren(`Click a word ${what}`);
+      this.lead.replaceChildren(word(way === "from" ? "text.click_from" : "text.click_to"));
       return;
     }
     const layers = alike(info, layer);
     const whose = {
-      head: `head ${head} of layer ${layer}`,
-      layer: `layer ${layer}, the mean of its ${info.layers[layer].heads} heads`,
-      all: `all ${layers.length} layers, the mean of their ${headsOf(info, layers)} heads`,
-      rollout: "rollout: attention followed back through all layers",
+      head: word("text.whose_head", { head: head ?? 0, layer }),
+      layer: word("text.whose_layer", { layer, heads: info.layers[layer].heads }),
+      all: word("text.whose_all", { layers: layers.length, heads: headsOf(info, layers) }),
+      rollout: word("text.whose_rollout"),
     }[of];
-    const name = el("strong", {}, `“${this.#places.name(this.#places.chosen)}”`);
+    const name = el("strong", {}, word("text.quoted", { word: this.#places.name(this.#places.chosen) }));
     this.lead.replaceChildren(
       ...(reason !== "" ? [name, ` ${reason}`]
-        : way === "from" ? ["Where ", name, ` looks, in ${whose}.`] : ["Which words look at ", name, `, in ${whose}.`]),
+        : wordParts(way === "from" ? "text.lead_from" : "text.lead_to", { word: name, whose })),
       this.clear,
     );
   }
@@ -232,11 +231,11 @@ export class RegardText extends RegardElement {
     const counted = (/** @type {string} */ what, /** @type {number} */ count) =>
       Array.from({ length: count }, (_, n) => `${what}${n}`);
     const strips = cross
-      ? [{ title: "Queries: the words that look", blocks: numbers(queries), first: 0 },
-        { title: "Keys: what they look at, in another text", blocks: numbers(keys), first: queries }]
+      ? [{ title: word("text.queries"), blocks: numbers(queries), first: 0 },
+        { title: word("text.keys"), blocks: numbers(keys), first: queries }]
       : [{ title: "", blocks: tokens === null ? numbers(keys) : pieces(own, positions), first: 0 }];
-    const called = cross ? [...counted("query ", queries), ...counted("key ", keys)]
-      : tokens === null ? counted("", keys) : names(tokens);
+    const called = cross ? [...counted(word("text.query"), queries), ...counted(word("text.key"), keys)]
+      : tokens === null ? counted("", keys) : names(tokens, own.text);
     if (!(await this.#places.make(strips, called, wanted))) return false;
     this.#cross = cross ? queries : 0;
     this.#made = made;
@@ -282,14 +281,14 @@ export class RegardText extends RegardElement {
     const { weights, least } = answer;
     const best = strongest(weights, STRONGEST, (place) => this.#places.has(place));
     const rows = best.map((place) => el("li", {},
-      el("button", { title: "Show it in the text", "data-place": place, onclick: () => this.#places.show(place) },
+      el("button", { title: word("text.show"), "data-place": place, onclick: () => this.#places.show(place) },
         el("span", { class: "name", dir: "auto" }, this.#places.name(place)),
         el("span", { class: "place" }, this.#cross ? "" : `#${place}`),
         el("span", { class: "length", style: `width:${(100 * weights[place]) / weights[best[0]]}%` }),
         el("span", { class: "number" }, `${least ? "≥ " : ""}${figure(weights[place])}`))));
     this.strongest.replaceChildren(
-      el("h3", {}, this.#choice.way === "from" ? "It looks most at" : "These look at it most"),
-      rows.length === 0 ? el("p", { class: "faint" }, "Nothing that is in this file.") : el("ol", { class: "list" }, ...rows),
+      el("h3", {}, word(this.#choice.way === "from" ? "text.most_from" : "text.most_to")),
+      rows.length === 0 ? el("p", { class: "faint" }, word("text.nothing")) : el("ol", { class: "list" }, ...rows),
     );
   }
 
@@ -299,12 +298,13 @@ export class RegardText extends RegardElement {
     const notes = this.#answer === null ? [] : this.#notesOf(info, this.#answer);
     const { cross, named, real } = info.layers[this.state.layer];
     notes.push(...whyNumbers(cross, named && Boolean(info.sequences[this.state.sequence]?.tokens)));
-    if ((real[this.state.sequence] ?? []).includes(false)) notes.push("Padding is not shown.");
+    if ((real[this.state.sequence] ?? []).includes(false)) notes.push(word("text.padding"));
     this.notes.replaceChildren(
-      ...(this.#answer === null ? [] : [legend(range, of === "rollout" ? "share" : "weight")]),
+      ...(this.#answer === null ? [] : [legend(range, word(of === "rollout" ? "text.share" : "text.weight"))]),
       ...notes.map((note) => el("p", {}, note)),
-      ...(!this.#places.hasParts ? [] : [el("p", {}, el("span", { class: "token part" }),
-        " a token without a letter of its own, as more than one token make a letter; it is behind the word.")]),
+      ...this.#places.odd().map(({ kind, text }) => el("p", {}, ...wordParts(kind === "part" ? "text.part" : "text.unknown", {
+        token: el("span", { class: "token part" }, text), word: el("span", { class: "token unknown" }, text),
+      }))),
     );
   }
 
@@ -317,23 +317,15 @@ export class RegardText extends RegardElement {
     const notes = [];
     const [first, second] = strongest(weights, 2, (place) => this.#places.has(place));
     if (!log && second !== undefined && weights[first] > 4 * weights[second]) {
-      notes.push(el("span", {}, "One word has most of the weight: ",
-        el("button", { onclick: () => this.say({ shades: "log" }) }, "log shades"), " tell the others apart."));
+      const button = el("button", { onclick: () => this.say({ shades: "log" }) }, word("text.log_shades"));
+      notes.push(el("span", {}, ...wordParts("text.one_word", { button })));
     }
-    if (rest >= 0.00005) notes.push(`${figure(rest)} of the weight is on tokens not listed in this file.`);
-    if (Number.isNaN(rest)) {
-      const listed = `This file lists the ${info.top} strongest weights of each word`;
-      notes.push(`${listed}; one without a shade may look at it, too.`);
-    }
-    if (least) notes.push("“≥”: in this mean, weights that are not listed in this file count as 0.");
-    if (causal && !cross) {
-      const dimmed = way === "from" ? "come later: they cannot be seen" : "come earlier: they cannot see it";
-      notes.push(`Dimmed words ${dimmed}.`);
-    }
-    if (of === "all" && alike(info, layer).length < info.layers.length) {
-      notes.push("Layers that look at another text are not counted.");
-    }
-    if (of === "all" || of === "rollout") notes.push("The layer and the head chosen above make no difference here.");
+    if (rest >= 0.00005) notes.push(word("text.rest", { weight: figure(rest) }));
+    if (Number.isNaN(rest)) notes.push(word("text.listed", { top: info.top }));
+    if (least) notes.push(word("text.least"));
+    if (causal && !cross) notes.push(word(way === "from" ? "text.dimmed_from" : "text.dimmed_to"));
+    if (of === "all" && alike(info, layer).length < info.layers.length) notes.push(word("text.not_cross"));
+    if (of === "all" || of === "rollout") notes.push(word("text.no_difference"));
     return notes;
   }
 
@@ -352,11 +344,12 @@ export class RegardText extends RegardElement {
     this.#pointed = place;
     const [answer, chosen] = [this.#answer, this.#places.chosen];
     if (place === null) {
-      this.readout.textContent = answer === null ? "" : "Point at a word to read its weight.";
+      this.readout.textContent = answer === null ? "" : word("text.point");
       return;
     }
     if (answer === null || chosen === null) {
-      this.readout.textContent = `${this.#places.name(place)}${this.#cross ? "" : ` (token ${place})`}`;
+      this.readout.textContent = this.#cross ? this.#places.name(place)
+        : word("text.token", { word: this.#places.name(place), place });
       return;
     }
     const weight = answer.weights[place];
@@ -367,8 +360,8 @@ export class RegardText extends RegardElement {
     }
     const isDimmed = this.#places.isDimmed(place);
     const isKnown = weight > 0 || isDimmed || this.source?.info.whole;
-    const number = isKnown ? `${answer.least ? "≥ " : ""}${figure(weight)}` : "not listed in this file";
-    const why = isDimmed ? " (cannot be seen)" : "";
+    const number = isKnown ? `${answer.least ? "≥ " : ""}${figure(weight)}` : word("text.not_listed");
+    const why = isDimmed ? word("text.not_seen") : "";
     this.readout.textContent = `${this.#places.name(from)} → ${this.#places.name(to)} ${number}${why}`;
   }
 

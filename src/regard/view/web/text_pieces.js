@@ -4,9 +4,10 @@ import { visible } from "./dom.js";
 
 /**
  * A token in the text. A `word` stands in it; a `blank` is white space, shown by signs; a `special`
- * one does not stand in it, such as [CLS]; a `part` has no letters of its own, as more than one
+ * one does not stand in it, such as [CLS]; an `unknown` word stands in it, and was read as a sign
+ * such as [UNK]; a `part` has no letters of its own, as more than one
  * token make a letter: it follows the word that it is of.
- * @typedef {{ token: number, text: string, kind: "word" | "blank" | "special" | "part" }} Piece
+ * @typedef {{ token: number, text: string, kind: "word" | "unknown" | "blank" | "special" | "part" }} Piece
  * @typedef {(Piece | string)[]} Block some lines of the text
  * @import { Sequence, Token } from "./source.js"
  */
@@ -22,6 +23,9 @@ const EDGES = /^[^\S\r\n\t]+|[^\S\r\n\t]+$/g;
 const MARK = /^[\p{M}\u200c\u200d\u{1f3fb}-\u{1f3ff}]/u;
 // The joiner, and the signs by which a letter of India's scripts is joined with the next.
 const JOINS = /[\u200d\u094d\u09cd\u0a4d\u0acd\u0b4d\u0c4d\u0ccd\u0d4d\u0dca]$/u;
+
+/** What is read for a word that a model does not know. */
+const SIGN = /^(\[[^\s\]]+\]|<[^\s>]+>)$/;
 
 /**
  * The pieces of these positions of a sequence, as the text has them where it is known which letters
@@ -43,8 +47,10 @@ export function numbers(count) {
 }
 
 /** What each token is called: its letters, without the space before them; with its number, where more than
- * one make a letter. @param {Token[]} tokens @returns {string[]} */
-export function names(tokens) {
+ * one make a letter; behind the word, if the model did not know it.
+ * @param {Token[]} tokens @param {string | null} [text] @returns {string[]} */
+export function names(tokens, text = null) {
+  const letters = text === null ? [] : Array.from(text);
   const shared = (/** @type {number} */ n) => {
     const [one, next] = [tokens[n], tokens[n + 1]];
     return next !== undefined && one.end > one.start && next.end > next.start && next.end === one.end;
@@ -55,7 +61,9 @@ export function names(tokens) {
     let last = n;
     while (shared(last)) last++;
     for (let k = n; k <= last; k++) {
-      const name = visible(tokens[k].text.trim() === "" ? tokens[k].text : tokens[k].text.trim());
+      const own = visible(tokens[k].text.trim() === "" ? tokens[k].text : tokens[k].text.trim());
+      const piece = letters.slice(tokens[k].start, tokens[k].end).join("");
+      const name = SIGN.test(own) && piece !== "" && piece !== own ? `${visible(piece)} ${own}` : own;
       made.push(last === n ? name : `${name} (${k - n + 1}/${last - n + 1})`);
     }
     n = last + 1;
@@ -79,7 +87,7 @@ function lettersOf({ text, tokens }, positions) {
       if (end <= start) return true;
       const ordered = start >= before;
       before = start;
-      return ordered && letters.slice(start, end).join("") === own;
+      return ordered && (letters.slice(start, end).join("") === own || SIGN.test(own));
     });
     if (fits) return letters;
   }
@@ -98,7 +106,8 @@ function inText(letters, tokens, positions) {
     }
     if (start > reached) made.between(letters.slice(reached, start).join(""), letters[reached - 1]);
     const from = Math.max(start, reached);
-    made.token(token, letters.slice(from, end).join(""), letters[from - 1]);
+    const unknown = SIGN.test(text) && letters.slice(start, end).join("") !== text;
+    made.token(token, letters.slice(from, end).join(""), letters[from - 1], unknown ? "unknown" : "word");
     reached = Math.max(reached, end);
   }
   made.between(letters.slice(reached).join(""), letters[reached - 1]);
@@ -124,6 +133,11 @@ function isInside(text, before) {
   return MARK.test(text) || (JOINS.test(before) && /^\S/.test(text));
 }
 
+/** @param {Piece} piece */
+function isWord({ kind }) {
+  return kind === "word" || kind === "unknown";
+}
+
 /** White space by signs; a line still ends where it did. @param {string} text */
 function signs(text) {
   return text.replace(/\r\n?|\n/g, "⏎\n").replace(/\t/g, "⇥\t").replace(/[^\S\n\t]/g, "·");
@@ -143,19 +157,19 @@ class Blocks {
   /** The word that is not yet at its end. @returns {Piece | null} */
   get #word() {
     const last = this.#block.at(-1);
-    return last !== undefined && typeof last !== "string" && last.kind === "word" ? last : null;
+    return last !== undefined && typeof last !== "string" && isWord(last) ? last : null;
   }
 
   /** @param {Piece} piece */
   put(piece) {
-    if (piece.kind !== "word") this.#endWord();
+    if (!isWord(piece)) this.#endWord();
     this.#block.push(piece);
     if (piece.text.endsWith("\n")) this.#all.push([]);
   }
 
   /** A token with the letters that none before it has. @param {number} token @param {string} text
-   * @param {string | undefined} before the letter before it */
-  token(token, text, before) {
+   * @param {string | undefined} before the letter before it @param {"word" | "unknown"} kind */
+  token(token, text, before, kind) {
     const word = this.#word;
     if (text === "") {
       this.#parts.push({ token, text: "", kind: "part" });
@@ -168,7 +182,7 @@ class Blocks {
       const body = text.replace(EDGES, "");
       const at = text.indexOf(body);
       this.between(text.slice(0, at), before);
-      this.put({ token, text: body.replace(/\r\n?|\n/g, "⏎\n").replace(UNSEEN, "·"), kind: "word" });
+      this.put({ token, text: body.replace(/\r\n?|\n/g, "⏎\n").replace(UNSEEN, "·"), kind });
       this.between(text.slice(at + body.length), undefined);
     }
   }

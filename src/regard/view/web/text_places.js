@@ -2,6 +2,7 @@
 
 import { el } from "./dom.js";
 import { inPieces } from "./pause.js";
+import { word } from "./words.js";
 
 /** @import { Block } from "./text_pieces.js" */
 
@@ -22,12 +23,19 @@ export const PLACES = `
 .token:focus-visible { outline: 2px dashed var(--accent); outline-offset: 2px; }
 .token.chosen { outline: 3px solid var(--accent); outline-offset: 1px; position: relative; z-index: 1; }
 .token.blank { color: var(--faint); font-size: 0.8em; }
+.token.unknown { text-decoration: underline dotted var(--hot) 2px; text-underline-offset: 4px; }
 .token.special { display: inline-block; font: 0.72em/1.5 var(--mono); border: 1px solid var(--edge);
   border-radius: 8px; padding: 0 5px; margin: 0 3px; vertical-align: 0.1em; }
-.token.part { display: inline-block; width: 7px; height: 0.95em; margin-left: 2px; padding: 0;
-  border: 1px solid var(--faint); border-radius: 2px; vertical-align: -0.12em; }
+.token.part { display: inline-block; font: 0.62em/1.5 var(--sans); color: var(--faint); border: 1px dotted var(--faint);
+  border-radius: 3px; padding: 0 3px; margin-left: 2px; vertical-align: 0.35em; }
 .token.dimmed { opacity: 0.5; }
 `;
+
+/** A token that is no letter by itself: which piece of one it is, or its mark on a circle.
+ * @param {string} name as `names` has it: “한 (2/3)” */
+function partly(name) {
+  return name.replace(/^(?=\p{M})/u, "◌").replace(/ \((\d+\/\d+)\)$/, " $1");
+}
 
 export class Places {
   /** The element of each place; none for padding. @type {(HTMLElement | undefined)[]} */
@@ -42,7 +50,7 @@ export class Places {
   #chosen = null;
 
   constructor() {
-    this.element = el("div", { class: "text", role: "listbox", "aria-label": "The text", dir: "auto" });
+    this.element = el("div", { class: "text", role: "listbox", "aria-label": word("text.text"), dir: "auto" });
   }
 
   get count() {
@@ -72,9 +80,12 @@ export class Places {
     return this.#worn[place] === DIMMED;
   }
 
-  /** Whether some tokens have no letter of their own. */
-  get hasParts() {
-    return this.element.querySelector(".part") !== null;
+  /** The first of each kind of tokens that need a word of explanation. */
+  odd() {
+    return ["part", "unknown"].flatMap((kind) => {
+      const text = this.element.querySelector(`.${kind}`)?.textContent;
+      return text === undefined || text === null ? [] : [{ kind, text }];
+    });
   }
 
   /**
@@ -124,8 +135,9 @@ export class Places {
       span.className = piece.kind === "word" ? "token" : `token ${piece.kind}`;
       span.setAttribute("role", "option");
       span.dataset.place = String(place);
+      if (piece.kind === "unknown") span.title = names[place];
       if (piece.kind === "part" || piece.kind === "blank") span.setAttribute("aria-label", names[place]);
-      span.textContent = piece.text;
+      span.textContent = piece.kind === "part" ? partly(names[place]) : piece.text;
       all[place] = span;
       made.append(span);
     }

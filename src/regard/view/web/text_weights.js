@@ -1,6 +1,7 @@
 // The weights that go with a token of a text: of a head, a layer, all layers, or by rollout.
 
 import { pause } from "./pause.js";
+import { word } from "./words.js";
 
 /**
  * @import { RunInfo, RunSource } from "./source.js"
@@ -33,7 +34,7 @@ export async function weigh(source, state, { of, way }, wanted, tell) {
   const { cross: crosses, queries: all, keys } = info.layers[layer];
   const weights = new Float64Array(crosses ? all + keys : keys);
   if (of === "rollout") {
-    tell("Following attention through all layers …");
+    tell(word("text.following"));
     weights.set(await source.rollout(sequence, token));
     return { weights, rest: 0, least: false };
   }
@@ -41,7 +42,7 @@ export async function weigh(source, state, { of, way }, wanted, tell) {
   const heads = headsOf(info, layers);
   let rest = 0;
   for (const [turn, n] of layers.entries()) {
-    if (of === "all") tell(`Reading layer ${turn + 1} of ${layers.length} …`);
+    if (of === "all") tell(word("text.reading", { layer: turn + 1, layers: layers.length }));
     const { cross, position, queries, heads: own } = info.layers[n];
     const query = cross ? token : token - position;
     const one = of === "head" ? head : null;
@@ -78,10 +79,10 @@ function hasQuery(info, layer, token) {
 /** Why there are no weights of a token; nothing if there are. @param {RunInfo} info @param {number} layer
  * @param {number} token @param {Choice} choice @returns {string} */
 export function reasonAgainst(info, layer, token, { of, way }) {
-  if (!info.whole && info.top === 0) return "cannot be shaded: this file has no weights of single words.";
+  if (!info.whole && info.top === 0) return word("text.no_weights");
   if (of === "rollout" || way === "to" || hasQuery(info, layer, token)) return "";
   if (of === "all" && alike(info, layer).some((n) => hasQuery(info, n, token))) return "";
-  return "was read before this run began, so where it looked was not seen; “who looks at it” was.";
+  return word("text.before");
 }
 
 /** The places of the largest weights, largest first. @param {Float64Array} weights @param {number} count

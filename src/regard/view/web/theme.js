@@ -38,6 +38,8 @@ button[aria-pressed="true"] {
 .field button { color: var(--ink); }
 .field button[aria-pressed="true"] { color: var(--on-accent); }
 .faint { color: var(--faint); }
+abbr[title] { text-decoration: underline dotted; text-underline-offset: 3px; cursor: help; }
+sub { line-height: 0; font-size: 0.72em; }
 .list { list-style: none; margin: 0; padding: 0; }
 .list button { display: grid; gap: 8px; width: 100%; align-items: center; text-align: left; border-color: transparent;
   padding: 1px 4px; }
