@@ -62,10 +62,10 @@ SLIPS = [
     ("scores", one_row(S, S[:, [0, 2, 1]]), "two cells are swapped"),
     ("scores", S[[1, 0, 2]], "two rows are swapped"),
     ("scores", np.round(Q, 1) @ np.round(K, 1).T, "rounded to 1 decimals first"),
-    ("scaled", one_row(SCALED, S), "not divided by √d_k"),
-    ("scaled", one_row(SCALED, S / 3), "divided by d_k, not by √d_k"),
+    ("scaled", one_row(SCALED, S), "not divided by √dₖ"),
+    ("scaled", one_row(SCALED, S / 3), "divided by dₖ, not by √dₖ"),
     ("scaled", one_row(SCALED, S / np.sqrt(5)), "divided by the root of d_model"),
-    ("weights", one_row(A, softmax(S / 3)), "divided by d_k, not by √d_k"),
+    ("weights", one_row(A, softmax(S / 3)), "divided by dₖ, not by √dₖ"),
     ("weights", softmax(SCALED.T).T, "over columns, not rows"),
     (
         "weights",
