@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
@@ -16,6 +17,9 @@ from regard._steps import Step, find_label
 from regard._trace.inputs import Positions, Projections
 from regard.reference import Array
 from regard.text import counted
+
+if TYPE_CHECKING:
+    from regard._flow import Flow
 
 _MOST_NAMES = 12  # that an error lists
 
@@ -189,6 +193,12 @@ class Trace:
         from regard.view.figure import trace_figure
 
         trace_figure(self.attention(attention), path, view, width, dpi, dark)
+
+    def flow(self) -> Flow:
+        """The whole pass in one picture: `.html(path)`, `.figure(path)`, and what they show."""
+        from regard._flow.given import TraceFlow
+
+        return TraceFlow(self)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows; of a model, which may be large, the line of `repr`."""
