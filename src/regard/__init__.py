@@ -15,6 +15,7 @@ The rooms, in the order data walks through them:
 - `regard.ask`: what can be asked of a model: `see` a text, the steps of one head
 - `regard.Run`, `regard.load`: what was seen of a model, kept on disk; edges, SQL, exact tiles
 - `regard.trace`, `regard.Trace`: every step of one pass, named, and how each cell came about
+- `regard.flow`: a whole pass in one picture, of which everything can be changed
 - `regard.worked`: worked examples as data, and `check`, which finds the wrong cells of one
 - `regard.view`: a trace in the terminal
 - `regard.cli`: the commands
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         scaled_dot_product_attention,
         weights,
     )
+    from regard._flow import Flow, flow
     from regard._merge import merge
     from regard._trace import ModelTrace, Projections, Trace, trace
     from regard._watch import install, uninstall, watch
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Backend",
     "Explanation",
+    "Flow",
     "Head",
     "Layer",
     "ModelTrace",
@@ -61,6 +64,7 @@ __all__ = [
     "ask",
     "attention",
     "backends",
+    "flow",
     "install",
     "load",
     "merge",
@@ -82,6 +86,7 @@ __all__ = [
 _HOME = {
     "Explanation": "regard._arithmetic",
     **dict.fromkeys(("ModelTrace", "Projections", "Trace", "trace"), "regard._trace"),
+    **dict.fromkeys(("Flow", "flow"), "regard._flow"),
     "merge": "regard._merge",
     **dict.fromkeys(("install", "uninstall", "watch"), "regard._watch"),
     **dict.fromkeys(("Head", "Layer", "Run", "load"), "regard.run"),

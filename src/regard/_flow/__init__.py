@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from regard._flow.api import flow
 from regard._flow.flow import Flow
 
-__all__ = ["Flow"]
+__all__ = ["Flow", "flow"]

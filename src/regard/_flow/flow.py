@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard._arithmetic import Explanation
 from regard._flow.changes import Change, read_changes
-from regard._flow.outline import outline_of
+from regard._flow.outline import outline_of, sizes
 from regard._flow.pictures import Picture, picture_of
 from regard._rules.rule import Cell, Step, in_head
 from regard.reference import Array
@@ -31,7 +31,7 @@ class Flow(ABC):
     >>> from regard import trace
     >>> made = trace("I love apple phones").flow()
     >>> made
-    <Flow of I love apple phones: 1 band, 13 stages>
+    <Flow of I love apple phones: 1 band, 14 stages>
     >>> made.cells("weights", 0, (0, 1), (0, 4)).shape
     (1, 4)
     >>> made.changed([{"kind": "causal", "on": True}]).explain("scaled", 0, 0, 1)
@@ -107,7 +107,7 @@ class Flow(ABC):
                     f"cells(): {what} of {stage} must be from 0 to {about[what]}; got "
                     f"{first} to {end}."
                 )
-        return self._matrix(stage, head)[slice(*rows), slice(*columns)]
+        return self._span(stage, head, *rows)[:, slice(*columns)]
 
     def explain(self, stage: str, head: int, row: int, column: int) -> Explanation:
         """How a cell came about, as `Trace.explain` says it."""
@@ -116,7 +116,7 @@ class Flow(ABC):
             if not 0 <= place < about[what]:
                 last = about[what] - 1
                 raise ValueError(f"explain(): {what} of {stage} are from 0 to {last}; got {place}.")
-        value = float(self._matrix(stage, head)[row, column])
+        value = float(self._span(stage, head, row, row + 1)[0, column])
         cell = Cell(value, head, row, column)
         for change in self.changes:
             here = about["attention"] == change.attention and head == change.head
@@ -128,7 +128,7 @@ class Flow(ABC):
         if stage not in self.sketch:
             return cell.told("is given")
         step = self.steps[stage]
-        return step.rule.explain(self, step, cell)
+        return step.rule.explain(self, step, cell._replace(h=self._own_head(stage, head)))
 
     def predictions(self, position: int, top: int = 5) -> list[Prediction] | None:
         """The likeliest tokens after a position; None if the pass predicts none."""
@@ -165,8 +165,18 @@ class Flow(ABC):
         heads = self._stage(stage)["heads"]
         if not 0 <= head < heads:
             raise ValueError(f"The heads of {stage} are from 0 to {heads - 1}; got {head}.")
-        array = self.steps[stage].array if stage in self.sketch else self.matrices[stage]
-        return in_head(array, head)
+        if stage not in self.sketch:
+            return in_head(self.matrices[stage], head)
+        return in_head(self.steps[stage].array, self._own_head(stage, head))
+
+    def _own_head(self, stage: str, head: int) -> int:
+        """The head of a step itself: one of its key heads may serve several."""
+        own, heads = sizes(self.sketch[stage])[0], self._stage(stage)["heads"]
+        return head * own // heads if own < heads else head
+
+    def _span(self, stage: str, head: int, first: int, end: int) -> Array:
+        """The same, some rows of it."""
+        return self._matrix(stage, head)[first:end]
 
     # ── views ─────────────────────────────────────────────────────────────────────────────────
 

@@ -53,20 +53,18 @@ class TraceFlow(Flow):
         return self.trace.sequences
 
     def _outlined(self) -> dict[str, Any]:
-        """Given matrices stand before what they make."""
+        """Given matrices are stages, too, which stand beside what they make."""
         found = super()._outlined()
         if self.trace.model:
             return found
-        stages, order = found["stages"], list[str]()
-        for name in found["bands"][0]["stages"]:
+        stages = found["stages"]
+        for name, stage in list(stages.items()):
             rule = self.steps[name].rule
+            stage["editable"] = isinstance(rule, Given)
             if isinstance(rule, Product):
                 for matrix in filter(None, (rule.weight, rule.bias)):
                     stages[matrix] = self._matrix_stage(matrix, name)
-                    order.append(matrix)
-                    stages[name]["from"].append(matrix)
-            order.append(name)
-        found["bands"][0]["stages"] = order
+                    stage["from"].append(matrix)
         return found
 
     def _matrix_stage(self, name: str, of: str) -> dict[str, Any]:
@@ -91,6 +89,7 @@ class TraceFlow(Flow):
             "column_labels": list(step.axes[-1].labels),
             "from": [],
             "held": "whole",
+            "editable": True,
         }
 
     def _with(self, changes: list[Change]) -> TraceFlow:

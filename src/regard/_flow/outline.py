@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from regard._rules.attention import Scaled
 from regard._rules.general import Copied
 from regard._rules.rule import Axis, Rule, Step
 from regard._steps import STEPS, dimensions
@@ -15,6 +16,7 @@ ALONE = "attention"  # the id of an attention that is the whole model, and of it
 _LAYER = re.compile(r"(?:.*\.)?layers\.(\d+)\.")
 # The steps of an attention, by the last part of their names.
 _OF_ATTENTION = {*STEPS, "context", "down", "bias", "turned_query", "turned_key"}
+_OF_KEYS = {"key", "value", "turned_key", "down"}
 _MOST_LABELS = 100  # of columns that no sequence names
 
 
@@ -69,6 +71,8 @@ def outline_of(
         path, part = name.rpartition(".")[0], _part(name)
         own = part in _OF_ATTENTION and path in attentions
         heads, rows, columns = sizes(step)
+        if own and part in _OF_KEYS:  # which may serve several heads, and stand there for each
+            heads = sizes(steps[f"{path}.weights".removeprefix(".")])[0]
         stages[name] = {
             **{word: getattr(step, word) for word in ("title", "symbol", "formula", "meaning")},
             "part": part,
@@ -82,6 +86,8 @@ def outline_of(
                 dict.fromkeys(root(other) for other in made_from(step.rule) if other in steps)
             ),
         }
+        if isinstance(step.rule, Scaled):
+            stages[name] |= {"plain": step.rule.plain, "causal": step.rule.causal}
     for band in bands:
         band["stages"] = [name for name in band["stages"] if name in stages]
     return {

@@ -31,10 +31,21 @@ def picture_of(array: Array, *, weights: bool = False, side: int = SIDE) -> Pict
     >>> picture_of(np.array([[0.5, 0.25, 0.25]]), weights=True, side=2).values.tolist()
     [[0.75, 0.25]]
     """
-    rows, columns = array.shape
-    tall, wide = (max(1, math.ceil(size / side)) for size in (rows, columns))
-    if (tall, wide) == (1, 1):
-        return Picture(array.astype(np.float32), (1, 1))
+    block = block_of(array.shape, side)
+    return Picture(blocks(array, block, weights=weights), block)
+
+
+def block_of(shape: tuple[int, ...], side: int = SIDE) -> tuple[int, int]:
+    """How many rows and columns a block has, so that there are at most `side` of them."""
+    tall, wide = (max(1, math.ceil(size / side)) for size in shape[-2:])
+    return tall, wide
+
+
+def blocks(array: Array, block: tuple[int, int], *, weights: bool = False) -> NDArray[np.float32]:
+    """A matrix, or some rows of it that begin with a block, in blocks of that size."""
+    (rows, columns), (tall, wide) = array.shape, block
+    if block == (1, 1):
+        return array.astype(np.float32)
     starts = np.arange(0, rows, tall), np.arange(0, columns, wide)
 
     def reduced(how: np.ufunc, x: Array) -> Array:
@@ -42,11 +53,11 @@ def picture_of(array: Array, *, weights: bool = False, side: int = SIDE) -> Pict
 
     if weights:
         counts = np.diff(np.append(starts[0], rows))[:, None]
-        return Picture((reduced(np.add, array) / counts).astype(np.float32), (tall, wide))
+        return (reduced(np.add, array) / counts).astype(np.float32)
     masked = np.isneginf(array)
     some = np.where(masked, 0.0, array) if masked.any() else array
     high, low = reduced(np.maximum, some), reduced(np.minimum, some)
     values = np.where(high >= -low, high, low)
     if some is not array:
         values = np.where(reduced(np.logical_and, masked), -np.inf, values)
-    return Picture(values.astype(np.float32), (tall, wide))
+    return values.astype(np.float32)

@@ -32,11 +32,18 @@ def take_attention(recording: Recording, recorded: Recorded) -> float:
     if step is not None and isinstance(step.rule, Turned):
         rule = _paired(recording, step.rule, step.array)
         recording.steps[begin + name] = replace(step, rule=rule)
-    elif step is not None and name == "bias":
+    elif step is not None and name == "bias" and not _is_set(recorded):
         rule = _biased(recording, path, step.array) or step.rule
         formula = step.formula if rule is step.rule else step.symbol
         recording.steps[begin + name] = replace(step, rule=rule, formula=formula)
     return difference
+
+
+def _is_set(recorded: Recorded) -> bool:
+    """Are scores set by hand, by what is added to them?"""
+    module = recorded.module
+    change = module.change if isinstance(module, MultiHeadAttention) else None
+    return change is not None and bool(change.scores)
 
 
 def _paired(recording: Recording, rule: Turned, array: Array) -> Turned:
@@ -99,6 +106,9 @@ def _add_weights(recording: Recording, path: str, recorded: Recorded) -> float:
     step = attended(numbers(q), numbers(k), numbers(v), divisor, bias, mask=allowed)
     added = None if bias is None else tensors[begin + "bias"][0]
     output = recorded.tensor[0]
+    if module.change is not None and (out := sorted(module.change.left_out)):
+        output = output.clone()
+        output[out] = torch.from_numpy(step.output[out]).to(output)  # of which nothing is left
     off = rounding(q, k, v, output, step.scaled, step.output, divisor, added)
     if not off.is_enough:
         raise ValueError(
@@ -108,7 +118,8 @@ def _add_weights(recording: Recording, path: str, recorded: Recorded) -> float:
     formula += "" if bias is None else " + B"
     if not allowed.all():
         formula += LATER if causal else ", −∞ where masked"
-    rule = Scaled("scores", divisor, None if bias is None else "bias", causal)
+    plain = divisor == 1.0 and module.head_width > 1
+    rule = Scaled("scores", divisor, None if bias is None else "bias", causal, plain)
     recording.add(path, "scores", points["scores"], step.scores)
     kind = replace(points["scaled"], formula=formula, rule=rule)
     recording.add(path, "scaled", kind, step.scaled)

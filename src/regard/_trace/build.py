@@ -31,6 +31,7 @@ UNMIXED = replace(
     meaning="Each token's vector as it leaves attention: the word in its context.",
     rule=Copied("concatenated", words="there is no W_O here"),
 )
+PLAIN = "S′ = S, not scaled"
 LATER = ", −∞ where the key comes later"
 
 
@@ -146,7 +147,7 @@ class _Maker:
         plain = scale is False
         if not plain and not 0 < scale < math.inf:
             raise ValueError(f"trace(): scale must be a number above 0; got {scale!r}.")
-        divisor, formula = 1.0, "S′ = S, not scaled"
+        divisor, formula = 1.0, PLAIN
         if not plain:
             divisor, formula = division(None if scale is True else scale, k.shape[-1])
         formula += LATER if causal else ""
@@ -193,6 +194,8 @@ def division(scale: float | None, width: int) -> tuple[float, str]:
     divisor = usual if scale is None else 1.0 / scale
     if math.isclose(divisor, usual, rel_tol=1e-12):
         return usual, STEPS["scaled"].formula
+    if divisor == 1.0:
+        return divisor, PLAIN
     return divisor, f"S′ = S / {figure(divisor)}"
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard._trace.attention_recording import take_attention
 from regard._trace.check import within
@@ -35,7 +35,7 @@ from regard.nn import (
     Transformer,
 )
 from regard.nn._evaluation import evaluating
-from regard.nn._hooks import recording
+from regard.nn._hooks import Recorded, recording
 from regard.nn._places import Positions
 
 _MOST_NUMBERS = 8_000_000  # of weights, in all heads of all layers together
@@ -64,20 +64,34 @@ _PARTS: dict[str, tuple[type[nn.Module], ...]] = {
 }
 
 
-def trace_model(
+class Prepared(NamedTuple):
+    """A model, and what it is called with in a pass of one sequence, or of two."""
+
+    model: nn.Module
+    sequences: dict[str, tuple[str, ...]]
+    arguments: tuple[Tensor, ...]
+    options: dict[str, Any]
+    outcomes: tuple[str, ...]
+    title: str
+    note: str
+
+
+def prepared(
     given: Any,
     model: nn.Module,
     *,
-    tokens: Sequence[str] | None,
-    context: Any,
-    context_tokens: Sequence[str] | None,
-    target: Any,
-    target_tokens: Sequence[str] | None,
-    tokenizer: Any,
-    causal: bool,
-    seed: int,
-) -> Trace:
-    """What `regard.trace` gives for a module."""
+    tokens: Sequence[str] | None = None,
+    context: Any = None,
+    context_tokens: Sequence[str] | None = None,
+    target: Any = None,
+    target_tokens: Sequence[str] | None = None,
+    tokenizer: Any = None,
+    causal: bool = False,
+    seed: int = 0,
+) -> Prepared:
+    """What a model of regard.nn is called with, of what `regard.trace` is given. Raises
+    TypeError and ValueError for what cannot be traced.
+    """
     kind = type(model).__name__
     if not isinstance(model, (*_OF_IDS, *_OF_VECTORS, Transformer)):
         raise TypeError(
@@ -85,6 +99,7 @@ def trace_model(
             "regard.watch sees into any PyTorch model."
         )
     _refuse_parts(model)
+    _refuse_scales(model)
     _refuse(kind, "target", target, isinstance(model, Transformer))
     if not isinstance(model, MultiHeadAttention):  # which may have one
         layer = model.layers[0] if isinstance(model, Decoder) else model
@@ -108,8 +123,6 @@ def trace_model(
             width = getattr(model, "context_width", width)
             names = context_tokens
             reads["context"] = read_vectors(context, "context", names, width, seed, "the model")
-    sequences = {name: read.tokens for name, read in reads.items()}
-    _refuse_attentions(model, max(map(len, sequences.values())))
     parameter = next(model.parameters())
     arguments = [
         torch.as_tensor(
@@ -120,27 +133,53 @@ def trace_model(
     if "context" in reads:
         name = "context" if isinstance(model, MultiHeadAttention) else "memory"
         options[name] = arguments.pop()
-    found = Recording(model, sequences, _outcomes(model, tokenizer))
+    is_random = any(read.is_random for read in reads.values())
+    return Prepared(
+        model,
+        {name: read.tokens for name, read in reads.items()},
+        tuple(arguments),
+        options,
+        _outcomes(model, tokenizer),
+        given if isinstance(given, str) else "",
+        f"The embeddings are random numbers (seed {seed})." if is_random else "",
+    )
+
+
+def trace_model(given: Any, model: nn.Module, **options: Any) -> Trace:
+    """What `regard.trace` gives for a module; the options are those of `prepared`."""
+    asked = prepared(given, model, **options)
+    _refuse_many(model, max(map(len, asked.sequences.values())))
+    found = Recording(model, asked.sequences, asked.outcomes)
     with evaluating(model), torch.no_grad(), recording(model) as recorded:
-        model(*arguments, **options)
-    largest = 0.0  # difference between weights · V and what the model computed
+        model(*asked.arguments, **asked.options)
+    largest = take_all(found, recorded)
+    kind = type(model).__name__
+    trace = Trace(asked.title, asked.sequences, found.steps, found.matrices, model=kind)
+    own = f"The numbers of every step are those of the {kind} itself."
+    note = [asked.note, own, checked_words(len(trace.attentions), largest)]
+    return replace(trace, note=" ".join(filter(None, note)))
+
+
+def take_all(found: Recording, recorded: Iterable[Recorded]) -> float:
+    """Make steps of what was recorded; how far weights · V is from what was computed."""
+    largest = 0.0
     for step in recorded:
         if isinstance(step.module, MultiHeadAttention):
             largest = max(largest, take_attention(found, step))
         else:
             found.take(step)
-    title = given if isinstance(given, str) else ""
-    trace = Trace(title, sequences, found.steps, found.matrices, model=kind)
-    is_random = any(read.is_random for read in reads.values())
-    note = [f"The embeddings are random numbers (seed {seed})."] if is_random else []
-    note.append(f"The numbers of every step are those of the {kind} itself.")
-    if count := len(trace.attentions):
-        where = "attention" if count == 1 else f"each of {count} attentions"
-        note.append(
-            "Scores and weights follow from its queries and keys. Checked: in "
-            f"{where} weights · V is what it computed, within {within(largest)}."
-        )
-    return replace(trace, note=" ".join(note))
+    return largest
+
+
+def checked_words(count: int, largest: float) -> str:
+    """How near weights · V came to what so many attentions have computed."""
+    if not count:
+        return ""
+    where = "attention" if count == 1 else f"each of {count} attentions"
+    return (
+        "Scores and weights follow from its queries and keys. Checked: in "
+        f"{where} weights · V is what it computed, within {within(largest)}."
+    )
 
 
 def _refuse(kind: str, name: str, value: Any, wanted: bool) -> None:
@@ -166,25 +205,27 @@ def _refuse_parts(model: nn.Module) -> None:
             )
 
 
-def _refuse_attentions(model: nn.Module, longest: int) -> None:
-    """Raise ValueError if the weights alone would be more than a reader can hold, or if scores are
-    not divided by a positive number, which is what is shown.
-    """
-    heads = 0
+def _refuse_scales(model: nn.Module) -> None:
+    """Raise ValueError if scores are not divided by a positive number, which is what is shown."""
     for path, module in model.named_modules():
         if not isinstance(module, MultiHeadAttention):
             continue
-        heads, scale = heads + module.heads, module.scale
+        scale = module.scale
         if scale is not None and (not 0.0 < scale < math.inf or 1.0 / scale == math.inf):
             raise ValueError(
                 f"trace(): the scale of {path or type(module).__name__} must be a number above 0, "
                 f"as scores are shown divided by 1/scale; got {scale!r}. None is 1/√d_k."
             )
+
+
+def _refuse_many(model: nn.Module, longest: int) -> None:
+    """Raise ValueError if the weights alone would be more than a reader can hold."""
+    heads = sum(part.heads for part in model.modules() if isinstance(part, MultiHeadAttention))
     if heads * longest**2 > _MOST_NUMBERS:
         raise ValueError(
             f"trace(): with {heads:,} heads in all layers there must be at most "
             f"{math.isqrt(_MOST_NUMBERS // heads):,} tokens, as each step of attention is kept; "
-            f"got {longest:,}. regard.watch sees texts of any length."
+            f"got {longest:,}. regard.flow and regard.watch take longer texts."
         )
 
 

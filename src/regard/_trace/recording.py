@@ -22,10 +22,10 @@ from regard.reference import Array
 
 def numbers(tensor: Tensor) -> Array:
     """The numbers of a tensor, in float64."""
-    return _own(tensor).astype(np.float64)
+    return own_numbers(tensor).astype(np.float64)
 
 
-def _own(tensor: Tensor) -> NDArray[Any]:
+def own_numbers(tensor: Tensor) -> NDArray[Any]:
     """The numbers of a tensor, in its own precision if NumPy has it."""
     tensor = tensor.detach().cpu()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
@@ -35,7 +35,8 @@ class Recording:
     """The steps and the parameters of one pass, as they come in.
 
     `sequences` are the tokens of each sequence; `outcomes` the names of the logits' columns.
-    `tensors` is what the last run of each module recorded.
+    `tensors` is what the last run of each module recorded. Without `copies` the parameters are
+    those of the model, however it is trained on.
     """
 
     def __init__(
@@ -43,8 +44,10 @@ class Recording:
         model: nn.Module,
         sequences: Mapping[str, tuple[str, ...]],
         outcomes: Sequence[str],
+        *,
+        copies: bool = True,
     ) -> None:
-        self.sequences, self.outcomes = sequences, outcomes
+        self.sequences, self.outcomes, self._copies = sequences, outcomes, copies
         self.steps: dict[str, Step] = {}
         self.matrices: dict[str, Array] = {}
         self.modules: dict[str, Any] = dict(model.named_modules())
@@ -86,7 +89,8 @@ class Recording:
         """The name of a parameter in the model; its numbers are kept."""
         name = self._names[id(parameter)]
         if name not in self.matrices:
-            self.matrices[name] = _own(parameter).copy()
+            numbers = own_numbers(parameter)
+            self.matrices[name] = numbers.copy() if self._copies else numbers
         return name
 
     def root(self, name: str) -> str:

@@ -1,6 +1,7 @@
 """What can be asked of a model: where its heads look, and how one of them gets its numbers.
 
 - `see`: the run of a text through a model; `loaded.see(text)` is the same
+- `predictions`: the likeliest tokens at each position; `run.predictions()` is the same
 - `trace_of`: one head of a run, step by step; `run.trace(layer, head)` is the same
 
 Whatever a command or a page of the studio does with a model is done here.
@@ -8,7 +9,15 @@ Whatever a command or a page of the studio does with a model is done here.
 
 from __future__ import annotations
 
-from regard.ask._see import see
+from regard.ask._predictions import Prediction, likeliest, predictions
+from regard.ask._see import see, target_tokens
 from regard.ask._trace import trace_of
 
-__all__ = ["see", "trace_of"]
+__all__ = [
+    "Prediction",
+    "likeliest",
+    "predictions",
+    "see",
+    "target_tokens",
+    "trace_of",
+]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -15,6 +15,8 @@ from torch import nn
 from regard._watch import watch
 from regard._watch.record import USUAL
 from regard.models import Reading
+from regard.models.progress import quiet
+from regard.text import Token
 
 if TYPE_CHECKING:
     from regard.models import Loaded
@@ -32,6 +34,7 @@ def see(
     layers: str | int | None = None,
     ablate: Mapping[str | int, Iterable[int]] | None = None,
     logits: int | None = 1,
+    target: Sequence[int] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Run:
     """The run of a text through a model: what each head of it looked at.
@@ -43,6 +46,8 @@ def see(
       a text of up to 2,048 tokens: with them every weight can be had later, exactly
     - `logits`: of how many of the last tokens a language model predicts the next one. None is all,
       for `run.effect` on each: of a long text these are gigabytes
+    - `target`: of a model that reads one text and writes another, the ids of what it is given as
+      written so far; unless they are given, what it writes by itself, always the likeliest token
     - `progress`: gets the number of each block that is done, and of how many. It may raise, which
       ends the pass
 
@@ -65,12 +70,6 @@ def see(
     'I love'
     """
     taken = inspect.signature(loaded.model.forward).parameters
-    if "decoder_input_ids" in taken:
-        raise ValueError(
-            f"see(): {loaded.name} must be a model that reads one text; it reads one text and "
-            f"writes another ({type(loaded.model).__name__}). In Python, regard.watch sees such a "
-            "model."
-        )
     if not isinstance(text, Reading):
         reading = loaded.reader().read(text, "see", first)
     elif first is None:
@@ -87,6 +86,12 @@ def see(
         **loaded.batch([reading], "see"),
         **{name: value for name, value in settings.items() if name in taken},
     }
+    writes = "decoder_input_ids" in taken
+    if writes:
+        target = written(loaded, inputs, reading) if target is None else list(target)
+        inputs["decoder_input_ids"] = torch.tensor([target])
+    elif target is not None:
+        raise ValueError(f"see(): {loaded.name} writes no other text: leave target out.")
     if keep is None:
         keep = ("q", "k") if len(reading.ids) <= LONG else ()
     kept = set(keep)
@@ -98,7 +103,48 @@ def see(
         loaded.model(**inputs)
     run.text, run.tokens = reading.text, [reading.tokens]
     run.again = partial(see, loaded, reading, ablate=ablate)
+    if writes:
+        assert target is not None
+        run.again = partial(run.again, target=target)
+        tokens = target_tokens(loaded, target)
+        decoder: Any = loaded.model.get_decoder()
+        own = next(name for name, part in loaded.model.named_modules() if part is decoder)
+        for name, layer in run.layers.items():
+            if name.startswith(f"{own}.") and not layer.cross:
+                run.layers[name] = replace(layer, tokens=[tokens])
+        run.notes.append(f"What it wrote: {' '.join(token.label for token in tokens)}")
     return run
+
+
+def written(loaded: Loaded, inputs: Mapping[str, Any], reading: Reading) -> list[int]:
+    """The ids that a model writes for a text, the likeliest each time, from the token that it
+    starts with to before the one that it ends with. Raises ValueError if it cannot write.
+    """
+    model: Any = loaded.model
+    if model.get_output_embeddings() is None or not hasattr(model, "generate"):
+        raise ValueError(
+            f"see(): {loaded.name} must be a model that writes, as it reads one text and writes "
+            f"another; it has no head ({type(model).__name__}). Say target=…, the ids it is given."
+        )
+    positions = getattr(model.config, "max_position_embeddings", None)
+    most = 2 * len(reading.ids) + 20
+    most = min(most, positions - 1) if isinstance(positions, int) else most
+    given = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
+    with torch.no_grad(), quiet():
+        found = model.generate(**given, do_sample=False, num_beams=1, max_new_tokens=most)[0]
+    ids: list[int] = found.tolist()
+    ends = model.generation_config.eos_token_id
+    ends = ends if isinstance(ends, list) else [ends]
+    return ids[:-1] if len(ids) > 1 and ids[-1] in ends else ids
+
+
+def target_tokens(loaded: Loaded, ids: Sequence[int]) -> list[Token]:
+    """What a model has written, token by token; none of it stands in the text."""
+    tokenizer: Any = loaded.tokenizer
+    if tokenizer is None:
+        return [Token(f"id {id}", 0, 0) for id in ids]
+    names = (tokenizer.decode([id]).strip() or tokenizer.convert_ids_to_tokens(id) for id in ids)
+    return [Token(str(name), 0, 0) for name in names]
 
 
 @contextmanager

@@ -29,7 +29,8 @@ def look(
     config = loaded.model.config.get_text_config()
     names = ("num_hidden_layers", "num_attention_heads")
     layers, heads = (getattr(config, name, None) for name in names)
-    if isinstance(layers, int) and isinstance(heads, int):
+    writes = getattr(config, "is_encoder_decoder", False)  # it has layers of two kinds
+    if isinstance(layers, int) and isinstance(heads, int) and not writes:
         _refuse_places([heads] * layers, places)
     start = time.perf_counter()
     try:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from regard import Run
+    from regard.models import Loaded
 
 _MOST_WORDS = 100  # that are still read by the small encoder, if no model is named
 _CHANGED = {"hidden_states", "output"}  # what `run.effect` compares
@@ -41,6 +42,7 @@ Examples:
   regard see "The animal didn't cross the street because it was too tired."
   regard see "The cat saw that it was late." --token it
   regard see "…" --layer 3 --head 1
+  regard see "The capital of France is" --next
   regard see "…" --ablate 3.1 --ablate 5.11
   regard see --file story.txt --model smollm2 --save story
   regard see --file book.txt --model smollm2 --first 8192
@@ -79,6 +81,10 @@ def see(
     layer: Annotated[int | None, option("N", "Only this layer, from 0.", min=0)] = None,
     head: Annotated[int | None, option("N", "Only this head, from 0.", min=0)] = None,
     token: Annotated[str | None, option("TOKEN", "Where every head looks from it.")] = None,
+    next_token: Annotated[
+        bool,
+        typer.Option("--next", help="What the model predicts after the text, or after --token."),
+    ] = False,
     ablate: Annotated[
         list[str] | None, option("L.H", "What changes without this head; may be repeated.")
     ] = None,
@@ -112,7 +118,7 @@ def see(
 
         with _sql_errors():
             check_names(sql)
-    name, why = (model, "") if model is not None else _choose(text)
+    name, why = (model, "") if model is not None else _choose(text, predicts=next_token)
     with notes(first="--first"):
         from regard.models import open_model
         from regard.models.build import build
@@ -134,9 +140,13 @@ def see(
             keep |= {"hidden_states"}
         if ablated:
             keep |= _CHANGED
+        keep |= {"output"} if next_token else set()
         places = [(layer, head), *ablated]
         run, seconds = look(loaded, reading, places, keep=keep, logits=None if ablated else 1)
         table = None if sql is None else _ask(run, sql)
+        coming = None
+        if next_token:
+            coming = run.predictions(position=-1 if position is None else position)[0]
         effect = None
         if ablated:  # the model reads the text once more
             heads: dict[str | int, list[int]] = {}
@@ -162,7 +172,11 @@ def see(
             render_summary, run, out.width, name=name, why=why, unknown=unknown, sign=sign
         )
         title, summary, lines = about(), about(seconds=seconds), []
-        if position is not None:
+        if coming is not None:
+            from regard.view.next import render_next
+
+            lines += render_next(coming, _after(loaded, run, position), out.width)
+        elif position is not None:
             lines += render_token(run, position, out.width, layer=layer, head=head)
         elif layer is not None and head is not None:
             lines += render_head(run, layer, head, out.width)
@@ -174,7 +188,7 @@ def see(
         with writing(save), notes():
             run.save(save)
         print(f"Wrote {save}", file=sys.stderr)
-    found = partial(document, token=position, effect=effect, ablated=ablated)
+    found = partial(document, token=position, coming=coming, effect=effect, ablated=ablated)
     out.write("json", lambda: found(run, name, seconds, table=table))
     out.draw([*title, *lines], context)
     if html is not None:
@@ -187,13 +201,27 @@ def see(
 # ── what was given ────────────────────────────────────────────────────────────────────────────
 
 
-def _choose(text: str) -> tuple[str, str]:
+def _choose(text: str, predicts: bool) -> tuple[str, str]:
     """A model for a text of that length, and why this one."""
     from regard.text import tokenize
 
+    if predicts:
+        return "smollm2", "smollm2, as it predicts the next token; minilm does not."
     if len(tokenize(text)) <= _MOST_WORDS:
         return "minilm", "minilm, as the text is short; --model smollm2 reads up to 8,192 tokens."
     return "smollm2", "smollm2, as the text is long; --model minilm reads up to 512 tokens."
+
+
+def _after(loaded: Loaded, run: Run, position: int | None) -> str:
+    """Where the tokens stand that are predicted."""
+    from regard.view.names import label_at, token_names
+
+    if getattr(run.again, "keywords", {}).get("target") is not None:
+        return "What it writes next"
+    where = "After" if loaded.decoder else "In the place of"
+    names = token_names(run)
+    at = len(run.tokens[0]) - 1 if position is None and run.tokens else position
+    return f"{where} “{label_at(names, at or 0)}”"
 
 
 def _pair(place: str) -> tuple[int, int]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from regard import Run
+    from regard.ask import Prediction
     from regard.run import Effect
 
 _FORMAT, _VERSION = "regard.see", 1
@@ -24,6 +25,7 @@ def document(
     *,
     table: pa.Table | None = None,
     token: int | None = None,
+    coming: list[Prediction] | None = None,
     effect: Effect | None = None,
     ablated: list[tuple[int, int]],
 ) -> str:
@@ -39,6 +41,7 @@ def document(
     found: dict[str, Any] = {
         "sql": None if table is None else _rows(table),
         "token": None if token is None else _looks(run, token),
+        "next": None if coming is None else [each._asdict() for each in coming],
     }
     if effect is not None:
         blocks = effect_info(effect)

@@ -7,8 +7,19 @@ transformers are imported when they are needed, not before.
 """
 
 from regard._checkpoint.errors import CheckpointError
+from regard.models._choose import Choice, model_for
 from regard.models._load import load, open_model
 from regard.models.loaded import Loaded
 from regard.models.reader import OpenedModel, Reader, Reading
 
-__all__ = ["CheckpointError", "Loaded", "OpenedModel", "Reader", "Reading", "load", "open_model"]
+__all__ = [
+    "CheckpointError",
+    "Choice",
+    "Loaded",
+    "OpenedModel",
+    "Reader",
+    "Reading",
+    "load",
+    "model_for",
+    "open_model",
+]

@@ -52,8 +52,11 @@ def is_recording() -> bool:
 
 
 @contextmanager
-def recording(model: nn.Module) -> Generator[list[Recorded]]:
-    """Inside the `with`, the list grows by every step that a module of `model` computes.
+def recording(
+    model: nn.Module, wanted: Callable[[str, str], bool] | None = None
+) -> Generator[list[Recorded]]:
+    """Inside the `with`, the list grows by every step that a module of `model` computes, or by
+    those of which path and name are `wanted`.
 
     The tensors are copies without gradient. Only what this thread computes is recorded.
 
@@ -70,7 +73,7 @@ def recording(model: nn.Module) -> Generator[list[Recorded]]:
 
     def take(module: nn.Module, name: str, tensor: Tensor) -> None:
         path = names.get(id(module))
-        if path is not None:
+        if path is not None and (wanted is None or wanted(path, name)):
             steps.append(Recorded(path, module, name, tensor.detach().clone()))
 
     global _recorders

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard._attention import Options, attention
 from regard._attention.options import Window
+from regard.nn._changes import AttentionChange
 from regard.nn._hooks import HookPoints, attention_points, is_recording, record
 from regard.nn._places import Place, positions_of
 from regard.nn.cache import Context, KeyValues
@@ -45,6 +46,8 @@ class MultiHeadAttention(nn.Module):
     >>> seen.entropy.shape
     torch.Size([2, 3, 5])
     """
+
+    change: AttentionChange | None = None  # while somebody looks at a pass that is changed
 
     def __init__(
         self,
@@ -151,6 +154,14 @@ class MultiHeadAttention(nn.Module):
                 bias = place.bias if bias is None else place.bias + bias
         elif cache is not None and known is None:
             cache.context = Context(context, k, v)
+        change = self.change
+        if change is not None:
+            if context is not None:
+                change = replace(change, causal=None)
+            options = Options(causal, window, mask, bias, lengths=lengths)
+            options = change.options(q, k, self.scale, options)
+            causal, window, mask = options.causal, options.window, options.mask
+            bias, lengths = options.bias, options.lengths
         if is_recording():
             options = Options(causal, window, mask, lengths=lengths)
             allowed = options.allowed(q.shape[2], k.shape[2], q.device)
@@ -172,6 +183,7 @@ class MultiHeadAttention(nn.Module):
             see=see,  # pyright: ignore[reportArgumentType]
         )
         out, seen = (found, None) if isinstance(found, Tensor) else found
+        out = out if change is None else change.output(out)
         record(self, "head_output", out)
         y = out.transpose(1, 2).flatten(2)  # (B, Nq, H·Dv), as it lies in memory
         record(self, "concatenated", y)

@@ -48,6 +48,7 @@ def run_info(run: Run) -> dict[str, Any]:
                 "keys": layer.shape[3],
                 "position": layer.offset,
                 "named": not layer.cross
+                and layer.tokens is None
                 and all(one is not None and len(one) == layer.shape[3] for one in tokens),
                 "real": [None] * layer.shape[0] if layer.keys is None else layer.keys.tolist(),
             }

@@ -21,7 +21,9 @@ from regard.text import Token, counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from regard._flow import Flow
     from regard._trace import Trace
+    from regard.ask import Prediction
     from regard.models import Loaded
     from regard.run.store import Edges
 
@@ -297,6 +299,29 @@ class Run:
         return run_frame(self)
 
     # ── the model, asked once more ───────────────────────────────────────────────────────────
+
+    def predictions(
+        self, top: int = 5, position: int | None = None, *, model: Loaded | None = None
+    ) -> list[list[Prediction]]:
+        """The likeliest tokens at each position, or at one: text, probability and id of each.
+
+        What follows a token, of a language model; what may stand in its place, of a masked one;
+        what is written next, of one that reads a text and writes another. Raises as
+        `regard.ask.predictions` does.
+        """
+        from regard.ask import predictions
+
+        return predictions(self, top, position, model=model)
+
+    def flow(self, layer: Which = 0, *, model: Loaded | None = None) -> Flow:
+        """The whole pass of the first text in one picture: `.html(path)`, `.figure(path)`.
+
+        `layer` is the one whose band a page holds whole. A model that `regard.nn` has a counterpart
+        of is shown step by step; of any other the attentions that were watched.
+        """
+        from regard._flow.api import flow_of_run
+
+        return flow_of_run(self, layer, model=model)
 
     def trace(self, layer: Which = 0, head: int = 0, *, model: Loaded | None = None) -> Trace:
         """The steps of attention in one head, on the first text, from the model's own Q, K and V.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import inspect
 import json
 import threading
@@ -20,6 +21,7 @@ from fastapi.responses import PlainTextResponse
 from regard.studio.answers import Answers
 from regard.studio.checker import Checker
 from regard.studio.explain import examples, explain
+from regard.studio.flows import Flows, NoSuchFlow, read_text
 from regard.studio.guard import Guard, TooLong
 from regard.studio.jobs import Full, Job, Jobs, plain_words
 from regard.studio.places import Forbidden, Places, Settings
@@ -51,16 +53,27 @@ _ROUTES = {
     "POST /api/sql": "sql",
     "GET /api/models": "models",
     "POST /api/see": "see",
+    "POST /api/flow": "open_flow",
+    "GET /api/flow/{flow}": "outline",
+    "POST /api/flow/{flow}/changed": "changed",
     "GET /api/jobs/{name}": "job",
     "POST /api/jobs/{name}/cancel": "cancel",
 }
 # What a run is asked beside its `info`, each a method of `Answers`, whose parameters are those of
 # the address.
 _OF_A_RUN = ("row", "column", "links", "map", "tile", "rollout", "hidden_states")
+# What a flow is asked, and what each question is given: a stage by its name, and whole numbers.
+_OF_A_FLOW = {
+    "picture": ("stage", "head"),
+    "cells": ("stage", "head", "first_row", "end_row", "first_column", "end_column"),
+    "explain": ("stage", "head", "row", "column"),
+    "predictions": ("position",),
+}
 _STATUSES: dict[type[Exception], int] = {
     Forbidden: 403,
     TooLong: 413,
     NoSuchRun: 404,
+    NoSuchFlow: 404,
     Full: 429,
     ValueError: 400,
     ImportError: 501,
@@ -88,6 +101,8 @@ def make_app(
         app.add_api_route(path, getattr(studio, name), methods=[method], response_model=None)
     for path, name in [("", "info"), *((f"/{name}", name) for name in _OF_A_RUN)]:
         app.add_api_route(f"/api/runs/{{run}}{path}", studio.of_a_run(name), response_model=None)
+    for name in _OF_A_FLOW:
+        app.add_api_route(f"/api/flow/{{flow}}/{name}", studio.of_a_flow(name), response_model=None)
     app.add_api_websocket_route("/api/jobs/{name}/progress", studio.progress)
     return Guard(app, token=token, port=port)
 
@@ -122,6 +137,22 @@ def _array(array: Any, about: dict[str, Any]) -> Response:
     return Response(array.astype("<f4").tobytes(), 200, headers, "application/octet-stream")
 
 
+def _unpacked(found: dict[str, Any]) -> Response:
+    """The bytes of an array that came packed: float32, or float64; its shape in a header."""
+    array, headers = found["array"], dict[str, str]()
+    for name, sizes in {"shape": array["shape"], **found["about"]}.items():
+        headers[f"x-{name}"] = ",".join(map(str, sizes))
+    content = base64.b64decode(array["bytes"])
+    return Response(content, 200, headers, "application/octet-stream")
+
+
+def _choice(asked: Question) -> Any:
+    """Which model reads a sentence of the reader's own."""
+    from regard.models import model_for
+
+    return model_for(read_text(asked, "Write a sentence, or choose an example."))
+
+
 def _refusal(status: int) -> Callable[[Request, Exception], Response]:
     """The answer to a question that has raised an error."""
 
@@ -143,10 +174,12 @@ class Studio:
         self.jobs = Jobs()
         self._shelf = Shelf(Places([*settings.folders, settings.store]), settings.store)
         self._models = Models(settings, closing)
+        self._flows = Flows(self._models)
         self._checker = Checker(settings.check_seconds)
         self._queries = Queries(settings)
         # Each computes with all cores. A page asks for six things at a time, and there may be many.
         self._computing = Line(at_once=2, waiting=100, closing=closing)
+        self._flowing = Line(at_once=1, waiting=200, closing=closing)
         self._checking = Line(at_once=1, waiting=8, closing=closing)
         self._asking = Line(at_once=2, waiting=8, closing=closing)
         pages, views = (files(f"regard.{room}") / "web" for room in ("studio", "view"))
@@ -246,6 +279,59 @@ class Studio:
             return self._queries.ask(query, {name: self._shelf.get(name) for name in names})
 
         return Answered(await self._asking.do(request, work))
+
+    # ── flows ─────────────────────────────────────────────────────────────────────────────────
+
+    async def open_flow(self, request: Request, asked: Asked) -> Response:
+        """The flow of an example or of numbers at once; of a text or a run by a job, whose result
+        is the id of the flow.
+        """
+        layer = asked.number("layer", 0, most=100_000)
+        if asked.get("run") is not None:
+            origin = self._shelf.origin(str(asked["run"]))
+            return self._flow_later({**origin, "layer": layer})
+        if asked.get("model") is not None:
+            refusal = "Choose a model, and give it a text."
+            model, text = asked.text("model", refusal), read_text(asked, refusal)
+            return self._flow_later({"model": model, "text": text, "layer": layer})
+        if asked.get("example") is None and asked.get("edited") is None:
+            choice = await self._computing.do(request, _choice, asked)
+            if choice.model:
+                origin = {"model": choice.model, "text": asked["text"], "layer": layer}
+                return self._flow_later({**origin, "why": choice.why})
+            made = await self._computing.do(request, self._flows.of_numbers, asked)
+            return Answered({**made, "why": choice.why})
+        return Answered(await self._computing.do(request, self._flows.of_numbers, asked))
+
+    def _flow_later(self, origin: dict[str, Any]) -> Response:
+        def work(job: Job) -> dict[str, str]:
+            return {"flow": self._flows.of_text(origin, job)}
+
+        return Answered({"job": self.jobs.add(beginning(origin["text"], 60), work).id})
+
+    def outline(self, flow: str) -> Response:
+        return Answered({"id": flow, "outline": self._flows.outline(flow)})
+
+    def of_a_flow(self, name: str) -> Callable[..., Any]:
+        """A question to a flow as one to the studio."""
+
+        async def ask(request: Request, flow: str) -> Response:
+            given: dict[str, Any] = {}
+            for part in _OF_A_FLOW[name]:
+                value = request.query_params.get(part, "")
+                is_number = value.isdecimal() and value.isascii() and len(value) < 10
+                if part != "stage" and not is_number:
+                    raise ValueError(f"{part} must be a whole number.")
+                given[part] = value if part == "stage" else int(value)
+            found = await self._flowing.do(request, self._flows.ask, flow, name, given)
+            if isinstance(found, dict) and "array" in found:
+                return _unpacked(found)
+            return Answered(found)
+
+        return ask
+
+    async def changed(self, request: Request, flow: str, asked: Asked) -> Response:
+        return Answered(await self._flowing.do(request, self._flows.changed, flow, asked))
 
     # ── what takes long ───────────────────────────────────────────────────────────────────────
 

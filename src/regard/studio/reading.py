@@ -7,12 +7,13 @@ import importlib
 import threading
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._wanted import asking
+from regard._wanted import asking, still_wanted
 from regard.models.fetch import is_here
+from regard.studio.flowing import OpenFlows
 from regard.studio.jobs import Cancelled, Job, failure
 from regard.studio.places import Places, Settings
 from regard.studio.process import Ended, Process, Teller, Worker, shared_file
@@ -39,6 +40,7 @@ class Models:
         self._folders = settings.models
         self._closing = closing
         self._worker = Worker(__name__)
+        self._one = threading.Lock()  # a question at a time, as the process has one model
 
     def list(self) -> list[dict[str, Any]]:
         """Each with what it is, and whether it is on this machine already."""
@@ -67,7 +69,7 @@ class Models:
             name = str(self._places.find(name))
         run = None
         try:
-            with self._worker.lend() as process:
+            with self._alone(job), self._worker.lend() as process:
                 process.tell({"model": name, "text": text, "ablate": dict(ablate.items())})
                 # torch, which the run will need here, is imported meanwhile.
                 threading.Thread(target=_import_run, daemon=True).start()
@@ -85,17 +87,62 @@ class Models:
             raise Cancelled
         return run, found
 
-    def _follow(self, process: Process, job: Job) -> dict[str, Any]:
+    def ask_flow(
+        self, origin: dict[str, Any], question: str, given: dict[str, Any], job: Job | None
+    ) -> Any:
+        """What the flow of a text through a model is asked. Raises ValueError in words, Cancelled
+        if the job was, and what `still_wanted` raises where there is none.
+        """
+        name = origin["model"]
+        if name not in BUILT_IN:
+            name = str(self._places.find(name))
+        origin = {**origin, "model": name}
+        asked = {"model": name, "origin": origin, "question": question, "given": given}
+        try:
+            with self._alone(job), self._worker.lend() as process:
+                process.tell(asked)
+                found = self._follow(process, job)
+        except Ended as error:
+            raise ValueError(
+                f"The process that read the text ended ({error}): is there enough memory?"
+            ) from None
+        if "error" in found:
+            raise ValueError(found["error"])
+        if "answer" not in found:
+            raise Cancelled
+        return found["answer"]
+
+    @contextlib.contextmanager
+    def _alone(self, job: Job | None) -> Generator[None]:
+        """Wait for the process, as long as somebody wants it."""
+        while not self._one.acquire(timeout=0.1):
+            if self._closing.is_set():
+                raise Cancelled
+            if job is None:
+                still_wanted()
+            else:
+                job.tell("Waiting for another text")
+        try:
+            yield
+        finally:
+            self._one.release()
+
+    def _follow(self, process: Process, job: Job | None) -> dict[str, Any]:
         """What comes of it. Raises Cancelled, and the process is to be ended then."""
         told: dict[str, Any] = {"step": ""}
         try:
             while not self._closing.is_set():
-                job.tell(**told)
+                if job is None:
+                    still_wanted()
+                else:
+                    job.tell(**told)
                 found = process.hear(0.1)
                 if found and "step" not in found:
                     return found
                 told = found or told
-        except Cancelled:
+        except Ended:
+            raise
+        except Exception:  # nobody wants it any more
             process.tell({"stop": True})
             while (found := process.hear(_GRACE)) and "step" in found:
                 pass
@@ -127,6 +174,7 @@ def main(handle: int) -> None:
     """Read texts until nobody asks any more: told layer by layer, and stopped in between."""
     teller = Teller(handle)
     name, loaded = "", None
+    flows = OpenFlows()
 
     def check() -> None:
         if teller.stop.is_set():
@@ -144,16 +192,23 @@ def main(handle: int) -> None:
         try:
             if loaded is None or name != asked["model"]:
                 loaded = None  # so that the old one's memory is free first
+                flows.forget()
                 tell(f"Loading {Path(asked['model']).name}")
             import torch
 
             from regard.models import load
             from regard.run.atlas import build_levels
+            from regard.run.info import finite
             from regard.run.pack import pack
 
             torch.serialization.set_crc32_options(False)  # as what is handed over stays in memory
             if loaded is None:
                 name, loaded = asked["model"], load(asked["model"], progress=False)
+            if "question" in asked:
+                with warnings.catch_warnings(), asking(check):
+                    warnings.simplefilter("ignore")  # what they say is in run.notes
+                    teller.tell({"answer": finite(flows.answer(asked, loaded, layer))})
+                continue
             tell("Reading the text")
             ablate = {int(layer): heads for layer, heads in asked["ablate"].items()}
             keep = ("q", "k", "hidden_states", "output")
@@ -173,6 +228,7 @@ def main(handle: int) -> None:
                 file.flush()
                 teller.tell({"run": path, "seconds": seconds, "bytes": file.tell()})
                 teller.hear()  # until it was taken
+            flows.keep(asked, run)
             del run
         except Cancelled:
             teller.tell({"stopped": True})

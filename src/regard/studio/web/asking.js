@@ -40,20 +40,19 @@ export async function tell(path, body = {}, method = "POST") {
   return (await fetched(path, { method, headers, body: JSON.stringify(body) })).json();
 }
 
-/**
- * @typedef {{ values: Float32Array, shape: number[], rest: number }} Numbers
- */
-
-/** An array. @param {string} path @param {Record<string, string | number | null>} question
- * @returns {Promise<Numbers>} */
-export async function numbers(path, question) {
+/** An array. @template {Float32ArrayConstructor | Float64ArrayConstructor} [T=Float32ArrayConstructor]
+ * @param {string} path @param {Record<string, string | number | null>} question @param {T} [type] of its numbers
+ * @returns {Promise<{ values: InstanceType<T>, shape: number[], block: number[], rest: number }>} */
+export async function numbers(path, question, type) {
   const said = new URLSearchParams();
   for (const [name, value] of Object.entries(question)) if (value !== null) said.set(name, String(value));
   const response = await fetched(`${path}?${said}`);
   const rest = response.headers.get("x-rest");
+  const sizes = (/** @type {string} */ name) => (response.headers.get(name) ?? "").split(",").map(Number);
   return {
-    values: new Float32Array(await response.arrayBuffer()),
-    shape: (response.headers.get("x-shape") ?? "").split(",").map(Number),
+    values: /** @type {InstanceType<T>} */ (new (type ?? Float32Array)(await response.arrayBuffer())),
+    shape: sizes("x-shape"),
+    block: sizes("x-block"),
     rest: rest === null || rest === "" ? NaN : Number(rest),
   };
 }

@@ -16,6 +16,7 @@ from regard.view.figure.sheet import Paper, Sheet, settings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from regard._flow import Flow
     from regard._trace import Trace
     from regard.run import Run
 
@@ -60,6 +61,14 @@ def trace_figure(
         said = error.args[0] if isinstance(error, KeyError) else f"got {shown(view)}."
         raise ValueError(f"figure(): view must be a step or 'all'; {said}") from None
     _write(lambda: draw_steps(paper, trace, steps))
+
+
+def flow_figure(flow: Flow, path: str | Path, width: float, dpi: float, dark: bool) -> None:
+    """What `Flow.figure` writes."""
+    from regard.view.figure.flow import draw
+
+    paper = Paper(path, width, dpi, dark)
+    _write(lambda: draw(paper, flow))
 
 
 def _write(draw: Callable[[], Sheet]) -> None:

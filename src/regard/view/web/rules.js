@@ -1,6 +1,7 @@
 // What the page knows of each rule by which a step was made: its operands, and the line of a cell.
 
 import { MINUS, dot, equals, factor, figure, number, ofHead, piece, plainly, summed } from "./arithmetic.js";
+import { AROUND } from "./rules_around.js";
 import { word } from "./words.js";
 
 /**
@@ -48,6 +49,7 @@ const knownHeads = ({ weights }, trace) => trace.steps[weights].axes[0].labels.l
 
 /** @type {Record<string, Known>} */
 const RULES = {
+  ...AROUND,
   Given: {
     operands: () => [],
     line: ({ value, rule }) => plainly(value, word(rule.words === "" ? "rule.given" : "rule.given_as", { words: rule.words })),
@@ -62,14 +64,16 @@ const RULES = {
     line: ({ value, step, column }) => plainly(value, word("rule.copied", { words: step.axes[1].labels[column] })),
   },
   Summed: {
-    operands: ({ of: [a, b] }) => [
-      { name: a, lit: "cell", of: "left" }, { name: b, lit: "cell", of: "right", sign: "+" },
-    ],
+    operands: ({ of }) => of.map((/** @type {string} */ name, /** @type {number} */ n) =>
+      (n === 0 ? { name, lit: "cell", of: "left" } : { name, lit: "cell", of: "right", sign: "+" })),
     line: ({ value, rule, row, column, rows }) => {
-      const [a, b] = rule.of.map((/** @type {string} */ name) => number(rows(name)[row][column]));
+      const added = rule.of.map((/** @type {string} */ name) => number(rows(name)[row][column]));
+      const terms = added.map((/** @type {number} */ x, /** @type {number} */ n) =>
+        (n === 0 ? piece("left", figure(x)) : piece("right", factor(x))));
       return [
-        ...plainly(value, ` ${equals(value, [[a], [b]])} `), piece("left", figure(a)), piece("", " + "),
-        piece("right", factor(b)), piece("", ` (${rule.words})`),
+        ...plainly(value, ` ${equals(value, added.map((/** @type {number} */ x) => [x]))} `),
+        ...terms.flatMap((/** @type {Piece} */ term, /** @type {number} */ n) => (n === 0 ? [term] : [piece("", " + "), term])),
+        piece("", ` (${rule.words || rule.of.join(" + ")})`),
       ];
     },
   },

@@ -1,0 +1,160 @@
+"""A model of transformers as its counterpart of `regard.nn`, and the flow of its run."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard._flow.model import ModelFlow, Subject
+from regard._flow.sketch import Sketch
+from regard._trace.check import within
+from regard._trace.inputs import names_of_ids
+from regard._trace.model import Prepared
+from regard.ask import see
+from regard.models import Loaded, Reading
+from regard.run import Run
+
+_SAME = 1e-4  # how far the last hidden states of both may be apart, of the largest number
+_ours: weakref.WeakKeyDictionary[nn.Module, tuple[Any, dict[str, Sketch]]]
+_ours = weakref.WeakKeyDictionary()
+
+
+class NoCounterpart(ValueError):
+    """The model has none, or one that computes something else. Says which."""
+
+
+def flow_through_counterpart(run: Run, loaded: Loaded, layer: int) -> ModelFlow:
+    """The flow of a run, by the counterpart of its model. Raises NoCounterpart, and ValueError for
+    a text that is too long for a flow.
+    """
+    again = run.again
+    reading, target, ablate = _read(run, loaded)
+    try:
+        ours, sketches = counterpart(loaded)
+    except (TypeError, ValueError) as error:
+        raise NoCounterpart(f"regard.nn has no counterpart of {loaded.name}: {error}") from error
+    if any(reading.type_ids):
+        raise NoCounterpart("its text has several parts.")
+    left_out = {int(n): frozenset(heads) for n, heads in ablate.items()}
+    subject = _subject(loaded, ours, reading, target, layer, left_out)
+    flow = ModelFlow(subject, sketch=sketches.get("plain"))
+    sketches.setdefault("plain", flow.skeleton)
+    theirs = _last_states(run, again if again is not None else partial(see, loaded, reading))
+    assert flow.final is not None
+    away = float((flow.final - theirs).abs().max())
+    if not away <= _SAME * float(theirs.abs().max()):
+        raise NoCounterpart(
+            f"its counterpart computes something else: hidden states differ by {away:.1e}."
+        )
+    flow.note = (
+        f"{loaded.name} as {type(ours).__name__} of regard.nn, which computes the same: the last "
+        f"hidden states differ by at most {within(away)}. The numbers of every step are its own; "
+        "scores and weights follow from its queries and keys."
+    )
+    return flow
+
+
+def counterpart(loaded: Loaded) -> tuple[Any, dict[str, Sketch]]:
+    """The model of `regard.nn` that computes what a model of transformers does, made once; and
+    what is known of its steps. Raises ValueError and TypeError.
+    """
+    found = _ours.get(loaded.model)
+    if found is None:
+        from regard.nn import from_hugging_face
+
+        found = _ours[loaded.model] = from_hugging_face(loaded.model).eval(), {}
+    return found
+
+
+def _read(run: Run, loaded: Loaded) -> tuple[Reading, list[int] | None, Any]:
+    """What the model of a run read, what it wrote, and which heads it was without."""
+    again = run.again
+    if again is None:
+        if not isinstance(run.text, str):
+            raise ValueError("flow(): the run must be of one text; it has several, or none.")
+        return loaded.reader().read(run.text, "flow"), None, {}
+    named = again.keywords
+    return again.args[1], named.get("target"), named.get("ablate") or {}
+
+
+def _subject(
+    loaded: Loaded,
+    ours: Any,
+    reading: Reading,
+    target: list[int] | None,
+    layer: int,
+    left_out: dict[int, frozenset[int]],
+) -> Subject:
+    """The pass of a text, with its tokens named as in every view."""
+    tokenizer: Any = loaded.tokenizer
+    sequences = {"input": tuple(token.label for token in reading.tokens)}
+    arguments: tuple[Tensor, ...] = (torch.tensor([reading.ids]),)
+    pieces = {"input": _pieces(reading)}
+    if target is not None:
+        from regard.ask import target_tokens
+
+        own = tuple(token.label for token in target_tokens(loaded, target))
+        sequences, arguments = (
+            {"source": sequences["input"], "target": own},
+            (*arguments, torch.tensor([target])),
+        )
+    head = getattr(ours, "head", None)
+    outcomes = _names(tokenizer, head.out_features) if isinstance(head, nn.Linear) else ()
+
+    def text_of(id: int) -> str:
+        return tokenizer.decode([id]) or str(tokenizer.convert_ids_to_tokens(id))
+
+    def word(position: int, text: str) -> Subject:
+        place = reading.tokens[position]
+        if place.start == place.end:
+            raise ValueError(
+                f"changed(): the position of another word must be in the text; {position} is "
+                f"{place.text}, which the model adds."
+            )
+        new = f"{reading.text[: place.start]}{text}{reading.text[place.end :]}"
+        read = loaded.reader().read(new, "changed")
+        loaded.reader().check([read], "changed")
+        return _subject(loaded, ours, read, target, layer, left_out)
+
+    asked = Prepared(ours, sequences, arguments, {}, outcomes, reading.text, "")
+    more: dict[str, Any] = {"pieces": pieces, "text_of": text_of, "word": word}
+    return Subject(asked, loaded.name, layer=layer, left_out=left_out, **more)
+
+
+@cache
+def _names(tokenizer: Any, count: int) -> tuple[str, ...]:
+    return names_of_ids(range(count), tokenizer)
+
+
+def _pieces(reading: Reading) -> list[tuple[int, int]]:
+    """Which tokens, from the first to before the last, are pieces of one word."""
+    found: list[tuple[int, int]] = []
+    first, tokens = 0, reading.tokens
+    for n in range(1, len(tokens) + 1):
+        joined = (
+            n < len(tokens)
+            and tokens[n].start < tokens[n].end
+            and tokens[n].start == tokens[n - 1].end > 0
+            and reading.text[tokens[n].start].isalnum()
+            and reading.text[tokens[n].start - 1].isalnum()
+        )
+        if not joined:
+            if n - first > 1:
+                found.append((first, n))
+            first = n
+    return found
+
+
+def _last_states(run: Run, again: partial[Run]) -> Tensor:
+    """What the last block of the model itself gave, (N, width)."""
+    kept = run.hidden_states
+    if not kept:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they were told of the run itself
+            kept = again(keep=("hidden_states",)).hidden_states
+    return list(kept.values())[-1][0]

@@ -1,0 +1,169 @@
+"""`predictions`: the likeliest tokens at each position of a run, and how likely each is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard._arguments import whole
+from regard.ask._see import see
+from regard.run.choose import index_of
+
+if TYPE_CHECKING:
+    from regard.models import Loaded
+    from regard.run import Run
+
+_PIECE = 2**22  # logits that are in memory at a time: 16 MB
+_SAME = 1e-4  # how far the last logits of two computations may be apart, of the largest
+
+
+class Prediction(NamedTuple):
+    """A token that a model predicts: its text, its probability, and its id."""
+
+    token: str
+    probability: float
+    id: int
+
+
+def predictions(
+    run: Run, top: int = 5, position: int | None = None, *, model: Loaded | None = None
+) -> list[list[Prediction]]:
+    """The `top` likeliest tokens of each position of the first text, likeliest first.
+
+    Of a language model that is what follows the token; of a masked one what may stand in its
+    place; of one that reads a text and writes another, what it writes next. With a `position`
+    (from 0, or from the end below 0) there is one list, of that one.
+
+    The model reads the text once more, unless the run has kept its output. All logits of a long
+    text are never in memory at once. Raises ValueError if the model predicts no tokens.
+
+    >>> import regard
+    >>> output = torch.tensor([[[0.0, 2.0, 1.0]]])
+    >>> run = regard.Run(output=output)
+    >>> [[(id, round(p, 2)) for _, p, id in one] for one in predictions(run, 2)]
+    [[(1, 0.67), (2, 0.24)]]
+    """
+    top = whole("predictions()", "top", top, 1)
+    loaded = model
+    if loaded is None and run.again is not None:
+        loaded = run.again.args[0]
+    n = _length(run)
+    if position is not None:
+        position = index_of("predictions()", "position", position, n, f"There are {n} tokens.")
+    text_of = _texts(loaded)
+    known = _known(run, loaded, n)
+    if known is not None and (known.shape[0] == n or position == n - 1):
+        rows = known if position is None else known[position - n :][:1]
+        return likeliest(rows, text_of, top)
+    again = run.again
+    if model is not None and isinstance(run.text, str):
+        again = partial(see, model, run.text)
+    if again is None or loaded is None:
+        raise ValueError(
+            "predictions(): the run must know its model, or have kept its whole output; got "
+            "neither. Give it the model: run.predictions(model=regard.models.load(name))."
+        )
+    return _once_more(again, loaded, position, n, text_of, top)
+
+
+def likeliest(logits: Tensor, text_of: Callable[[int], str], top: int) -> list[list[Prediction]]:
+    """The likeliest tokens of each row of logits (rows, vocabulary), with their probabilities."""
+    found: list[list[Prediction]] = []
+    for rows in logits.split(max(1, _PIECE // max(1, logits.shape[1]))):
+        shares = rows.double().softmax(-1)
+        values, ids = shares.topk(min(top, shares.shape[1]))
+        found += [
+            [Prediction(text_of(id), share, id) for share, id in zip(*each, strict=True)]
+            for each in zip(values.tolist(), ids.tolist(), strict=True)
+        ]
+    return found
+
+
+def _length(run: Run) -> int:
+    """How many positions predict something: those of the last layer's queries."""
+    layers = list(run.layers.values())
+    if layers:
+        return layers[-1].shape[2]
+    return 0 if run.output is None else run.output.shape[1]
+
+
+def _texts(loaded: Loaded | None) -> Callable[[int], str]:
+    """What a token stands for, as text."""
+    tokenizer: Any = None if loaded is None else loaded.tokenizer
+    if tokenizer is None:
+        return lambda id: f"id {id}"
+    return cache(lambda id: tokenizer.decode([id]) or str(tokenizer.convert_ids_to_tokens(id)))
+
+
+def _known(run: Run, loaded: Loaded | None, n: int) -> Tensor | None:
+    """The logits that the run has kept of its last tokens, (tokens, vocabulary)."""
+    output = run.output
+    if output is None or output.dim() != 3 or output.shape[1] > n:
+        return None
+    if loaded is not None:
+        _refuse_vectors(loaded)
+    return output[0].float()
+
+
+def _refuse_vectors(loaded: Loaded) -> None:
+    """Raise ValueError if what the model gives are not logits of tokens."""
+    if loaded.model.get_output_embeddings() is None:
+        raise ValueError(
+            f"predictions(): {loaded.name} must be a model that predicts tokens; it gives vectors "
+            f"({type(loaded.model).__name__}). smollm2 predicts the next one."
+        )
+
+
+def _once_more(
+    again: partial[Run],
+    loaded: Loaded,
+    position: int | None,
+    n: int,
+    text_of: Callable[[int], str],
+    top: int,
+) -> list[list[Prediction]]:
+    """From another pass of the same text: its last vectors, row by row through the head."""
+    _refuse_vectors(loaded)
+    with warnings.catch_warnings(), _captured(loaded.model.base_model) as states:
+        warnings.simplefilter("ignore")  # they were told of the run itself
+        run = again(keep=("output",))
+    assert run.output is not None
+    if run.output.shape[1] == n:
+        rows = run.output[0] if position is None else run.output[0, position, None]
+        return likeliest(rows, text_of, top)
+    head: Any = loaded.model.get_output_embeddings()
+    with torch.no_grad():
+        last, own = head(states[-1][:, -1:])[0, 0], run.output[0, -1]
+        if not torch.allclose(last, own, rtol=0.0, atol=_SAME * float(own.abs().max())):
+            # Its head does more than multiply: it must make all logits by itself.
+            return likeliest(_all_logits(again, position), text_of, top)
+        hidden = states[-1][0] if position is None else states[-1][0, position, None]
+        size = max(1, _PIECE // head.weight.shape[0])
+        pieces = (likeliest(head(rows), text_of, top) for rows in hidden.split(size))
+        return [each for piece in pieces for each in piece]
+
+
+def _all_logits(again: partial[Run], position: int | None) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        output = again(keep=("output",), logits=None).output
+    assert output is not None
+    return output[0] if position is None else output[0, position, None]
+
+
+@contextmanager
+def _captured(module: Any) -> Generator[list[Tensor]]:
+    """Inside the `with`, the list grows by the last hidden states that a model gives."""
+    found: list[Tensor] = []
+
+    def keep(_: Any, __: Any, output: Any) -> None:
+        found.append(output[0].detach())
+
+    with module.register_forward_hook(keep):
+        yield found

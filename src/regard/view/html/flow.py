@@ -1,0 +1,222 @@
+"""A flow as one HTML file: every stage in blocks, and one band whole, with its matrices."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard._flow.flow import Flow
+from regard._flow.given import TraceFlow
+from regard._flow.outline import made_from
+from regard._flow.pictures import block_of, blocks
+from regard._rules.attention import Scaled, Scored, Softmaxed
+from regard._rules.general import Linear
+from regard._rules.rule import Step
+from regard.reference import Array
+from regard.view.html.page import Part, beginning, frame, page
+
+LIMIT = 24_000_000  # bytes of a page, unless another is asked for
+_NOTEBOOK = 6_000_000  # of one in a notebook, which keeps all that it shows
+_REST = 700_000  # bytes of a page that are not its parts: the script and the outline
+_SIDES = (64, 32, 16)  # of pictures, the finest for which there is room
+_HALF = 32767  # what the number of the largest size in a picture is kept as
+_MOST_CELLS = 2_000_000  # of a step that a page holds whole
+
+
+def flow_page(flow: Flow, limit: int = LIMIT) -> str:
+    """The page, of at most about `limit` bytes.
+
+    >>> from regard.worked import example
+    >>> "<title>I love apple phones</title>" in flow_page(example("apple").trace().flow())
+    True
+    """
+    outline = flow.outline
+    title = beginning(flow.title) or "A pass, from its input to its output"
+    if isinstance(flow, TraceFlow) and not flow.model:
+        content = {"outline": outline, "trace": json.loads(flow.trace.to_json())}
+        return page("flow", title, flow.note, {"flow": content})
+    packing = _Packing(flow, limit - _REST)
+    return page("flow", title, flow.note, {"flow": packing.content()}, packing.parts)
+
+
+def flow_frame(flow: Flow) -> str:
+    """A flow in the cell of a notebook."""
+    return frame(flow_page(flow, _NOTEBOOK), 720)
+
+
+class _Packing:
+    """What goes into the page of a model's pass, and what is said about it."""
+
+    def __init__(self, flow: Flow, room: int) -> None:
+        self.flow, self.room = flow, room
+        self.parts: dict[str, Part] = {}
+
+    def content(self) -> dict[str, Any]:
+        flow, outline = self.flow, self.flow.outline
+        chosen = next(each for each in outline["bands"] if each["id"] == outline["chosen"])
+        steps, matrices = self._whole(chosen["stages"])
+        side, pictures = self._pictures()
+        held = {name: dict(stage) for name, stage in outline["stages"].items()}
+        for name, stage in held.items():
+            stage["held"] = "whole" if name in steps else "pooled"
+        lacks = (
+            f"This page holds {chosen['title'].lower()} whole. Of all other stages it has blocks, "
+            f"at most {side} × {side} of each, kept with 16 bits. Changes need the studio."
+        )
+        if not matrices:
+            lacks += " There was no room for the matrices, so products are not worked out."
+        about = {**outline, "stages": held, "changes": [], "lacks": f"{flow.lacks} {lacks}".strip()}
+        return {
+            "outline": about,
+            "pictures": pictures,
+            "steps": steps,
+            "matrices": matrices,
+            "predictions": self._predictions(),
+        }
+
+    def _predictions(self) -> list[list[list[Any]]] | None:
+        if not self.flow.predicts:
+            return None
+        sequences = self.flow.sequences
+        count = len(sequences.get("target") or next(iter(sequences.values())))
+        found = (self.flow.predictions(position) or [] for position in range(count))
+        return [[[each.token, round(each.probability, 6)] for each in one] for one in found]
+
+    # ── one band, whole ───────────────────────────────────────────────────────────────────────
+
+    def _whole(self, stages: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The steps of the chosen band, and what they were made with, by name."""
+        steps, wanted = dict[str, Any](), dict[str, None]()
+        for name in stages:
+            step = self.flow.steps[name]
+            if step.array.size > _MOST_CELLS or step.array.strides == (0, 0):
+                continue
+            rule = step.rule.to_dict()
+            kept: dict[str, Any] = {"rule": rule, "shape": list(step.array.shape)}
+            if not self._follows(step):
+                kept["part"] = self._put(f"step-{len(steps)}", step.array)
+            steps[name] = kept
+            for other in made_from(step.rule):
+                if other not in self.flow.sketch:
+                    wanted.setdefault(other)
+            if isinstance(step.rule, Linear):
+                sliced = self.flow.matrices[step.rule.weight].ndim == 3
+                rule["sliced"] = sliced and not self.flow.sketch[step.rule.left].has_heads
+        for name in stages:  # what is another step under a new name
+            for other in made_from(self.flow.sketch[name].rule):
+                self._same(other, steps)
+        size = self._size()
+        matrices: dict[str, Any] = {}
+        for name in wanted:
+            if (matrix := self._matrix(name)) is not None:
+                part = self._put(f"matrix-{len(matrices)}", matrix)
+                matrices[name] = {"part": part, "shape": list(matrix.shape)}
+        if self._size() > self.room * 0.8 and self._size() > size:
+            for each in matrices.values():
+                del self.parts[each["part"]]
+            matrices = {}
+        return steps, matrices
+
+    def _same(self, name: str, steps: dict[str, Any]) -> None:
+        """Make known that a step which is no stage has the numbers of another, or its own."""
+        if name in steps or name not in self.flow.sketch:
+            return
+        of = name
+        while of in self.flow.sketch and of not in self.flow.outline["stages"]:
+            of = made_from(self.flow.sketch[of].rule)[0]
+        if of in steps:
+            steps[name] = {**steps[of], "same": of}
+            return
+        step = self.flow.steps[name]
+        if step.array.size <= _MOST_CELLS and step.array.strides != (0, 0):
+            part = self._put(f"step-{len(steps)}", step.array)
+            shape = list(step.array.shape)
+            steps[name] = {"rule": step.rule.to_dict(), "shape": shape, "part": part, "same": ""}
+
+    def _follows(self, step: Step) -> bool:
+        """Does the page work it out by itself: scores and weights of queries and keys?"""
+        rule = step.rule
+        if isinstance(rule, Scaled):
+            masked = np.isneginf(step.array)
+            rows, columns = masked.shape[-2:]
+            later = np.triu(np.ones((rows, columns), dtype=bool), columns - rows + 1)
+            return rule.bias is None and bool((masked == (later if rule.causal else False)).all())
+        return isinstance(rule, Scored | Softmaxed)
+
+    def _matrix(self, name: str) -> Array | None:
+        """A parameter, or what a layer was called with; tables are not looked into."""
+        try:
+            matrix = self.flow.matrices[name]
+        except KeyError:
+            return None
+        if matrix.size > _MOST_CELLS or name.endswith("tokens.weight"):
+            return None
+        return matrix.reshape(-1, matrix.shape[-1]) if matrix.ndim != 1 else matrix[None]
+
+    def _put(self, name: str, array: Array) -> str:
+        """A part of the page. Two bytes a number if no more are in use, as of bfloat16."""
+        numbers = np.ascontiguousarray(array, dtype=np.float32)
+        bits = numbers.view(np.uint32)
+        if not (bits & 0xFFFF).any():
+            self.parts[name] = Part.of((bits >> 16).astype(np.uint16))
+        else:
+            self.parts[name] = Part.of(numbers)
+        return name
+
+    def _size(self) -> int:
+        return sum(len(part.packed) for part in self.parts.values())
+
+    # ── pictures ──────────────────────────────────────────────────────────────────────────────
+
+    def _pictures(self) -> tuple[int, dict[str, Any]]:
+        """Every stage in blocks, a part for each band: as fine as there is room for."""
+        before = dict(self.parts)
+        known: dict[str, Any] = {}
+        for side in _SIDES:
+            self.parts = dict(before)
+            known = {}
+            for n, band in enumerate(self.flow.outline["bands"]):
+                codes: list[NDArray[np.uint16]] = []
+                at = 0
+                for name in band["stages"]:
+                    stage = self.flow.outline["stages"][name]
+                    entry: dict[str, Any] = {"part": f"pictures-{n}", "at": at, "sizes": []}
+                    for head in range(stage["heads"]):
+                        made, block = self._picture(name, head, side)
+                        packed, size = _packed(made)
+                        codes.append(packed.ravel())
+                        entry |= {"rows": made.shape[0], "columns": made.shape[1], "block": block}
+                        entry["sizes"].append(size)
+                        at += packed.size
+                    known[name] = entry
+                self.parts[f"pictures-{n}"] = Part.of(np.concatenate(codes))
+            if self._size() <= self.room:
+                return side, known
+        return _SIDES[-1], known
+
+    def _picture(self, name: str, head: int, side: int) -> tuple[Array, list[int]]:
+        """A stage in at most so many blocks, from its picture of 64 × 64 of them."""
+        values, block = self.flow.picture(name, head)
+        further = block_of(values.shape, side)
+        if further == (1, 1):
+            return values, list(block)
+        block = block[0] * further[0], block[1] * further[1]
+        if self.flow.outline["stages"][name]["part"] != "weights":
+            return blocks(values.astype(np.float64), further), list(block)
+        # A row of blocks is the mean of so many rows; the last of them may have fewer.
+        tall, rows = block[0] // further[0], self.flow.outline["stages"][name]["rows"]
+        counts = np.minimum(tall, rows - np.arange(0, rows, tall))[:, None]
+        down, across = (np.arange(0, n, by) for n, by in zip(values.shape, further, strict=True))
+        sums = np.add.reduceat(np.add.reduceat(values * counts, down), across, axis=1)
+        return sums / np.add.reduceat(counts, down), list(block)
+
+
+def _packed(picture: NDArray[Any]) -> tuple[NDArray[np.uint16], float]:
+    """Numbers as whole ones from 1 to 65,535 around 32,768, and 0 for −∞; and the largest size."""
+    known = np.isfinite(picture)
+    size = float(np.abs(np.where(known, picture, 0.0)).max(initial=0.0)) or 1.0
+    codes = np.round(np.where(known, picture, 0.0) / size * _HALF) + _HALF + 1
+    return np.where(known, codes, 0).astype(np.uint16), size
