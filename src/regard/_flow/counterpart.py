@@ -46,15 +46,16 @@ def flow_through_counterpart(run: Run, loaded: Loaded, layer: int) -> ModelFlow:
     sketches.setdefault("plain", flow.skeleton)
     theirs = _last_states(run, again if again is not None else partial(see, loaded, reading))
     assert flow.final is not None
-    away = float((flow.final - theirs).abs().max())
-    if not away <= _SAME * float(theirs.abs().max()):
+    away = float((flow.final - theirs).abs().max() / theirs.abs().max())
+    if not away <= _SAME:
         raise NoCounterpart(
-            f"its counterpart computes something else: hidden states differ by {away:.1e}."
+            f"its counterpart computes something else: hidden states differ by {away:.0%} of the "
+            "largest number."
         )
     flow.note = (
         f"{loaded.name} as {type(ours).__name__} of regard.nn, which computes the same: the last "
-        f"hidden states differ by at most {within(away)}. The numbers of every step are its own; "
-        "scores and weights follow from its queries and keys."
+        f"hidden states differ by at most {within(away)} of the largest number. The numbers of "
+        "every step are its own; scores and weights follow from its queries and keys."
     )
     return flow
 

@@ -12,8 +12,8 @@ from regard._flow.flow import Flow
 from regard._flow.given import TraceFlow
 from regard._flow.outline import made_from
 from regard._flow.pictures import block_of, blocks
-from regard._rules.attention import Scaled, Scored, Softmaxed
-from regard._rules.general import Linear
+from regard._rules.attention import Joined, Scaled, Scored, Softmaxed, Turned
+from regard._rules.general import Linear, Summed
 from regard._rules.rule import Step
 from regard.reference import Array
 from regard.view.html.page import Part, beginning, frame, page
@@ -23,6 +23,8 @@ _NOTEBOOK = 6_000_000  # of one in a notebook, which keeps all that it shows
 _REST = 700_000  # bytes of a page that are not its parts: the script and the outline
 _SIDES = (64, 32, 16)  # of pictures, the finest for which there is room
 _HALF = 32767  # what the number of the largest size in a picture is kept as
+_SMALL = 100_000  # numbers of a matrix that is left out last
+_FOR_PICTURES = 5_000_000  # bytes that are kept for them
 _MOST_CELLS = 2_000_000  # of a step that a page holds whole
 
 
@@ -53,6 +55,7 @@ class _Packing:
     def __init__(self, flow: Flow, room: int) -> None:
         self.flow, self.room = flow, room
         self.parts: dict[str, Part] = {}
+        self.left_out = False  # was there no room for all of the chosen band?
 
     def content(self) -> dict[str, Any]:
         flow, outline = self.flow, self.flow.outline
@@ -62,11 +65,12 @@ class _Packing:
         held = {name: dict(stage) for name, stage in outline["stages"].items()}
         for name, stage in held.items():
             stage["held"] = "whole" if name in steps else "pooled"
+        whole = f"This page holds {chosen['title'].lower()} whole. Of all other"
         lacks = (
-            f"This page holds {chosen['title'].lower()} whole. Of all other stages it has blocks, "
-            f"at most {side} × {side} of each, kept with 16 bits. Changes need the studio."
+            f"{whole if steps else 'Of all'} stages it has blocks, at most {side} × {side} of "
+            "each, kept with 16 bits. Changes need the studio."
         )
-        if not matrices:
+        if self.left_out:
             lacks += " There was no room for the matrices, so products are not worked out."
         about = {**outline, "stages": held, "changes": [], "lacks": f"{flow.lacks} {lacks}".strip()}
         return {
@@ -108,17 +112,24 @@ class _Packing:
         for name in stages:  # what is another step under a new name
             for other in made_from(self.flow.sketch[name].rule):
                 self._same(other, steps)
-        size = self._size()
         matrices: dict[str, Any] = {}
         for name in wanted:
             if (matrix := self._matrix(name)) is not None:
                 part = self._put(f"matrix-{len(matrices)}", matrix)
                 matrices[name] = {"part": part, "shape": list(matrix.shape)}
-        if self._size() > self.room * 0.8 and self._size() > size:
-            for each in matrices.values():
-                del self.parts[each["part"]]
-            matrices = {}
+        self._lighten(steps, matrices)
         return steps, matrices
+
+    def _lighten(self, steps: dict[str, Any], matrices: dict[str, Any]) -> None:
+        """Leave out large matrices, and then the band itself, until there is room for pictures."""
+        large = [name for name, each in matrices.items() if np.prod(each["shape"]) > _SMALL]
+        for kept, names in ((matrices, large), (matrices, list(matrices)), (steps, list(steps))):
+            if self._size() <= self.room - min(_FOR_PICTURES, self.room // 2):
+                return
+            self.left_out |= bool(names)
+            for name in names:
+                if name in kept and (part := kept.pop(name).get("part")) is not None:
+                    self.parts.pop(part, None)
 
     def _same(self, name: str, steps: dict[str, Any]) -> None:
         """Make known that a step which is no stage has the numbers of another, or its own."""
@@ -137,14 +148,16 @@ class _Packing:
             steps[name] = {"rule": step.rule.to_dict(), "shape": shape, "part": part, "same": ""}
 
     def _follows(self, step: Step) -> bool:
-        """Does the page work it out by itself: scores and weights of queries and keys?"""
+        """Does the page work it out by itself: what is turned, scored, weighed, joined, added?"""
         rule = step.rule
         if isinstance(rule, Scaled):
             masked = np.isneginf(step.array)
             rows, columns = masked.shape[-2:]
             later = np.triu(np.ones((rows, columns), dtype=bool), columns - rows + 1)
             return rule.bias is None and bool((masked == (later if rule.causal else False)).all())
-        return isinstance(rule, Scored | Softmaxed)
+        if isinstance(rule, Summed):
+            return len(rule.of) == 2 and all(name in self.flow.sketch for name in rule.of)
+        return isinstance(rule, Scored | Softmaxed | Turned | Joined)
 
     def _matrix(self, name: str) -> Array | None:
         """A parameter, or what a layer was called with; tables are not looked into."""

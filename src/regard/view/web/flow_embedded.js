@@ -172,7 +172,7 @@ export class EmbeddedFlow {
     return found;
   }
 
-  /** Scores, scaled scores and weights of one head, which follow from queries and keys.
+  /** What follows from others, of one head: turned, scored, scaled, weighed; heads joined; sums.
    * @param {StepInfo["rule"]} rule @param {number} head @returns {Promise<number[][]>} */
   async #computed(rule, head) {
     if (rule.rule === "Scored") {
@@ -183,6 +183,24 @@ export class EmbeddedFlow {
       const scores = await this.#head(rule.scores, head);
       return scores.map((row, i) => row.map((score, j) =>
         (rule.causal && j > i + row.length - scores.length ? -Infinity : score / rule.divisor)));
+    }
+    if (rule.rule === "Turned") {
+      const [cosines, sines] = [await this.#matrix(rule.cosine), await this.#matrix(rule.sine)];
+      const width = cosines[0].length;
+      return (await this.#head(rule.of, head)).map((row, i) => row.map((x, j) => {
+        if (j >= width) return x;
+        const partner = rule.halves ? (j + Math.floor(width / 2)) % width : j ^ 1;
+        return Math.fround(x * cosines[i][j] + row[partner] * sines[i][j]);
+      }));
+    }
+    if (rule.rule === "Joined") {
+      const count = this.#content.steps[rule.of].shape[0];
+      const heads = await Promise.all(Array.from({ length: count }, (_, n) => this.#head(rule.of, n)));
+      return heads[0].map((_, row) => heads.flatMap((each) => each[row]));
+    }
+    if (rule.rule === "Summed") {
+      const [one, other] = [await this.#head(rule.of[0], head), await this.#head(rule.of[1], head)];
+      return one.map((row, i) => row.map((x, j) => Math.fround(x + other[i][j])));
     }
     return (await this.#head(rule.scaled, head)).map((row) => {
       const largest = row.reduce((a, b) => Math.max(a, b), -Infinity);
