@@ -1,4 +1,4 @@
-"""How fast the views are: tiles of the atlas, one file with a whole run, the studio.
+"""How fast the views are: tiles of the atlas, one file with a whole run, a flow, the studio.
 
 `make bench-views`. Tiles are asked for over HTTP, each for the first time, at any zoom; a page is
 opened in Chromium, if it is there. Nothing is asserted: the figures are printed beside what they
@@ -45,6 +45,7 @@ def main() -> None:
             tiles(Path(folder, str(size)), size)
         start(Path(folder))
         one_file(Path(folder))
+        flow(Path(folder))
 
 
 # ── the atlas ─────────────────────────────────────────────────────────────────────────────────
@@ -197,6 +198,35 @@ def one_file(folder: Path) -> None:
     with chromium() as browser:
         if browser is not None:
             _opened(browser, file)
+
+
+def flow(folder: Path) -> None:
+    """SmolLM2 on 200 tokens as a flow: from a run that is there to its first picture; its page."""
+    loaded = regard.models.load("smollm2")
+    words = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
+    run = loaded.see(words, first=200, keep=("q", "k", "hidden_states", "output"))
+    seconds: list[float] = []
+    made = None
+    for _ in range(3):
+        begun = time.perf_counter()
+        made = run.flow(layer=3)
+        made.picture(next(name for name in made.outline["stages"] if name.endswith(".weights")))
+        seconds.append(time.perf_counter() - begun)
+    assert made is not None
+    print(
+        f"flow, 200 tokens × 30 layers: first picture {seconds[0]:.2f} s after the run, which "
+        f"converts the model (1 s); then {min(seconds[1:]):.2f} s",
+        flush=True,
+    )
+    begun = time.perf_counter()
+    head = {"kind": "head", "attention": "decoder.layers.3.attention", "head": 1}
+    made.changed([head]).predictions(199)
+    print(f"  without a head, the next word after {time.perf_counter() - begun:.2f} s")
+    begun = time.perf_counter()
+    file = folder / "flow.html"
+    made.html(file)
+    taken, size = time.perf_counter() - begun, file.stat().st_size / 1e6
+    print(f"  one file: {size:.1f} MB (25), made in {taken:.1f} s", flush=True)
 
 
 def _opened(browser: Any, file: Path) -> None:

@@ -486,18 +486,58 @@ def test_a_folder_without_a_tokenizer_says_so(
     assert "tokenizer.json" in complaint_about(capsys, TEXT, "--model", str(tmp_path))
 
 
-def test_a_model_that_reads_one_text_and_writes_another_is_refused_in_words(
+def test_a_model_that_reads_one_text_and_writes_another_is_seen_with_what_it_writes(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    from helpers.hugging_face_models import made, marian
     from helpers.model_folders import save
-    from transformers import T5Config, T5ForConditionalGeneration
+    from transformers import MarianMTModel
 
-    config = T5Config(vocab_size=11, d_model=12, d_kv=4, d_ff=7, num_layers=1, num_heads=3)
-    save(T5ForConditionalGeneration(config), tmp_path)
+    save(made(MarianMTModel(marian(vocab_size=11, max_position_embeddings=13))), tmp_path)
     capsys.readouterr()  # what saving says
-    err = complaint_about(capsys, TEXT, "--model", str(tmp_path))
-    assert "reads one text and writes another (T5ForConditionalGeneration)" in err
-    assert "regard.watch" in err
+    assert main(["see", TEXT, "--model", str(tmp_path)]) == 0
+    assert "4 layers" in " ".join(capsys.readouterr().out.split())
+    assert main(["see", TEXT, "--model", str(tmp_path), "--next"]) == 0
+    assert "What it writes next" in capsys.readouterr().out
+    assert main(["see", TEXT, "--model", str(tmp_path), "--layer", "3", "--head", "1"]) == 0
+
+
+def test_a_model_without_a_head_cannot_write(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from helpers.hugging_face_models import made, marian
+    from helpers.model_folders import save
+    from transformers import MarianModel
+
+    save(made(MarianModel(marian(vocab_size=11, max_position_embeddings=13))), tmp_path)
+    capsys.readouterr()  # what saving says
+    assert "it has no head (MarianModel)" in complaint_about(capsys, TEXT, "--model", str(tmp_path))
+
+
+def test_what_comes_next_is_a_table_with_bars(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    import torch
+    from helpers.model_folders import save, small_llama
+    from transformers import LlamaForCausalLM
+
+    import regard
+
+    torch.manual_seed(3)
+    save(LlamaForCausalLM(small_llama(initializer_range=0.4)), tmp_path / "model")
+    folder = str(tmp_path / "model")
+    capsys.readouterr()  # what saving says
+    found = regard.models.load(folder).see("i love apple").predictions(5)
+    for more, position in (([], 4), (["--token", "love"], 2)):
+        assert main(["see", "i love apple", "--model", folder, "--next", *more]) == 0
+        out = capsys.readouterr().out
+        named = f"“{found[position][0].token}”"
+        line = next(line for line in out.splitlines() if line.strip().startswith(named))
+        assert f"{found[position][0].probability:.3f}  █" in line
+    path = tmp_path / "next.json"
+    assert main(["see", "i love apple", "--model", folder, "--next", "--json", str(path)]) == 0
+    written = json.loads(path.read_text())["next"]
+    assert [each["id"] for each in written] == [each.id for each in found[4]]
 
 
 # ── while it runs ─────────────────────────────────────────────────────────────────────────────

@@ -126,6 +126,7 @@ def test_a_run_is_opened_as_what_it_was_made_from(models: Client, folder: Path) 
     job = models.post("/api/see", json={"text": TEXT, "model": str(folder / "bert")}).json()["job"]
     while (now := models.get(f"/api/jobs/{job}").json())["state"] in ("waiting", "running"):
         time.sleep(0.05)
+    assert models.get(f"/api/runs/{now['result']}/predictions").json() is None
     opened = _opened(models, run=now["result"])
     truth = regard.models.load(folder / "bert").see(TEXT).flow()
     path, stage = f"/api/flow/{opened['id']}", "encoder.layers.1.norms.1.output"
@@ -135,6 +136,19 @@ def test_a_run_is_opened_as_what_it_was_made_from(models: Client, folder: Path) 
     word = {"kind": "word", "position": 2, "text": "apple"}
     other = models.post(f"{path}/changed", json={"changes": [word]}).json()
     assert other["outline"]["sequences"]["input"][2] == "apple"
+
+
+def test_what_a_run_predicts_is_told_at_each_position(models: Client, folder: Path) -> None:
+    model = str(folder / "llama")
+    job = models.post("/api/see", json={"text": TEXT, "model": model}).json()["job"]
+    while (now := models.get(f"/api/jobs/{job}").json())["state"] in ("waiting", "running"):
+        time.sleep(0.05)
+    found = models.get(f"/api/runs/{now['result']}/predictions").json()
+    truth = regard.models.load(folder / "llama").see(TEXT).predictions()
+    assert [[token for token, _ in one] for one in found] == [
+        [x.token for x in one] for one in truth
+    ]
+    assert found[3][0][1] == pytest.approx(truth[3][0].probability, abs=1e-5)
 
 
 def test_a_text_alone_has_random_numbers_where_no_model_is(

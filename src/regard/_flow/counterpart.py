@@ -15,7 +15,7 @@ from regard._flow.sketch import Sketch
 from regard._trace.check import within
 from regard._trace.inputs import names_of_ids
 from regard._trace.model import Prepared
-from regard.ask import see
+from regard.ask import see, target_tokens, texts_of
 from regard.models import Loaded, Reading
 from regard.run import Run
 
@@ -97,8 +97,6 @@ def _subject(
     arguments: tuple[Tensor, ...] = (torch.tensor([reading.ids]),)
     pieces = {"input": _pieces(reading)}
     if target is not None:
-        from regard.ask import target_tokens
-
         own = tuple(token.label for token in target_tokens(loaded, target))
         sequences, arguments = (
             {"source": sequences["input"], "target": own},
@@ -106,9 +104,6 @@ def _subject(
         )
     head = getattr(ours, "head", None)
     outcomes = _names(tokenizer, head.out_features) if isinstance(head, nn.Linear) else ()
-
-    def text_of(id: int) -> str:
-        return tokenizer.decode([id]) or str(tokenizer.convert_ids_to_tokens(id))
 
     def word(position: int, text: str) -> Subject:
         place = reading.tokens[position]
@@ -123,7 +118,7 @@ def _subject(
         return _subject(loaded, ours, read, target, layer, left_out)
 
     asked = Prepared(ours, sequences, arguments, {}, outcomes, reading.text, "")
-    more: dict[str, Any] = {"pieces": pieces, "text_of": text_of, "word": word}
+    more: dict[str, Any] = {"pieces": pieces, "text_of": texts_of(tokenizer), "word": word}
     return Subject(asked, loaded.name, layer=layer, left_out=left_out, **more)
 
 

@@ -9,7 +9,7 @@ Whatever a command or a page of the studio does with a model is done here.
 
 from __future__ import annotations
 
-from regard.ask._predictions import Prediction, likeliest, predictions
+from regard.ask._predictions import Prediction, likeliest, predictions, predictions_info, texts_of
 from regard.ask._see import see, target_tokens
 from regard.ask._trace import trace_of
 
@@ -17,7 +17,9 @@ __all__ = [
     "Prediction",
     "likeliest",
     "predictions",
+    "predictions_info",
     "see",
     "target_tokens",
+    "texts_of",
     "trace_of",
 ]

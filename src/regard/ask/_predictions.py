@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard._arguments import whole
-from regard.ask._see import see
+from regard.ask._see import LONG, see
 from regard.run.choose import index_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def predictions(
     n = _length(run)
     if position is not None:
         position = index_of("predictions()", "position", position, n, f"There are {n} tokens.")
-    text_of = _texts(loaded)
+    text_of = texts_of(None if loaded is None else loaded.tokenizer)
     known = _known(run, loaded, n)
     if known is not None and (known.shape[0] == n or position == n - 1):
         rows = known if position is None else known[position - n :][:1]
@@ -70,6 +70,17 @@ def predictions(
             "neither. Give it the model: run.predictions(model=regard.models.load(name))."
         )
     return _once_more(again, loaded, position, n, text_of, top)
+
+
+def predictions_info(run: Run, top: int = 5) -> list[list[list[Any]]] | None:
+    """Of each position the likeliest tokens with their probabilities, as pages are told; None of a
+    run that does not know its model, whose model predicts none, or whose text is long.
+    """
+    loaded: Loaded | None = None if run.again is None else run.again.args[0]
+    if loaded is None or loaded.model.get_output_embeddings() is None or _length(run) > LONG:
+        return None
+    found = predictions(run, top)
+    return [[[each.token, round(each.probability, 6)] for each in one] for one in found]
 
 
 def likeliest(logits: Tensor, text_of: Callable[[int], str], top: int) -> list[list[Prediction]]:
@@ -93,12 +104,15 @@ def _length(run: Run) -> int:
     return 0 if run.output is None else run.output.shape[1]
 
 
-def _texts(loaded: Loaded | None) -> Callable[[int], str]:
-    """What a token stands for, as text."""
-    tokenizer: Any = None if loaded is None else loaded.tokenizer
-    if tokenizer is None:
-        return lambda id: f"id {id}"
-    return cache(lambda id: tokenizer.decode([id]) or str(tokenizer.convert_ids_to_tokens(id)))
+def texts_of(tokenizer: Any) -> Callable[[int], str]:
+    """What a token stands for, as text; its number, where the tokenizer has none for it."""
+
+    @cache
+    def text(id: int) -> str:
+        name = None if tokenizer is None else tokenizer.convert_ids_to_tokens(id)
+        return f"id {id}" if name is None else tokenizer.decode([id]) or str(name)
+
+    return text
 
 
 def _known(run: Run, loaded: Loaded | None, n: int) -> Tensor | None:

@@ -144,7 +144,7 @@ def target_tokens(loaded: Loaded, ids: Sequence[int]) -> list[Token]:
     if tokenizer is None:
         return [Token(f"id {id}", 0, 0) for id in ids]
     names = (tokenizer.decode([id]).strip() or tokenizer.convert_ids_to_tokens(id) for id in ids)
-    return [Token(str(name), 0, 0) for name in names]
+    return [Token(str(name or f"id {id}"), 0, 0) for name, id in zip(names, ids, strict=True)]
 
 
 @contextmanager

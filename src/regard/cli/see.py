@@ -201,7 +201,7 @@ def see(
 # ── what was given ────────────────────────────────────────────────────────────────────────────
 
 
-def _choose(text: str, predicts: bool) -> tuple[str, str]:
+def _choose(text: str, predicts: bool = False) -> tuple[str, str]:
     """A model for a text of that length, and why this one."""
     from regard.text import tokenize
 

@@ -48,6 +48,7 @@ _ROUTES = {
     "DELETE /api/runs/{run}": "delete",
     "POST /api/runs/{run}/save": "save",
     "POST /api/runs/{run}/ablate": "ablate",
+    "GET /api/runs/{run}/predictions": "predictions",
     "GET /api/effect": "effect",
     "GET /api/moved": "moved",
     "POST /api/sql": "sql",
@@ -251,6 +252,14 @@ class Studio:
     def delete(self, run: str) -> Response:
         self._shelf.delete(run)
         return Answered({"deleted": True})
+
+    async def predictions(self, request: Request, run: str) -> Response:
+        """The likeliest tokens at each position, of a run that was made here; null if there are
+        none.
+        """
+        origin = {"layer": 0, "changes": [], **self._shelf.origin(run)}
+        asked = self._models.ask_flow, origin, "of the run", dict[str, Any](), None
+        return Answered(await self._flowing.do(request, *asked))
 
     async def effect(self, request: Request, run: str, other: str) -> Response:
         def work() -> Any:

@@ -39,7 +39,13 @@ class OpenFlows:
     def answer(
         self, asked: dict[str, Any], loaded: Loaded, progress: Callable[[int, int], None]
     ) -> Any:
-        """What a flow is asked: `origin` says which, and it is opened if it is not open."""
+        """What a flow is asked: `origin` says which, and it is opened if it is not open. Of a run
+        itself, what it predicts.
+        """
+        if asked["question"] == "of the run":
+            from regard.ask import predictions_info
+
+            return predictions_info(self._read(asked["origin"], loaded, progress))
         flow = self._find(asked["origin"], loaded, progress)
         return answer(flow, asked["question"], asked["given"])
 

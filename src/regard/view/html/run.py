@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.ask import predictions_info
 from regard.run import Run
 from regard.run.atlas import block_sizes, blocks, small_map
 from regard.run.info import run_info, stages, unknown_words
@@ -85,6 +86,7 @@ class _Packing:
             "reduces": ["mean", "max"] if whole else [] if level is None else ["mean"],
             "rollout": whole and has_rollout(self.run),
             "stages": stages,
+            "predictions": predictions_info(self.run),
         }
 
     def _size(self) -> int:
