@@ -63,8 +63,17 @@ def test_heads_that_are_left_out_are_missed(llama: Loaded) -> None:
 
 
 def test_a_head_that_does_more_than_multiply_makes_its_logits_itself(tmp_path: Path) -> None:
-    sizes = {"vocab_size": 11, "hidden_size": 12, "num_hidden_layers": 2, "head_dim": 4}
-    more = {"num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 7}
+    sizes: dict[str, Any] = {
+        "vocab_size": 11,
+        "hidden_size": 12,
+        "num_hidden_layers": 2,
+        "head_dim": 4,
+    }
+    more: dict[str, Any] = {
+        "num_attention_heads": 3,
+        "num_key_value_heads": 1,
+        "intermediate_size": 7,
+    }
     config = Gemma2Config(**sizes, **more, final_logit_softcapping=0.5, initializer_range=0.8)
     torch.manual_seed(3)
     save(Gemma2ForCausalLM(config), tmp_path)

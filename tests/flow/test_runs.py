@@ -102,8 +102,17 @@ def test_a_masked_model_and_one_that_writes_have_counterparts(tmp_path: Path) ->
 
 
 def test_any_other_model_is_shown_by_its_attentions(tmp_path: Path) -> None:
-    sizes = {"vocab_size": 11, "hidden_size": 12, "num_hidden_layers": 2, "head_dim": 4}
-    more = {"num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 7}
+    sizes: dict[str, Any] = {
+        "vocab_size": 11,
+        "hidden_size": 12,
+        "num_hidden_layers": 2,
+        "head_dim": 4,
+    }
+    more: dict[str, Any] = {
+        "num_attention_heads": 3,
+        "num_key_value_heads": 1,
+        "intermediate_size": 7,
+    }
     torch.manual_seed(3)
     gemma = Gemma2ForCausalLM(
         Gemma2Config(**sizes, **more, initializer_range=0.5, attn_logit_softcapping=None)

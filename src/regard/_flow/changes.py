@@ -60,7 +60,7 @@ def read_changes(given: Any) -> list[Change]:
 def _read(given: Any) -> Change:
     if isinstance(given, Change):
         return given
-    kind = given.get("kind") if isinstance(given, Mapping) else None
+    kind: Any = given.get("kind") if isinstance(given, Mapping) else None
     if kind not in get_args(Kind):
         raise ValueError(
             f"changed(): the kind of a change must be one of {', '.join(get_args(Kind))}; "

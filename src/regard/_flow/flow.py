@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,26 +70,23 @@ class Flow(ABC):
 
     @property
     def chosen(self) -> str:
-        """The band that a page holds whole."""
-        return self.outline["bands"][0]["id"]
+        """The band that a page holds whole; the first, if that is empty."""
+        return ""
 
     # ── what the element asks ─────────────────────────────────────────────────────────────────
 
-    @property
+    @cached_property
     def outline(self) -> dict[str, Any]:
         """What there is, as docs/flow.md describes it: plain data."""
-        found = self.__dict__.get("_outline")
-        if found is None:
-            found = self.__dict__["_outline"] = self._outlined()
-        return found
+        return self._outlined()
 
     def _outlined(self) -> dict[str, Any]:
         found = outline_of(self.sketch, self.sequences)
         for stage in found["stages"].values():
             stage["held"] = "whole"
-        self.__dict__["_outline"] = found  # `chosen` looks at it
         about = {"title": self.title, "note": self.note, "model": self.model, "kind": self.kind}
-        more = {"changes": list(self.possible), "chosen": self.chosen, "lacks": self.lacks}
+        chosen = self.chosen or found["bands"][0]["id"]
+        more = {"changes": list(self.possible), "chosen": chosen, "lacks": self.lacks}
         return {**about, **found, **more, "predictions": self.predicts}
 
     def picture(self, stage: str, head: int = 0) -> Picture:

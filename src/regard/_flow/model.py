@@ -148,7 +148,7 @@ class ModelFlow(LazyFlow):
             path, _, part = str(change.stage).rpartition(".")
             path = path if part == "scaled" else None
         path = "" if path == "attention" and "attention" not in self._attentions else path
-        if path not in self._attentions:
+        if path is None or path not in self._attentions:
             what = "stage" if change.kind == "score" else "attention"
             said = str(getattr(change, what))[:80]
             raise ValueError(
@@ -274,7 +274,7 @@ class ModelFlow(LazyFlow):
     def chosen(self) -> str:
         """The band of the attention that was asked for."""
         path = list(self._attentions)[self.subject.layer] if self._attentions else ""
-        return self._band_of(path) or super().chosen
+        return self._band_of(path)
 
     def _outlined(self) -> dict[str, Any]:
         found = super()._outlined()

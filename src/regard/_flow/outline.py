@@ -35,7 +35,7 @@ def outline_of(
     (['Attention'], ['query', 'key'])
     """
     names = {id(labels): _sequence(name) for name, labels in sequences.items()}
-    by_value = {labels: _sequence(name) for name, labels in reversed(sequences.items())}
+    by_value = {labels: _sequence(name) for name, labels in reversed([*sequences.items()])}
     attentions = {name.rpartition(".")[0] for name in steps if _part(name) == "weights"}
     bands = _bands(steps)
     firsts = {band["stages"][0] for band in bands}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ def blocks(array: Array, block: tuple[int, int], *, weights: bool = False) -> ND
         return array.astype(np.float32)
     starts = np.arange(0, rows, tall), np.arange(0, columns, wide)
 
-    def reduced(how: np.ufunc, x: Array) -> Array:
+    def reduced(how: np.ufunc, x: NDArray[Any]) -> Any:
         return how.reduceat(how.reduceat(x, starts[1], axis=1), starts[0], axis=0)
 
     if weights:

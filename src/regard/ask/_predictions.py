@@ -109,8 +109,9 @@ def texts_of(tokenizer: Any) -> Callable[[int], str]:
 
     @cache
     def text(id: int) -> str:
-        name = None if tokenizer is None else tokenizer.convert_ids_to_tokens(id)
-        return f"id {id}" if name is None else tokenizer.decode([id]) or str(name)
+        if tokenizer is None or (name := tokenizer.convert_ids_to_tokens(id)) is None:
+            return f"id {id}"
+        return tokenizer.decode([id]) or str(name)
 
     return text
 

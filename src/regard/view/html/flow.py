@@ -21,10 +21,13 @@ from regard.view.html.page import Part, beginning, frame, page
 LIMIT = 24_000_000  # bytes of a page, unless another is asked for
 _NOTEBOOK = 6_000_000  # of one in a notebook, which keeps all that it shows
 _REST = 700_000  # bytes of a page that are not its parts: the script and the outline
-_SIDES = (64, 32, 16)  # of pictures, the finest for which there is room
+# What is left out, and how many blocks a picture has at most, until the page is small enough.
+_CHOICES = (
+    *(("", 64), ("", 32), ("matrices", 32), ("matrices", 16)),
+    *(("band", 32), ("band", 16), ("band", 8)),
+)
 _HALF = 32767  # what the number of the largest size in a picture is kept as
-_SMALL = 100_000  # numbers of a matrix that is left out last
-_FOR_PICTURES = 5_000_000  # bytes that are kept for them
+_SMALL = 20_000  # numbers of a matrix that stays with the band, such as angles of positions
 _MOST_CELLS = 2_000_000  # of a step that a page holds whole
 
 
@@ -55,13 +58,12 @@ class _Packing:
     def __init__(self, flow: Flow, room: int) -> None:
         self.flow, self.room = flow, room
         self.parts: dict[str, Part] = {}
-        self.left_out = False  # was there no room for all of the chosen band?
 
     def content(self) -> dict[str, Any]:
         flow, outline = self.flow, self.flow.outline
         chosen = next(each for each in outline["bands"] if each["id"] == outline["chosen"])
         steps, matrices = self._whole(chosen["stages"])
-        side, pictures = self._pictures()
+        has_all, side, pictures = self._chosen(steps, matrices)
         held = {name: dict(stage) for name, stage in outline["stages"].items()}
         for name, stage in held.items():
             stage["held"] = "whole" if name in steps else "pooled"
@@ -70,7 +72,7 @@ class _Packing:
             f"{whole if steps else 'Of all'} stages it has blocks, at most {side} × {side} of "
             "each, kept with 16 bits. Changes need the studio."
         )
-        if self.left_out:
+        if not has_all:
             lacks += " There was no room for the matrices, so products are not worked out."
         about = {**outline, "stages": held, "changes": [], "lacks": f"{flow.lacks} {lacks}".strip()}
         return {
@@ -80,6 +82,35 @@ class _Packing:
             "matrices": matrices,
             "predictions": self._predictions(),
         }
+
+    def _chosen(
+        self, steps: dict[str, Any], matrices: dict[str, Any]
+    ) -> tuple[bool, int, dict[str, Any]]:
+        """Leave out what there is no room for: finer pictures, large matrices, the band. Is all of
+        the band there, the side of the pictures, and where they are?
+        """
+        large = [name for name, each in matrices.items() if np.prod(each["shape"]) > _SMALL]
+        made: dict[int, tuple[dict[str, Any], dict[str, Part]]] = {}
+        left_out, side = _CHOICES[0]
+        known, parts = made[side] = self._pictures(side)
+        for left_out, side in _CHOICES:
+            if side not in made:
+                made[side] = self._pictures(side)
+            known, parts = made[side]
+            if left_out == "matrices":
+                self._leave(matrices, large)
+            elif left_out == "band":
+                self._leave(matrices, list(matrices))
+                self._leave(steps, list(steps))
+            if self._size() + sum(len(part.packed) for part in parts.values()) <= self.room:
+                break
+        self.parts |= parts
+        return not left_out, side, known
+
+    def _leave(self, kept: dict[str, Any], names: list[str]) -> None:
+        for name in names:
+            if (part := kept.pop(name, {}).get("part")) is not None:
+                self.parts.pop(part, None)
 
     def _predictions(self) -> list[list[list[Any]]] | None:
         if not self.flow.predicts:
@@ -117,19 +148,7 @@ class _Packing:
             if (matrix := self._matrix(name)) is not None:
                 part = self._put(f"matrix-{len(matrices)}", matrix)
                 matrices[name] = {"part": part, "shape": list(matrix.shape)}
-        self._lighten(steps, matrices)
         return steps, matrices
-
-    def _lighten(self, steps: dict[str, Any], matrices: dict[str, Any]) -> None:
-        """Leave out large matrices, and then the band itself, until there is room for pictures."""
-        large = [name for name, each in matrices.items() if np.prod(each["shape"]) > _SMALL]
-        for kept, names in ((matrices, large), (matrices, list(matrices)), (steps, list(steps))):
-            if self._size() <= self.room - min(_FOR_PICTURES, self.room // 2):
-                return
-            self.left_out |= bool(names)
-            for name in names:
-                if name in kept and (part := kept.pop(name).get("part")) is not None:
-                    self.parts.pop(part, None)
 
     def _same(self, name: str, steps: dict[str, Any]) -> None:
         """Make known that a step which is no stage has the numbers of another, or its own."""
@@ -184,33 +203,26 @@ class _Packing:
 
     # ── pictures ──────────────────────────────────────────────────────────────────────────────
 
-    def _pictures(self) -> tuple[int, dict[str, Any]]:
-        """Every stage in blocks, a part for each band: as fine as there is room for."""
-        before = dict(self.parts)
-        known: dict[str, Any] = {}
-        for side in _SIDES:
-            self.parts = dict(before)
-            known = {}
-            for n, band in enumerate(self.flow.outline["bands"]):
-                codes: list[NDArray[np.uint16]] = []
-                at = 0
-                for name in band["stages"]:
-                    stage = self.flow.outline["stages"][name]
-                    entry: dict[str, Any] = {"part": f"pictures-{n}", "at": at, "sizes": []}
-                    for head in range(stage["heads"]):
-                        made, block = self._picture(name, head, side)
-                        packed, size = _packed(made)
-                        codes.append(packed.ravel())
-                        entry |= {"rows": made.shape[0], "columns": made.shape[1], "block": block}
-                        entry["sizes"].append(size)
-                        at += packed.size
-                    known[name] = entry
-                self.parts[f"pictures-{n}"] = Part.of(np.concatenate(codes))
-            if self._size() <= self.room:
-                return side, known
-        return _SIDES[-1], known
+    def _pictures(self, side: int) -> tuple[dict[str, Any], dict[str, Part]]:
+        """Every stage in blocks, a part for each band, and where each picture is in it."""
+        known, parts = dict[str, Any](), dict[str, Part]()
+        for n, band in enumerate(self.flow.outline["bands"]):
+            codes: list[NDArray[np.uint16]] = []
+            at = 0
+            for name in band["stages"]:
+                entry: dict[str, Any] = {"part": f"pictures-{n}", "at": at, "sizes": []}
+                for head in range(self.flow.outline["stages"][name]["heads"]):
+                    made, block = self._picture(name, head, side)
+                    packed, size = _packed(made)
+                    codes.append(packed.ravel())
+                    entry |= {"rows": made.shape[0], "columns": made.shape[1], "block": block}
+                    entry["sizes"].append(size)
+                    at += packed.size
+                known[name] = entry
+            parts[f"pictures-{n}"] = Part.of(np.concatenate(codes))
+        return known, parts
 
-    def _picture(self, name: str, head: int, side: int) -> tuple[Array, list[int]]:
+    def _picture(self, name: str, head: int, side: int) -> tuple[NDArray[Any], list[int]]:
         """A stage in at most so many blocks, from its picture of 64 × 64 of them."""
         values, block = self.flow.picture(name, head)
         further = block_of(values.shape, side)
