@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 import { onceAFrame } from "./pause.js";
-import { THEME, sheet } from "./theme.js";
+import { THEME, onTheme, sheet } from "./theme.js";
 import { word } from "./words.js";
 
 /**
@@ -35,7 +35,7 @@ export class RegardElement extends HTMLElement {
   #source = null;
   /** @type {State} */
   #state = start();
-  #dark = matchMedia("(prefers-color-scheme: dark)");
+  #shown = new AbortController();
   #resized = new ResizeObserver(() => this.resized());
 
   /** Draw again in the next frame. */
@@ -52,13 +52,14 @@ export class RegardElement extends HTMLElement {
   }
 
   connectedCallback() {
-    this.#dark.addEventListener("change", this.changed);
+    this.#shown = new AbortController();
+    onTheme(this.changed, this.#shown.signal);
     this.#resized.observe(this);
     this.changed();
   }
 
   disconnectedCallback() {
-    this.#dark.removeEventListener("change", this.changed);
+    this.#shown.abort();
     this.#resized.disconnect();
   }
 

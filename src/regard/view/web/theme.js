@@ -1,8 +1,8 @@
-// Colours and letters that all elements share; light or dark follows the reader's system.
+// Colours and letters that all elements share; light or dark follows the reader's system, or a choice.
 
 export const THEME = `
 :host, :root {
-  color-scheme: light dark;
+  color-scheme: var(--scheme, light dark);
   --page: #ffffff; --raised: #f6f7f9; --ink: #1f2328; --faint: #59636e; --edge: #d1d9e0;
   --accent: #0a5fb4; --on-accent: #ffffff; --mark: #ffe08a; --hot: #c8600a; --error: #b3261e;
   --mono: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
@@ -51,14 +51,51 @@ sub { line-height: 0; font-size: 0.72em; }
 @media (prefers-reduced-motion: reduce) { * { transition: none !important; animation: none !important; } }
 `;
 
+const SYSTEM = "(prefers-color-scheme: dark)";
+/** Every rule that is for the dark, of all sheets. @type {CSSMediaRule[]} */
+const darkRules = [];
+/** What the reader has chosen; "": as the system has it. @type {"" | "light" | "dark"} */
+let chosen = "";
+const heard = new EventTarget();
+/** @type {Map<string, CSSStyleSheet>} */
+const sheets = new Map();
+
 /** @param {string} css @returns {CSSStyleSheet} */
 export function sheet(css) {
+  const known = sheets.get(css);
+  if (known !== undefined) return known;
   const made = new CSSStyleSheet();
   made.replaceSync(css);
+  sheets.set(css, made);
+  for (const rule of made.cssRules) {
+    if (!(rule instanceof CSSMediaRule) || rule.conditionText !== SYSTEM) continue;
+    darkRules.push(rule);
+    rule.media.mediaText = condition();
+  }
   return made;
+}
+
+function condition() {
+  return chosen === "" ? SYSTEM : chosen === "dark" ? "all" : "not all";
+}
+
+/** Light or dark for the whole page; "": as the system has it. @param {"" | "light" | "dark"} theme */
+export function setTheme(theme) {
+  if (theme === chosen) return;
+  chosen = theme;
+  for (const rule of darkRules) rule.media.mediaText = condition();
+  if (theme === "") document.documentElement.style.removeProperty("--scheme");
+  else document.documentElement.style.setProperty("--scheme", theme);
+  heard.dispatchEvent(new Event("change"));
 }
 
 /** Is the page dark now? @returns {boolean} */
 export function isDark() {
-  return matchMedia("(prefers-color-scheme: dark)").matches;
+  return chosen === "" ? matchMedia(SYSTEM).matches : chosen === "dark";
+}
+
+/** Hear when light becomes dark, or dark light. @param {() => void} changed @param {AbortSignal} until */
+export function onTheme(changed, until) {
+  matchMedia(SYSTEM).addEventListener("change", changed, { signal: until });
+  heard.addEventListener("change", changed, { signal: until });
 }
