@@ -1,6 +1,7 @@
 // All elements: importing this makes them known to the page.
 
 import "./atlas.js";
+import "./flow.js";
 import "./heads.js";
 import "./model.js";
 import "./shift.js";

@@ -6,6 +6,7 @@ import { EmbeddedRun, manifest } from "./embedded.js";
 import { KINDS } from "./model_card.js";
 import { PRINTED, saveButtons } from "./save.js";
 import { THEME, sheet } from "./theme.js";
+import { TraceViews } from "./trace_views.js";
 import { word } from "./words.js";
 
 /**
@@ -22,6 +23,7 @@ export const TABS = `
 [role="tab"] { border: 0; border-bottom: 3px solid transparent; border-radius: 0; background: none; padding: 6px 12px; }
 [role="tab"][aria-selected="true"] { border-bottom-color: var(--accent); font-weight: 600; }
 .save { order: 1; }
+main:has(regard-flow) { max-width: none; }
 .save button { padding: 1px 8px; font-size: 13px; color: var(--faint); }
 ${PRINTED}`;
 
@@ -31,7 +33,8 @@ main { max-width: 1180px; margin: 0 auto; padding: 14px 18px 28px; }
 h1 { font-size: 20px; line-height: 1.3; margin: 0; overflow-wrap: anywhere; }
 main.wide { max-width: 1880px; }
 header p { margin: 2px 0 10px; }
-header .save { float: right; margin: 2px 0 0 12px; }
+.corner { float: right; display: flex; flex-wrap: wrap; gap: 4px 14px; align-items: center; margin-left: 14px; }
+@media (max-width: 600px) { .corner { float: none; margin: 0 0 6px; justify-content: space-between; } }
 details { margin-top: 14px; } details ul { margin: 6px 0; padding-left: 20px; }
 `;
 
@@ -208,18 +211,20 @@ export function open() {
   const header = el("header", {}, el("h1", {}, content.title), el("p", { class: "faint" }, ...indexed(content.subtitle)));
   main.append(header);
   if (content.kind === "trace") {
-    const steps = /** @type {AnyElement} */ (document.createElement("regard-steps"));
-    steps.source = content.trace;
     main.className = "wide";
-    const again = () => (steps.state = read(location.hash, start()));
-    again();
-    steps.addEventListener("regard-change", (event) => {
-      steps.state = /** @type {State} */ ({ ...steps.state, .../** @type {CustomEvent} */ (event).detail });
-      remember(steps.state, false);
+    const views = new TraceViews((changed) => {
+      views.state = /** @type {State} */ ({ ...views.state, ...changed });
+      remember(views.state, Object.hasOwn(changed, "view"));
     });
+    views.trace = content.trace;
+    const again = () => (views.state = read(location.hash, start()));
+    again();
     addEventListener("hashchange", again);
-    header.prepend(saveButtons(() => steps, () => `steps-${steps.said("step", "all")}`));
-    main.append(steps);
+    addEventListener("popstate", again);
+    // Before the tabs, so that the key Tab leads from a tab into its view.
+    const save = saveButtons(() => views.shown, () => `${views.name}-${views.shown.said("step", "all")}`);
+    header.prepend(el("div", { class: "corner" }, save, views.tabs));
+    main.append(views.panel);
     return;
   }
   const source = new EmbeddedRun(content);

@@ -1,0 +1,408 @@
+// <regard-flow>: a whole pass in one picture; follow a token, play it, change it.
+
+import { RegardElement } from "./base.js";
+import { contextOf, el, refill } from "./dom.js";
+import { FlowAnswer } from "./flow_answer.js";
+import { writeCamera } from "./flow_camera.js";
+import { hasChange, readChanges, withChange, withoutChange, writeChanges } from "./flow_changes.js";
+import { controls, stopButtons } from "./flow_controls.js";
+import { drawFlow } from "./flow_draw.js";
+import { Eye } from "./flow_eye.js";
+import { listen } from "./flow_hands.js";
+import { Held, changeOf, hitAt } from "./flow_hit.js";
+import { press } from "./flow_keys.js";
+import { Layers } from "./flow_layers.js";
+import { layout } from "./flow_layout.js";
+import { lightsOf } from "./flow_lights.js";
+import { lookOf } from "./flow_look.js";
+import { drawMoves } from "./flow_moves.js";
+import { countsOf, placeIn } from "./flow_place.js";
+import { Player, nearTo, unmade } from "./flow_player.js";
+import { Passes } from "./flow_passes.js";
+import { FLOW_CSS } from "./flow_style.js";
+import { sentenceOf, stopFrom, stopsOf } from "./flow_walk.js";
+import { onceAFrame } from "./pause.js";
+import { setTheme } from "./theme.js";
+import { word } from "./words.js";
+
+/**
+ * @typedef {import("./flow_source.js").FlowSource} FlowSource
+ * @typedef {import("./flow_changes.js").Change} Change
+ * @typedef {import("./flow_draw.js").Scene} Scene
+ * @typedef {import("./flow_draw.js").Cell} Cell
+ * @typedef {import("./flow_layout.js").Plan} Plan
+ * @typedef {import("./flow_store.js").Store} Store
+ * @typedef {{ figure: HTMLElement, caption: HTMLElement, canvas: HTMLCanvasElement, store: () => Store, layers: Layers }} Pane
+ */
+
+const NARROW = 700; // pixels that are too few for a line of stages
+const BELOW = 118; // pixels for what stands below the picture
+const KEPT = 250; // milliseconds after which a camera is put into the address
+
+/** @extends {RegardElement<FlowSource>} */
+export class RegardFlow extends RegardElement {
+  static css = FLOW_CSS;
+
+  #bar = el("div", { class: "bar top" });
+  #stops = el("ol", { class: "stops bar", "aria-label": word("flow.stages") });
+  #pictures = el("div", { class: "pictures" });
+  #sentence = el("p", { class: "say", role: "status" });
+  #hint = el("p", { class: "hint faint" });
+  #lacks = el("p", { class: "lacks faint" });
+  #answer = new FlowAnswer((change) => this.#make(change), (change) => this.#unmake(change), () => this.#edit());
+  /** @type {Pane[]} */
+  #panes = [];
+  #passes = new Passes(() => {
+    this.#frame();
+    this.#told();
+  });
+  /** Changes that are being made by a hand. @type {Change[] | null} */
+  #live = null;
+  #asked = 0;
+  /** @type {Plan | null} */
+  #plan = null;
+  #planned = "";
+  #room = { width: 1, height: 1 };
+  #eye = new Eye();
+  #player = new Player();
+  #look = lookOf(this);
+  #kept = 0;
+  #held = new Held();
+  #still = matchMedia("(prefers-reduced-motion: reduce)");
+  #connected = new AbortController();
+  #presenting = new AbortController();
+  #width = 0;
+
+  #frame = onceAFrame(() => this.#draw());
+  #told = onceAFrame(() => this.drawn());
+
+  constructor() {
+    super();
+    this.root.append(this.#bar, this.#stops, this.#pictures, this.#sentence, this.#answer.element, this.#lacks, this.#hint);
+    this.root.addEventListener("keydown", (event) => this.#key(/** @type {KeyboardEvent} */ (event)));
+  }
+
+  connectedCallback() {
+    super.connectedCallback();
+    this.#connected = new AbortController();
+    addEventListener("resize", this.changed, { signal: this.#connected.signal });
+  }
+
+  disconnectedCallback() {
+    super.disconnectedCallback();
+    this.#connected.abort();
+    this.#presenting.abort();
+    this.removeAttribute("present");
+    this.#player.playing = false;
+  }
+
+  resized() {
+    if (this.clientWidth !== this.#width) this.changed();
+  }
+
+  // ── where the reader is ────────────────────────────────────────────────────────────────────────
+
+  get #outline() {
+    return this.#passes.after.outline;
+  }
+
+  get #at() {
+    return placeIn(this.state, this.#outline);
+  }
+
+  get #changes() {
+    return this.#live ?? readChanges(this.said("changes", ""));
+  }
+
+  /** Are there two pictures? */
+  get #beside() {
+    return this.#at.beside && this.#changes.length > 0;
+  }
+
+  /** @param {FlowSource} source */
+  async update(source) {
+    const asked = ++this.#asked;
+    this.#width = this.clientWidth;
+    if (!(await this.#passes.settle(source, this.#changes, this.state.head ?? 0)) || asked !== this.#asked) return;
+    const theme = this.said("theme", "");
+    setTheme(theme === "light" || theme === "dark" ? theme : "");
+    this.#look = lookOf(this);
+    this.#enter();
+    this.#fill();
+    this.#arrange();
+    this.#eye.aim(/** @type {Plan} */ (this.#plan), this.#outline, this.#planned, this.#at.stage, this.#at.zoom, this.#room, this.#still.matches);
+    this.#player.begin(this.#outline, this.#at.stage, this.#still.matches || this.#at.cell !== null);
+    await this.#answer.show(this.#passes, this.#at.cell, this.#at.head, this.#changes);
+    if (asked === this.#asked) this.#draw();
+  }
+
+  /** Into the presentation, or out of it. */
+  #enter() {
+    if (this.hasAttribute("present") === this.#at.present) return;
+    this.toggleAttribute("present", this.#at.present);
+    this.#presenting.abort();
+    if (!this.#at.present) return;
+    this.#presenting = new AbortController();
+    // Whatever has the focus behind it, keys are meant for the picture.
+    addEventListener("keydown", (event) => {
+      if (!event.composedPath().includes(this)) this.#key(event);
+    }, { signal: this.#presenting.signal });
+  }
+
+  // ── the picture ────────────────────────────────────────────────────────────────────────────────
+
+  #fill() {
+    const outline = this.#outline;
+    const shown = {
+      outline, stops: stopsOf(outline), stage: this.#at.stage, token: this.#at.token, head: this.#at.head, changes: this.#changes,
+      playing: this.#player.playing, present: this.#at.present, beside: this.#beside, narrow: this.clientWidth < NARROW,
+      say: (/** @type {any} */ change) => this.say(change),
+      make: (/** @type {Change} */ change) => this.#make(change), unmake: (/** @type {Change} */ change) => this.#unmake(change),
+      play: () => this.#play(), walk: (/** @type {number} */ by) => this.#walk(by), zoom: (/** @type {number} */ factor) => this.#zoom(factor),
+    };
+    refill(this.#bar, controls(shown));
+    refill(this.#stops, stopButtons(shown));
+    this.#stops.hidden = this.#stops.childElementCount === 0;
+    this.#sentence.textContent = sentenceOf(outline, this.#at.stage);
+    const fixed = outline.changes.length === 0;
+    this.#lacks.textContent = `${outline.lacks} ${fixed ? word("flow.no.changes") : ""}`.trim();
+    this.#hint.textContent = `${word(fixed ? "flow.hint.model" : "flow.hint")} ${word("flow.keys")}`;
+  }
+
+  /** Canvases and a plan for the room that there is. */
+  #arrange() {
+    const outline = this.#outline;
+    const count = this.#beside ? 2 : 1;
+    while (this.#panes.length < count) this.#panes.push(this.#pane(this.#panes.length));
+    const shown = this.#panes.slice(0, count);
+    if (this.#pictures.childElementCount !== count) this.#pictures.replaceChildren(...shown.map(({ figure }) => figure));
+    const label = word("flow.picture", { title: outline.title });
+    shown.forEach(({ caption, canvas }, n) => {
+      caption.textContent = count === 1 ? "" : word(n === 0 ? "flow.before" : "flow.after");
+      canvas.setAttribute("aria-label", count === 1 ? label : `${label}, ${caption.textContent}`);
+    });
+    const width = Math.max(200, (this.#pictures.clientWidth - (count - 1) * 8) / count - 2);
+    const top = this.#pictures.getBoundingClientRect().top + scrollY;
+    const room = this.#at.present ? this.#pictures.clientHeight : Math.min(1200, Math.max(320, innerHeight - Math.min(top, innerHeight / 2) - BELOW));
+    const tall = this.clientWidth < NARROW && this.#at.stage === "" && !this.#at.present && outline.kind === "attention";
+    const planned = [width, room, tall, this.#passes.before.id].join(" ");
+    if (planned !== this.#planned || this.#plan === null) {
+      this.#plan = layout(outline, { width, height: tall ? Infinity : room });
+      this.#planned = planned;
+    }
+    const needed = Math.ceil(this.#plan.height * this.#plan.scale);
+    const height = tall ? needed : this.#at.present ? room : Math.min(room, Math.max(320, needed));
+    this.#room = { width, height };
+    for (const { canvas } of shown) {
+      canvas.style.height = `${height}px`;
+      canvas.classList.toggle("tall", tall);
+    }
+  }
+
+  /** @param {number} n @returns {Pane} */
+  #pane(n) {
+    const caption = el("figcaption");
+    const canvas = el("canvas", { tabindex: 0, role: "application", "aria-roledescription": "picture" });
+    const store = () => (this.#beside && n === 0 ? this.#passes.before : this.#passes.after);
+    const pane = { figure: el("figure", {}, canvas, caption), caption, canvas, store, layers: new Layers() };
+    listen(canvas, {
+      over: (pixel) => {
+        const hit = this.#hit(pane, pixel);
+        if (hit === null) return "";
+        return hit.kind === "cell" && this.#outline.stages[hit.stage].part === "scaled" && this.#outline.changes.includes("score") ? "score" : "cell";
+      },
+      pick: (pixel) => this.#pick(pane, pixel),
+      pan: (dx, dy) => this.#pan(dx, dy),
+      zoom: (factor, pixel) => this.#zoom(factor, pixel),
+      grab: (pixel) => {
+        const hit = this.#hit(pane, pixel);
+        if (hit === null || hit.kind !== "cell" || !this.#held.take(pane.store(), hit, this.#at.head)) return false;
+        this.say({ step: hit.stage, cell: `${hit.row},${hit.column}`, zoom: writeCamera(this.#eye.camera, this.#room) });
+        return true;
+      },
+      drag: (up) => {
+        this.#live = this.#held.dragged(readChanges(this.said("changes", "")), up);
+        // A pass of a model takes longer than a frame: it is computed when the hand lets go.
+        if (this.#outline.kind === "attention") this.changed();
+      },
+      drop: () => {
+        const changes = this.#live;
+        this.#live = null;
+        if (changes !== null) this.say({ changes: writeChanges(changes) });
+      },
+    });
+    canvas.addEventListener("dblclick", () => this.#edit());
+    return pane;
+  }
+
+  /** @param {Pane} pane @returns {Scene} */
+  #scene({ store }) {
+    const stage = this.#at.stage;
+    const now = performance.now();
+    const hidden = stage !== "" && (this.#player.playing || this.#at.present) ? unmade(this.#outline, stage) : new Set();
+    const { before, after } = this.#passes;
+    const ghost = before !== after && !this.#beside ? before : null;
+    return {
+      plan: /** @type {Plan} */ (this.#plan), store: store(), ghost, camera: this.#eye.camera, ...this.#room, look: this.#look,
+      head: this.#at.head, token: this.#at.token, cell: this.#at.cell, lights: lightsOf(this.#outline, this.#at.cell), stage,
+      made: this.#player.share(now), time: now, hidden, near: nearTo(this.#outline, stage),
+    };
+  }
+
+  #draw() {
+    if (!this.#passes.known || this.#plan === null || !this.isConnected) return;
+    const now = performance.now();
+    this.#eye.tick(now, this.#room);
+    for (const pane of this.#panes.slice(0, this.#beside ? 2 : 1)) {
+      const pen = contextOf(pane.canvas, this.#room.width, this.#room.height);
+      if (pen === null) continue;
+      const scene = this.#scene(pane);
+      if (!drawFlow(pen, scene, pane.layers)) this.#frame();
+      drawMoves(pen, scene);
+    }
+    if (this.#player.isOver(now)) this.#onward();
+    if (this.#player.playing || this.#eye.travels || this.#player.moves(now)) this.#frame();
+  }
+
+  /** A hand has moved the camera: the address follows when it rests. */
+  #moved() {
+    this.#frame();
+    clearTimeout(this.#kept);
+    this.#kept = setTimeout(() => {
+      const zoom = writeCamera(this.#eye.camera, this.#room);
+      this.#eye.stays(this.#planned, zoom);
+      this.say({ zoom });
+    }, KEPT);
+  }
+
+  /** @param {number} dx @param {number} dy in pixels */
+  #pan(dx, dy) {
+    this.#eye.pan(dx, dy, /** @type {Plan} */ (this.#plan), this.#room);
+    this.#moved();
+  }
+
+  /** @param {number} factor 0: show all @param {{ x: number, y: number }} [pixel] @returns {boolean} whether there was more to zoom */
+  #zoom(factor, pixel = { x: this.#room.width / 2, y: this.#room.height / 2 }) {
+    if (factor === 0) {
+      clearTimeout(this.#kept);
+      this.say({ zoom: null, step: null, cell: null });
+      return true;
+    }
+    const more = this.#eye.zoom(factor, pixel, /** @type {Plan} */ (this.#plan), this.#room);
+    if (more) this.#moved();
+    return more;
+  }
+
+  // ── playing ────────────────────────────────────────────────────────────────────────────────────
+
+  #play() {
+    this.#player.playing = !this.#player.playing;
+    if (this.#player.playing && this.#at.stage === "") this.#walk(1);
+    else if (this.#player.playing) this.#player.again();
+    this.changed();
+  }
+
+  /** @param {number} by */
+  #walk(by) {
+    const next = stopFrom(this.#outline, this.#at.stage, by);
+    if (next !== undefined) this.say({ step: next.stage, cell: null, zoom: null });
+  }
+
+  #onward() {
+    const stops = stopsOf(this.#outline);
+    if (this.#at.stage !== stops[stops.length - 1].stage) {
+      this.#player.wait();
+      this.#walk(1);
+      return;
+    }
+    this.#player.playing = false;
+    this.say({ step: null, cell: null, zoom: null });
+    this.changed();
+  }
+
+  // ── what the reader does ───────────────────────────────────────────────────────────────────────
+
+  /** @param {Pane} pane @param {{ x: number, y: number }} pixel */
+  #hit(pane, pixel) {
+    if (!this.#passes.known || this.#plan === null) return null;
+    return hitAt(this.#scene(pane), pixel, pane.canvas.getContext("2d"));
+  }
+
+  /** @param {Pane} pane @param {{ x: number, y: number }} pixel */
+  #pick(pane, pixel) {
+    const hit = this.#hit(pane, pixel);
+    const zoom = this.#at.zoom === "" && this.#at.stage === "" ? writeCamera(this.#eye.camera, this.#room) : this.#at.zoom || null;
+    if (hit === null) this.say({ cell: null });
+    else if (hit.kind === "token") this.say({ token: hit.token === this.#at.token ? null : hit.token });
+    else if (hit.kind === "ribbon" && this.#outline.changes.includes("cut")) this.#make(this.#link(hit));
+    else this.say({ step: hit.stage, cell: `${hit.row},${hit.column}`, zoom });
+  }
+
+  /** @param {Cell} cell @returns {Change} */
+  #link({ stage, row, column }) {
+    return { kind: "cut", attention: this.#outline.stages[stage].attention, head: this.#at.head, row, column };
+  }
+
+  /** @param {Change} change */
+  #make(change) {
+    this.say({ changes: writeChanges(withChange(this.#changes, change)) });
+  }
+
+  /** @param {Change} change */
+  #unmake(change) {
+    this.say({ changes: writeChanges(withoutChange(this.#changes, change)) || null });
+  }
+
+  /** Let another number be written into the cell. */
+  #edit() {
+    const cell = this.#at.cell;
+    const kind = cell === null ? null : changeOf(this.#outline, cell.stage);
+    if (cell === null || kind === null) return;
+    const store = this.#passes.after;
+    const value = store.value(cell.stage, this.#at.head, cell.row, cell.column);
+    const head = store.headOf(cell.stage, this.#at.head);
+    if (typeof value !== "number" || head === null) return;
+    const before = this.said("changes", "");
+    const set = (/** @type {number} */ next) => this.#make({ kind, ...cell, head, value: next });
+    const pane = this.#panes[this.#beside ? 1 : 0];
+    this.#answer.edit(pane, this.#scene(pane), cell, value, set, () => this.say({ changes: before || null }));
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    const target = /** @type {HTMLElement} */ (event.composedPath()[0]);
+    if (!this.#passes.known || target.matches?.("input, select") || (target.matches?.("button") && (event.key === "Enter" || event.key === " "))) return;
+    const done = press(event, {
+      cell: () => this.#at.cell,
+      size: () => this.#outline.stages[this.#at.stage],
+      walk: (by) => this.#walk(by),
+      follow: (by) => {
+        const count = countsOf(this.#outline).tokens;
+        const next = (this.#at.token ?? (by > 0 ? -1 : count)) + by;
+        this.say({ token: next < 0 || next >= count ? null : next });
+      },
+      go: (row, column) => this.say({ cell: `${row},${column}` }),
+      enter: () => {
+        const stage = this.#at.stage || stopsOf(this.#outline)[0].stage;
+        this.say({ step: stage, cell: `${Math.min(this.#at.token ?? 0, this.#outline.stages[stage].rows - 1)},0` });
+      },
+      edit: () => this.#edit(),
+      cut: () => {
+        const cell = this.#at.cell;
+        if (cell === null || !["weights", "scaled"].includes(this.#outline.stages[cell.stage].part)) return;
+        const change = this.#link(cell);
+        hasChange(this.#changes, change) ? this.#unmake(change) : this.#make(change);
+      },
+      leave: () => {
+        if (this.#at.cell !== null) this.say({ cell: null });
+        else if (this.#at.present) this.say({ present: null });
+        else this.say({ step: null, token: null, zoom: null });
+      },
+      play: () => this.#play(),
+      zoom: (factor) => this.#zoom(factor),
+      pan: (right, down) => this.#pan(-right * 60, -down * 60),
+    });
+    if (done) event.preventDefault();
+  }
+}
+customElements.define("regard-flow", RegardFlow);

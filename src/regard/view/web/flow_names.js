@@ -1,0 +1,129 @@
+// The names in a flow: of matrices, rows and columns, with the colours of each matrix and their ends.
+
+import { visible } from "./dom.js";
+import { SMALLEST, drawSymbol, letters, tokenColour } from "./flow_look.js";
+import { colourOf, inLetters } from "./flow_paint.js";
+import { labelsOf } from "./flow_source.js";
+import { css, heat, signed } from "./scale.js";
+import { word } from "./words.js";
+
+/**
+ * @typedef {import("./flow_segments.js").Box} Box
+ * @typedef {import("./flow_layout.js").Area} Area
+ * @typedef {import("./flow_draw.js").Scene} Scene
+ */
+
+/** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {Box} box @param {Area} area */
+export function drawNames(pen, scene, box, area) {
+  const { camera, look, store } = scene;
+  const stage = store.outline.stages[box.stage];
+  const size = Math.min(34, camera.scale * 0.6);
+  if (size < SMALLEST) return;
+  if (box.sign !== "" && box.sign !== "→" && stage.plain !== true) {
+    const long = box.sign.length > 1;
+    letters(pen, look, long ? size * 0.85 : size * 1.3, true);
+    pen.fillStyle = look.faint;
+    pen.textBaseline = "middle";
+    pen.textAlign = box.rowLabels ? "left" : "center";
+    // Longer signs stand above the arrow that leads here, or beside it where it comes from above.
+    if (box.rowLabels) pen.fillText(box.sign, area.x + area.width / 2 + 8, area.y - camera.scale * (box.columnLabels ? 1.35 : 0.55));
+    else pen.fillText(box.sign, area.x - camera.scale * (long ? 1.42 : box.sign === "·" ? 0.38 : 0.65), area.y + area.height / 2 - (long ? size * 0.95 : 0));
+  }
+  if (box.rowLabels) rowLabels(pen, scene, labelsOf(store.outline, stage.row_labels, stage.rows), area, stage.rows);
+  if (box.columnLabels) {
+    const labels = box.kind === "turned" ? stage.row_labels : stage.column_labels;
+    const count = box.kind === "turned" ? stage.rows : stage.columns;
+    columnLabels(pen, scene, labelsOf(store.outline, labels, count), area, count);
+  }
+  if (box.caption === "") return;
+  const symbol = box.kind === "turned" ? `${stage.symbol}ᵀ` : box.kind === "next" ? "" : stage.symbol;
+  const title = box.kind === "turned" ? word("flow.turn") : box.kind === "next" ? word("flow.next.word")
+    : stage.part === "matrix" ? "" : stage.title.toLowerCase();
+  const above = box.caption === "above";
+  const labels = box.columnLabels ? camera.scale * 0.95 : 0;
+  const [first, second] = above
+    ? [area.y - labels - camera.scale * 1.12, area.y - labels - camera.scale * 0.4]
+    : [area.y + area.height + camera.scale * 0.55, area.y + area.height + camera.scale * 1.27];
+  pen.textBaseline = "middle";
+  pen.textAlign = "left";
+  pen.fillStyle = scene.stage === box.stage ? look.accent : look.ink;
+  const used = drawSymbol(pen, look, symbol, area.x, first, size) + size * 0.4;
+  letters(pen, look, Math.max(SMALLEST, size * 0.72));
+  pen.fillStyle = look.faint;
+  const room = area.width + camera.scale * 1.2 - used;
+  if (pen.measureText(title).width <= room) pen.fillText(title, area.x + used, first);
+  if (box.kind === "matrix" && size >= 9) legend(pen, scene, box, area, second, size * 0.62);
+}
+
+/** The colours of a stage with the numbers at their ends. @param {CanvasRenderingContext2D} pen @param {Scene} scene
+ * @param {Box} box @param {Area} area @param {number} y @param {number} size */
+function legend(pen, { store, head, look }, box, area, y, size) {
+  const shades = store.shades(box.stage, head);
+  if (shades === null || area.width < size * 4) return;
+  pen.font = `${Math.max(SMALLEST, size)}px ${look.mono}`;
+  pen.fillStyle = look.faint;
+  const [least, most] = [inLetters(shades.least, 5, shades.decimals), inLetters(shades.most, 5, shades.decimals)];
+  const [a, b] = [pen.measureText(least).width, pen.measureText(most).width];
+  const room = Math.min(area.width, size * 16) - a - b - 8;
+  if (room < 14) return;
+  pen.textAlign = "left";
+  pen.fillText(least, area.x, y);
+  const steps = 16;
+  for (let n = 0; n < steps; n++) {
+    const share = n / (steps - 1);
+    const value = shades.log ? shades.least * (shades.most / shades.least) ** share : shades.least + (shades.most - shades.least) * share;
+    const colour = colourOf(value, shades) ?? (shades.kind === "weights" ? heat(share) : signed(share));
+    pen.fillStyle = css(colour);
+    pen.fillRect(area.x + a + 4 + (room * n) / steps, y - size * 0.35, room / steps + 0.5, size * 0.7);
+  }
+  pen.fillStyle = look.faint;
+  pen.fillText(most, area.x + a + room + 8, y);
+}
+
+/** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {string[]} labels @param {Area} area @param {number} rows */
+function rowLabels(pen, { look, token, camera, height }, labels, area, rows) {
+  const line = area.height / rows;
+  const size = Math.min(line * 0.62, 34, Math.max(SMALLEST, camera.scale * 0.6));
+  if (size < SMALLEST) return;
+  pen.textAlign = "right";
+  pen.textBaseline = "middle";
+  for (let n = Math.max(0, Math.floor(-area.y / line)); n < rows && area.y + n * line < height; n++) {
+    const y = area.y + (n + 0.5) * line;
+    letters(pen, look, size, n === token);
+    pen.fillStyle = token === null || n === token ? look.ink : look.faint;
+    pen.fillText(visible(labels[n] ?? ""), area.x - 9, y, camera.scale * 6);
+    pen.fillStyle = tokenColour(n);
+    pen.fillRect(area.x - 6, area.y + n * line + 2, 3, line - 4);
+  }
+}
+
+/** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {string[]} labels @param {Area} area @param {number} columns */
+function columnLabels(pen, { look, camera, width }, labels, area, columns) {
+  const cell = area.width / columns;
+  let size = Math.min(camera.scale * 0.52, 28, cell * 0.9);
+  if (size < SMALLEST) return;
+  letters(pen, look, size);
+  pen.fillStyle = look.faint;
+  pen.textBaseline = "bottom";
+  const from = Math.max(0, Math.floor(-area.x / cell));
+  const last = Math.min(columns, Math.ceil((width - area.x) / cell));
+  // A little smaller, if then all can lie flat.
+  const widest = columns > 24 ? Infinity : Math.max(...labels.map((label) => pen.measureText(visible(label)).width)) / (cell * 0.94);
+  const flat = widest <= 1.45 && size / widest >= SMALLEST - 1;
+  if (flat && widest > 1) letters(pen, look, (size /= widest));
+  for (let n = from; n < last; n++) {
+    const [x, y] = [area.x + (n + 0.5) * cell, area.y - 4];
+    const text = visible(labels[n] ?? "");
+    if (flat) {
+      pen.textAlign = "center";
+      pen.fillText(text, x, y);
+      continue;
+    }
+    pen.save();
+    pen.translate(x + size * 0.35, y);
+    pen.rotate(-Math.PI / 3.2);
+    pen.textAlign = "left";
+    pen.fillText(text, 0, 0, camera.scale * 3);
+    pen.restore();
+  }
+}

@@ -1,0 +1,51 @@
+// Where the reader of a flow is, as the state says it: never beyond what there is.
+
+/**
+ * @typedef {import("./base.js").State} State
+ * @typedef {import("./flow_source.js").Outline} Outline
+ * @typedef {import("./flow_draw.js").Cell} Cell
+ *
+ * @typedef {object} FlowPlace
+ * @property {string} stage that is told; "": none
+ * @property {Cell | null} cell of it
+ * @property {number} head
+ * @property {number | null} token that is followed
+ * @property {boolean} present
+ * @property {boolean} beside before and after
+ * @property {string} zoom
+ */
+
+/** How many heads and tokens there are at most. @type {WeakMap<Outline, { heads: number, tokens: number }>} */
+const known = new WeakMap();
+
+/** @param {Outline} outline */
+export function countsOf(outline) {
+  let found = known.get(outline);
+  if (found === undefined) {
+    found = {
+      heads: Math.max(1, ...Object.values(outline.stages).map((stage) => stage.heads)),
+      tokens: Math.max(0, ...Object.values(outline.sequences).map((labels) => labels.length)),
+    };
+    known.set(outline, found);
+  }
+  return found;
+}
+
+/** @param {State} state @param {Outline} outline @returns {FlowPlace} */
+export function placeIn(state, outline) {
+  const { heads, tokens } = countsOf(outline);
+  const name = String(state.step ?? "");
+  const stage = Object.hasOwn(outline.stages, name) ? name : "";
+  const found = /^(\d{1,9}),(\d{1,9})$/.exec(String(state.cell ?? ""));
+  const { rows, columns } = outline.stages[stage] ?? { rows: 0, columns: 0 };
+  return {
+    stage,
+    cell: found === null || stage === "" ? null
+      : { stage, row: Math.min(Number(found[1]), rows - 1), column: Math.min(Number(found[2]), columns - 1) },
+    head: Math.min(state.head ?? 0, heads - 1),
+    token: state.token === null || state.token >= tokens ? null : state.token,
+    present: state.present === "yes",
+    beside: state.beside === "yes",
+    zoom: String(state.zoom ?? ""),
+  };
+}
