@@ -72,6 +72,7 @@ def test_a_word_of_a_run_in_a_cell_can_be_clicked(show: Any) -> None:
 
 def test_the_steps_of_a_trace_in_a_cell_can_be_walked_through(show: Any) -> None:
     inside = show(regard.trace("I love apple phones")._repr_html_()).inside
+    inside.get_by_role("tab", name="Steps").click()
     weights = inside.locator("regard-steps").get_by_role("tab", name="Weights")
     weights.click()
     assert weights.get_attribute("aria-selected") == "true"

@@ -17,6 +17,17 @@ from regard.worked import example
 
 OpenPage = Callable[..., Opened]
 
+
+@pytest.fixture
+def open_page(open_page: OpenPage) -> OpenPage:
+    """Pages on their steps, not on the whole pass."""
+
+    def opener(html: str, address: str = "", **options: Any) -> Opened:
+        return open_page(html, address=f"#view=steps{address.replace('#', '&')}", **options)
+
+    return opener
+
+
 NAMES = [
     *("one head, causal", "scaled otherwise", "heads", "heads without bias", "grouped", "cross"),
     *("slices", "low-rank value", "rotary halves", "rotary neighbours, some", "ALiBi"),

@@ -54,7 +54,8 @@ def _steps() -> str:
 
 
 PICTURES = {
-    "page-steps": (_steps, "#step=scores&cell=1,2", 1120, 480),
+    "page-flow": (_steps, "#token=2", 1280, 780),
+    "page-steps": (_steps, "#view=steps&step=scores&cell=1,2", 1120, 480),
     "page-text": (_tired, "#layer=3&head=1&token=10", 1120, 500),
     "page-links": (_tired, "#view=heads&layer=3&least=0.2&token=10", 1120, 790),
     "page-model": (_tired, "#view=model&layer=3&head=1", 1120, 760),

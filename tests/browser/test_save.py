@@ -43,7 +43,9 @@ def test_a_view_is_saved_with_its_words(open_page: OpenPage, view: str) -> None:
 
 
 def test_the_steps_are_saved(open_page: OpenPage) -> None:
-    opened = open_page(trace_page(example("apple").trace()), address="#step=scores&cell=1,2")
+    opened = open_page(
+        trace_page(example("apple").trace()), address="#view=steps&step=scores&cell=1,2"
+    )
     name, svg = _saved(opened, "SVG")
     assert name == "steps-scores.svg"
     assert "1.92" in "".join(ElementTree.fromstring(svg).itertext())

@@ -20,6 +20,17 @@ from regard.worked import EXAMPLES, example
 
 OpenPage = Callable[..., Opened]
 
+
+@pytest.fixture
+def open_page(open_page: OpenPage) -> OpenPage:
+    """Pages on their steps, not on the whole pass."""
+
+    def opener(html: str, address: str = "", **options: Any) -> Opened:
+        return open_page(html, address=f"#view=steps{address.replace('#', '&')}", **options)
+
+    return opener
+
+
 MAT = "The cat sat on the mat"
 TWELVE = "The animal did not cross the street because it was too tired"
 
@@ -143,7 +154,7 @@ def test_each_step_has_its_number_title_formula_and_meaning(open_page: OpenPage)
     made = example("poem").trace()
     opened = open_page(trace_page(made))
     page = opened.page
-    tabs = page.get_by_role("tab").all_text_contents()
+    tabs = page.locator("regard-steps").get_by_role("tab").all_text_contents()
     assert tabs == [f"{n + 1} {kind.title}" for n, kind in enumerate(STEPS.values())]
     for name, step in made.steps.items():
         page.locator(f"regard-steps #tab-{name}").click()
@@ -151,7 +162,7 @@ def test_each_step_has_its_number_title_formula_and_meaning(open_page: OpenPage)
         assert page.locator("regard-steps h2 code").text_content() == step.formula.replace("_", "")
         assert page.locator("regard-steps h2 + p").text_content() == step.meaning.replace("_", "")
     later = open_page(trace_page(example("given").trace()))
-    tabs = later.page.get_by_role("tab").all_text_contents()
+    tabs = later.page.locator("regard-steps").get_by_role("tab").all_text_contents()
     assert tabs == ["4 Value", "7 Weights", "8 Head output"]
 
 
@@ -175,7 +186,8 @@ def test_pointing_at_a_cell_writes_its_calculation_and_leaving_takes_it_back(
         opened.settle()
         cell(opened, row, column, head).hover()
         assert line(opened) == made.explain(name, row, column, head)
-    assert opened.state() == {"step": "output", "cell": "0,1"}  # it does not fill the history
+    # It does not fill the history.
+    assert opened.state() == {"view": "steps", "step": "output", "cell": "0,1"}
     opened.page.mouse.move(5, 5)
     assert line(opened) == made.explain("output", 0, 1)
 
@@ -222,11 +234,11 @@ def test_a_click_keeps_a_cell_and_a_click_on_what_made_it_leads_there(open_page:
     opened = open_page(trace_page(made), address="#step=scores")
     cell(opened, 4, 2, head=1).click()
     opened.settle()
-    assert opened.state() == {"step": "scores", "cell": "4,2", "head": "1"}
+    assert opened.state() == {"view": "steps", "step": "scores", "cell": "4,2", "head": "1"}
     second = opened.page.locator("regard-steps .made figure").nth(1)
     second.locator('.cell[data-row="2"][data-column="1"]').click()
     opened.settle()
-    assert opened.state() == {"step": "key", "cell": "2,1", "head": "1"}
+    assert opened.state() == {"view": "steps", "step": "key", "cell": "2,1", "head": "1"}
     assert line(opened) == made.explain("key", 2, 1, 1)
 
 
@@ -243,8 +255,8 @@ def test_everything_can_be_reached_with_the_keyboard(open_page: OpenPage) -> Non
             press(name)
             opened.settle()
 
-    # The three buttons that save come first; the one that goes back is disabled at the first step.
-    keys("Tab", "Tab", "Tab", "Tab")
+    # First the three buttons that save and the tab of the view; the one that goes back is disabled.
+    keys("Tab", "Tab", "Tab", "Tab", "Tab")
     assert opened.ask("element.shadowRoot.activeElement.id") == "tab-input"
     keys("ArrowRight", "End", "Home", "ArrowRight", "ArrowRight")
     assert opened.state()["step"] == "key"
@@ -439,7 +451,10 @@ def test_without_an_address_it_begins_at_the_first_step_with_a_cell_worked_out(
 ) -> None:
     made = example("scaling").trace()
     opened = open_page(trace_page(made))
-    assert opened.page.get_by_role("tab", selected=True).text_content() == "2 Query"
+    assert (
+        opened.page.locator("regard-steps").get_by_role("tab", selected=True).text_content()
+        == "2 Query"
+    )
     assert line(opened) == made.explain("query", 0, 0)
 
 

@@ -3,6 +3,7 @@
 import { start } from "./base.js";
 import { el, indexed, refill } from "./dom.js";
 import { address, read } from "./page.js";
+import { TraceViews } from "./trace_views.js";
 import { ask, tell } from "./asking.js";
 import { word } from "./words.js";
 
@@ -17,7 +18,8 @@ export async function showExplain(main, state, until) {
   void state;
   const examples = await ask("/api/examples");
   if (until.aborted) return;
-  const steps = /** @type {import("./base.js").RegardElement<any>} */ (document.createElement("regard-steps"));
+  const views = new TraceViews((changed) => change(changed, Object.hasOwn(changed, "view")));
+  const steps = views.view("steps");
   steps.setAttribute("editable", "");
   const said = el("div", { "aria-live": "polite" });
   const note = el("span", { class: "faint" });
@@ -31,7 +33,9 @@ export async function showExplain(main, state, until) {
 
   /** @param {Partial<State>} changed @param {boolean} [push] */
   const change = (changed, push = true) => {
-    const next = /** @type {State} */ ({ ...read(location.hash, start()), page: "explain", ...changed });
+    // What was changed in one sentence means nothing in another.
+    const other = "text" in changed || "example" in changed ? { changes: null, zoom: null, token: null, cell: null } : {};
+    const next = /** @type {State} */ ({ ...read(location.hash, start()), page: "explain", ...other, ...changed });
     history[push ? "pushState" : "replaceState"](null, "", address(next));
     draw();
   };
@@ -49,7 +53,7 @@ export async function showExplain(main, state, until) {
         edited, tokens: trace.sequences.input, title: trace.title, causal, scale, positions,
       });
       if (!wanted()) return;
-      steps.source = answer;
+      views.trace = answer;
       note.replaceChildren(...indexed(answer.note));
       reset.hidden = edited === null;
       said.replaceChildren();
@@ -66,7 +70,7 @@ export async function showExplain(main, state, until) {
       heads: Number(now.heads ?? 2), width: Number(now.width ?? 4),
     };
     fields(form, now, examples, change);
-    steps.state = now;
+    views.state = now;
     const edits = readEdits(String(now.edits ?? ""));
     const next = JSON.stringify([question, edits]);
     if (next === asked) return;
@@ -74,7 +78,6 @@ export async function showExplain(main, state, until) {
     await show(question, edits, () => asked === next && !until.aborted);
   };
 
-  steps.addEventListener("regard-change", (event) => change(/** @type {CustomEvent} */ (event).detail, false));
   steps.addEventListener("regard-edit", (event) => {
     const edit = /** @type {Edit} */ (/** @type {CustomEvent} */ (event).detail);
     const before = readEdits(String(read(location.hash, start()).edits ?? ""));
@@ -82,7 +85,8 @@ export async function showExplain(main, state, until) {
   });
   addEventListener("popstate", draw, { signal: until });
   addEventListener("hashchange", draw, { signal: until });
-  main.append(el("h1", {}, word("explain.title")), form, said, el("p", { class: "bar" }, note, reset), steps);
+  main.append(el("h1", {}, word("explain.title")), form, said, el("p", { class: "bar" }, note, reset),
+    el("div", { class: "tabs" }, views.tabs), views.panel);
   await draw();
 }
 
