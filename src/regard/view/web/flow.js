@@ -3,7 +3,7 @@
 import { RegardElement } from "./base.js";
 import { contextOf, el, refill } from "./dom.js";
 import { FlowAnswer } from "./flow_answer.js";
-import { writeCamera } from "./flow_camera.js";
+import { onScreen, writeCamera } from "./flow_camera.js";
 import { hasChange, readChanges, withChange, withoutChange, writeChanges } from "./flow_changes.js";
 import { controls, stopButtons } from "./flow_controls.js";
 import { drawFlow } from "./flow_draw.js";
@@ -11,14 +11,14 @@ import { Eye } from "./flow_eye.js";
 import { listen } from "./flow_hands.js";
 import { Held, changeOf, hitAt } from "./flow_hit.js";
 import { press } from "./flow_keys.js";
-import { Layers } from "./flow_layers.js";
 import { layout } from "./flow_layout.js";
 import { lightsOf } from "./flow_lights.js";
 import { lookOf } from "./flow_look.js";
 import { drawMoves } from "./flow_moves.js";
+import { Panes } from "./flow_panes.js";
+import { Passes } from "./flow_passes.js";
 import { countsOf, placeIn } from "./flow_place.js";
 import { Player, nearTo, unmade } from "./flow_player.js";
-import { Passes } from "./flow_passes.js";
 import { FLOW_CSS } from "./flow_style.js";
 import { sentenceOf, stopFrom, stopsOf } from "./flow_walk.js";
 import { onceAFrame } from "./pause.js";
@@ -31,12 +31,10 @@ import { word } from "./words.js";
  * @typedef {import("./flow_draw.js").Scene} Scene
  * @typedef {import("./flow_draw.js").Cell} Cell
  * @typedef {import("./flow_layout.js").Plan} Plan
- * @typedef {import("./flow_store.js").Store} Store
- * @typedef {{ figure: HTMLElement, caption: HTMLElement, canvas: HTMLCanvasElement, store: () => Store, layers: Layers }} Pane
+ * @typedef {import("./flow_panes.js").Pane} Pane
  */
 
 const NARROW = 700; // pixels that are too few for a line of stages
-const BELOW = 118; // pixels for what stands below the picture
 const KEPT = 250; // milliseconds after which a camera is put into the address
 
 /** @extends {RegardElement<FlowSource>} */
@@ -45,17 +43,12 @@ export class RegardFlow extends RegardElement {
 
   #bar = el("div", { class: "bar top" });
   #stops = el("ol", { class: "stops bar", "aria-label": word("flow.stages") });
-  #pictures = el("div", { class: "pictures" });
   #sentence = el("p", { class: "say", role: "status" });
   #hint = el("p", { class: "hint faint" });
   #lacks = el("p", { class: "lacks faint" });
   #answer = new FlowAnswer((change) => this.#make(change), (change) => this.#unmake(change), () => this.#edit());
-  /** @type {Pane[]} */
-  #panes = [];
-  #passes = new Passes(() => {
-    this.#frame();
-    this.#told();
-  });
+  #panes = new Panes((pane) => this.#listen(pane));
+  #passes = new Passes(() => this.#news());
   /** Changes that are being made by a hand. @type {Change[] | null} */
   #live = null;
   #asked = 0;
@@ -74,11 +67,14 @@ export class RegardFlow extends RegardElement {
   #width = 0;
 
   #frame = onceAFrame(() => this.#draw());
-  #told = onceAFrame(() => this.drawn());
+  #news = onceAFrame(() => {
+    this.#draw();
+    this.drawn();
+  });
 
   constructor() {
     super();
-    this.root.append(this.#bar, this.#stops, this.#pictures, this.#sentence, this.#answer.element, this.#lacks, this.#hint);
+    this.root.append(this.#bar, this.#stops, this.#panes.element, this.#sentence, this.#answer.element, this.#lacks, this.#hint);
     this.root.addEventListener("keydown", (event) => this.#key(/** @type {KeyboardEvent} */ (event)));
   }
 
@@ -98,6 +94,16 @@ export class RegardFlow extends RegardElement {
 
   resized() {
     if (this.clientWidth !== this.#width) this.changed();
+  }
+
+  /** How many times as fast Play goes. @param {number} times */
+  set speed(times) {
+    this.#player.speed = times;
+  }
+
+  /** Where everything stands on the canvas, in pixels of it. @returns {import("./flow_segments.js").Box[]} */
+  get boxes() {
+    return (this.#plan?.boxes ?? []).map((box) => ({ ...box, ...onScreen(this.#eye.camera, box) }));
   }
 
   // ── where the reader is ────────────────────────────────────────────────────────────────────────
@@ -171,41 +177,23 @@ export class RegardFlow extends RegardElement {
 
   /** Canvases and a plan for the room that there is. */
   #arrange() {
-    const outline = this.#outline;
-    const count = this.#beside ? 2 : 1;
-    while (this.#panes.length < count) this.#panes.push(this.#pane(this.#panes.length));
-    const shown = this.#panes.slice(0, count);
-    if (this.#pictures.childElementCount !== count) this.#pictures.replaceChildren(...shown.map(({ figure }) => figure));
-    const label = word("flow.picture", { title: outline.title });
-    shown.forEach(({ caption, canvas }, n) => {
-      caption.textContent = count === 1 ? "" : word(n === 0 ? "flow.before" : "flow.after");
-      canvas.setAttribute("aria-label", count === 1 ? label : `${label}, ${caption.textContent}`);
-    });
-    const width = Math.max(200, (this.#pictures.clientWidth - (count - 1) * 8) / count - 2);
-    const top = this.#pictures.getBoundingClientRect().top + scrollY;
-    const room = this.#at.present ? this.#pictures.clientHeight : Math.min(1200, Math.max(320, innerHeight - Math.min(top, innerHeight / 2) - BELOW));
-    const tall = this.clientWidth < NARROW && this.#at.stage === "" && !this.#at.present && outline.kind === "attention";
+    const { stage, present } = this.#at;
+    this.#panes.show(this.#beside ? 2 : 1, this.#outline.title);
+    const { width, height: room } = this.#panes.room(present);
+    const tall = this.clientWidth < NARROW && stage === "" && !present && this.#outline.kind === "attention";
     const planned = [width, room, tall, this.#passes.before.id].join(" ");
     if (planned !== this.#planned || this.#plan === null) {
-      this.#plan = layout(outline, { width, height: tall ? Infinity : room });
+      this.#plan = layout(this.#outline, { width, height: tall ? Infinity : room });
       this.#planned = planned;
     }
     const needed = Math.ceil(this.#plan.height * this.#plan.scale);
-    const height = tall ? needed : this.#at.present ? room : Math.min(room, Math.max(320, needed));
-    this.#room = { width, height };
-    for (const { canvas } of shown) {
-      canvas.style.height = `${height}px`;
-      canvas.classList.toggle("tall", tall);
-    }
+    this.#room = { width, height: tall ? needed : present ? room : Math.min(room, Math.max(320, needed)) };
+    this.#panes.resize(this.#room.height, tall);
   }
 
-  /** @param {number} n @returns {Pane} */
-  #pane(n) {
-    const caption = el("figcaption");
-    const canvas = el("canvas", { tabindex: 0, role: "application", "aria-roledescription": "picture" });
-    const store = () => (this.#beside && n === 0 ? this.#passes.before : this.#passes.after);
-    const pane = { figure: el("figure", {}, canvas, caption), caption, canvas, store, layers: new Layers() };
-    listen(canvas, {
+  /** @param {Pane} pane */
+  #listen(pane) {
+    listen(pane.canvas, {
       over: (pixel) => {
         const hit = this.#hit(pane, pixel);
         if (hit === null) return "";
@@ -216,7 +204,7 @@ export class RegardFlow extends RegardElement {
       zoom: (factor, pixel) => this.#zoom(factor, pixel),
       grab: (pixel) => {
         const hit = this.#hit(pane, pixel);
-        if (hit === null || hit.kind !== "cell" || !this.#held.take(pane.store(), hit, this.#at.head)) return false;
+        if (hit === null || hit.kind !== "cell" || !this.#held.take(this.#store(pane), hit, this.#at.head)) return false;
         this.say({ step: hit.stage, cell: `${hit.row},${hit.column}`, zoom: writeCamera(this.#eye.camera, this.#room) });
         return true;
       },
@@ -231,19 +219,23 @@ export class RegardFlow extends RegardElement {
         if (changes !== null) this.say({ changes: writeChanges(changes) });
       },
     });
-    canvas.addEventListener("dblclick", () => this.#edit());
-    return pane;
+    pane.canvas.addEventListener("dblclick", () => this.#edit());
+  }
+
+  /** @param {Pane} pane */
+  #store(pane) {
+    return this.#beside && pane.first ? this.#passes.before : this.#passes.after;
   }
 
   /** @param {Pane} pane @returns {Scene} */
-  #scene({ store }) {
+  #scene(pane) {
     const stage = this.#at.stage;
     const now = performance.now();
     const hidden = stage !== "" && (this.#player.playing || this.#at.present) ? unmade(this.#outline, stage) : new Set();
     const { before, after } = this.#passes;
     const ghost = before !== after && !this.#beside ? before : null;
     return {
-      plan: /** @type {Plan} */ (this.#plan), store: store(), ghost, camera: this.#eye.camera, ...this.#room, look: this.#look,
+      plan: /** @type {Plan} */ (this.#plan), store: this.#store(pane), ghost, camera: this.#eye.camera, ...this.#room, look: this.#look,
       head: this.#at.head, token: this.#at.token, cell: this.#at.cell, lights: lightsOf(this.#outline, this.#at.cell), stage,
       made: this.#player.share(now), time: now, hidden, near: nearTo(this.#outline, stage),
     };
@@ -253,7 +245,7 @@ export class RegardFlow extends RegardElement {
     if (!this.#passes.known || this.#plan === null || !this.isConnected) return;
     const now = performance.now();
     this.#eye.tick(now, this.#room);
-    for (const pane of this.#panes.slice(0, this.#beside ? 2 : 1)) {
+    for (const pane of this.#panes.shown) {
       const pen = contextOf(pane.canvas, this.#room.width, this.#room.height);
       if (pen === null) continue;
       const scene = this.#scene(pane);
@@ -364,7 +356,7 @@ export class RegardFlow extends RegardElement {
     if (typeof value !== "number" || head === null) return;
     const before = this.said("changes", "");
     const set = (/** @type {number} */ next) => this.#make({ kind, ...cell, head, value: next });
-    const pane = this.#panes[this.#beside ? 1 : 0];
+    const pane = this.#panes.shown[this.#beside ? 1 : 0];
     this.#answer.edit(pane, this.#scene(pane), cell, value, set, () => this.say({ changes: before || null }));
   }
 

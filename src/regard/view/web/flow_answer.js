@@ -89,10 +89,12 @@ export class FlowAnswer {
       type: "number", step: 0.1, name: "value", value: Number(value.toFixed(6)), "aria-label": word("flow.edit.label", { stage: stage.title, row, column }),
       style: `left:${x}px;top:${y}px;width:${w}px;height:${h}px`,
     });
-    const close = () => {
-      const focused = input.matches(":focus");
+    let open = true;
+    const close = (/** @type {boolean} */ back) => {
+      if (!open) return;
+      open = false; // as to remove it is to blur it
       input.remove();
-      if (focused) canvas.focus({ preventScroll: true });
+      if (back) canvas.focus({ preventScroll: true });
     };
     input.addEventListener("input", () => {
       if (input.value !== "" && Number.isFinite(Number(input.value))) set(Number(input.value));
@@ -100,9 +102,9 @@ export class FlowAnswer {
     input.addEventListener("keydown", (event) => {
       event.stopPropagation();
       if (event.key === "Escape") restore();
-      if (event.key === "Enter" || event.key === "Escape") close();
+      if (event.key === "Enter" || event.key === "Escape") close(true);
     });
-    input.addEventListener("blur", () => input.isConnected && input.remove());
+    input.addEventListener("blur", () => close(false));
     parent.append(input);
     input.focus({ preventScroll: true });
     input.select();

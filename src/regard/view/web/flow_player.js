@@ -10,6 +10,7 @@ const READING = 2500; // milliseconds at most that stand in for motion, where th
 
 export class Player {
   playing = false;
+  speed = 1; // times as fast
   /** @type {string | null} */
   #told = null;
   #began = 0;
@@ -24,7 +25,8 @@ export class Player {
     const { moves, rests } = stop === undefined ? { moves: 0, rests: 0 } : timeOf(outline, stop);
     const moved = !still && this.#told !== null;
     [this.#told, this.#began] = [stage, performance.now()];
-    [this.#moves, this.#rests] = moved ? [moves, rests] : [0, rests + Math.min(moves, READING)];
+    const [taken, rested] = moved ? [moves, rests] : [0, rests + Math.min(moves, READING)];
+    [this.#moves, this.#rests] = [taken / this.speed, rested / this.speed];
   }
 
   /** The stage that is told is told once more. */

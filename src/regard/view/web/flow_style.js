@@ -36,7 +36,7 @@ figure input { position: absolute; z-index: 2; padding: 0 2px; text-align: cente
 :host([present]) .pictures { flex: 1; min-height: 0; }
 :host([present]) canvas { border: 0; }
 :host([present]) .stops, :host([present]) .hint, :host([present]) .lacks, :host([present]) .tokens-field { display: none; }
-:host([present]) .bar.top { opacity: 0.75; margin: 0; } :host([present]) .bar.top:is(:hover, :focus-within) { opacity: 1; }
+:host([present]) .bar.top { margin: 0; }
 :host([present]) .say { font-size: clamp(20px, 1.9vw, 44px); margin: 4px 0; text-align: center; min-height: 1.4em; }
 :host([present]) .answer { text-align: center; min-height: 2.6em; }
 :host([present]) .line { font-size: clamp(18px, 1.6vw, 36px); } :host([present]) .where { font-size: clamp(15px, 1.2vw, 26px); }
