@@ -181,7 +181,7 @@ def test_a_run_is_cut_saved_and_found_again(visit: Visit) -> None:
     page.get_by_role("combobox", name="Head").select_option("1")
     cut.click()
     page.wait_for_selector(".pair regard-text", timeout=60_000)
-    page.get_by_text("On the right head 1 of layer 3 was cut").wait_for()
+    page.get_by_text("In the second run head 1 of layer 3 was cut").wait_for()
     page.get_by_text("Both sides show the same here").wait_for()
     page.get_by_role("button", name=re.compile(r"layer [45], head \d+: ")).first.click()
     page.get_by_text("Here the two sides differ").wait_for()

@@ -25,6 +25,7 @@ textarea { width: 100%; font: 14px/1.5 var(--sans); color: inherit; background: 
 textarea.mono { font-family: var(--mono); font-size: 13px; }
 table { border-collapse: collapse; width: 100%; }
 table.fit { width: auto; }
+table.fit button { white-space: nowrap; }
 table.runs button { white-space: nowrap; }
 table.fit th, table.fit td { padding-right: 28px; }
 th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--edge); vertical-align: top; overflow-wrap: anywhere; }

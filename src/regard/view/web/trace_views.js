@@ -12,7 +12,7 @@ import { word } from "./words.js";
  * @typedef {import("./arithmetic.js").TraceJson} TraceJson
  */
 
-const VIEWS = ["flow", "steps"];
+const VIEWS = /** @type {const} */ (["flow", "steps"]);
 
 /** Both elements, one at a time in `panel`, by `tabs`; `say` is told what the reader changed, and puts it into `state`. */
 export class TraceViews {
