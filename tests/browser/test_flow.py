@@ -251,7 +251,7 @@ def test_play_tells_every_stage_and_ends(open_page: OpenPage, reduced_motion: bo
     opened = apple(open_page, reduced_motion=reduced_motion)
     told = opened.ask(
         """{
-            element.speed = 25;
+            element.player.speed = 25;
             const told = [];
             const heard = new Promise((done) => {
                 element.addEventListener("regard-change", ({ detail }) => {

@@ -2,7 +2,7 @@
 
 import { RegardElement } from "./base.js";
 import { contextOf, el, refill } from "./dom.js";
-import { FlowAnswer } from "./flow_answer.js";
+import { FlowAnswer, readingOf } from "./flow_answer.js";
 import { onScreen, writeCamera } from "./flow_camera.js";
 import { hasChange, readChanges, withChange, withoutChange, writeChanges } from "./flow_changes.js";
 import { controls, stopButtons } from "./flow_controls.js";
@@ -57,7 +57,7 @@ export class RegardFlow extends RegardElement {
   #planned = "";
   #room = { width: 1, height: 1 };
   #eye = new Eye();
-  #player = new Player();
+  player = new Player();
   #look = lookOf(this);
   #kept = 0;
   #held = new Held();
@@ -89,16 +89,11 @@ export class RegardFlow extends RegardElement {
     this.#connected.abort();
     this.#presenting.abort();
     this.removeAttribute("present");
-    this.#player.playing = false;
+    this.player.playing = false;
   }
 
   resized() {
     if (this.clientWidth !== this.#width) this.changed();
-  }
-
-  /** How many times as fast Play goes. @param {number} times */
-  set speed(times) {
-    this.#player.speed = times;
   }
 
   /** Where everything stands on the canvas, in pixels of it. @returns {import("./flow_segments.js").Box[]} */
@@ -137,7 +132,7 @@ export class RegardFlow extends RegardElement {
     this.#fill();
     this.#arrange();
     this.#eye.aim(/** @type {Plan} */ (this.#plan), this.#outline, this.#planned, this.#at.stage, this.#at.zoom, this.#room, this.#still.matches);
-    this.#player.begin(this.#outline, this.#at.stage, this.#still.matches || this.#at.cell !== null);
+    this.player.begin(this.#outline, this.#at.stage, this.#still.matches || this.#at.cell !== null);
     await this.#answer.show(this.#passes, this.#at.cell, this.#at.head, this.#changes);
     if (asked === this.#asked) this.#draw();
   }
@@ -161,7 +156,7 @@ export class RegardFlow extends RegardElement {
     const outline = this.#outline;
     const shown = {
       outline, stops: stopsOf(outline), stage: this.#at.stage, token: this.#at.token, head: this.#at.head, changes: this.#changes,
-      playing: this.#player.playing, present: this.#at.present, beside: this.#beside, narrow: this.clientWidth < NARROW,
+      playing: this.player.playing, present: this.#at.present, beside: this.#beside, narrow: this.clientWidth < NARROW,
       say: (/** @type {any} */ change) => this.say(change),
       make: (/** @type {Change} */ change) => this.#make(change), unmake: (/** @type {Change} */ change) => this.#unmake(change),
       play: () => this.#play(), walk: (/** @type {number} */ by) => this.#walk(by), zoom: (/** @type {number} */ factor) => this.#zoom(factor),
@@ -171,8 +166,9 @@ export class RegardFlow extends RegardElement {
     this.#stops.hidden = this.#stops.childElementCount === 0;
     this.#sentence.textContent = sentenceOf(outline, this.#at.stage);
     const fixed = outline.changes.length === 0;
-    this.#lacks.textContent = `${outline.lacks} ${fixed ? word("flow.no.changes") : ""}`.trim();
-    this.#hint.textContent = `${word(fixed ? "flow.hint.model" : "flow.hint")} ${word("flow.keys")}`;
+    this.#lacks.textContent = outline.lacks || (fixed ? word("flow.no.changes") : "");
+    const reading = readingOf(this.#passes, this.#at.stage, this.#at.head);
+    this.#hint.textContent = `${reading} ${word(fixed ? "flow.hint.model" : "flow.hint")} ${word("flow.keys")}`;
   }
 
   /** Canvases and a plan for the room that there is. */
@@ -231,13 +227,13 @@ export class RegardFlow extends RegardElement {
   #scene(pane) {
     const stage = this.#at.stage;
     const now = performance.now();
-    const hidden = stage !== "" && (this.#player.playing || this.#at.present) ? unmade(this.#outline, stage) : new Set();
+    const hidden = stage !== "" && (this.player.playing || this.#at.present) ? unmade(this.#outline, stage) : new Set();
     const { before, after } = this.#passes;
     const ghost = before !== after && !this.#beside ? before : null;
     return {
       plan: /** @type {Plan} */ (this.#plan), store: this.#store(pane), ghost, camera: this.#eye.camera, ...this.#room, look: this.#look,
       head: this.#at.head, token: this.#at.token, cell: this.#at.cell, lights: lightsOf(this.#outline, this.#at.cell), stage,
-      made: this.#player.share(now), time: now, hidden, near: nearTo(this.#outline, stage),
+      made: this.player.share(now), time: now, hidden, near: nearTo(this.#outline, stage),
     };
   }
 
@@ -252,8 +248,8 @@ export class RegardFlow extends RegardElement {
       if (!drawFlow(pen, scene, pane.layers)) this.#frame();
       drawMoves(pen, scene);
     }
-    if (this.#player.isOver(now)) this.#onward();
-    if (this.#player.playing || this.#eye.travels || this.#player.moves(now)) this.#frame();
+    if (this.player.isOver(now)) this.#onward();
+    if (this.player.playing || this.#eye.travels || this.player.moves(now)) this.#frame();
   }
 
   /** A hand has moved the camera: the address follows when it rests. */
@@ -288,9 +284,9 @@ export class RegardFlow extends RegardElement {
   // ── playing ────────────────────────────────────────────────────────────────────────────────────
 
   #play() {
-    this.#player.playing = !this.#player.playing;
-    if (this.#player.playing && this.#at.stage === "") this.#walk(1);
-    else if (this.#player.playing) this.#player.again();
+    this.player.playing = !this.player.playing;
+    if (this.player.playing && this.#at.stage === "") this.#walk(1);
+    else if (this.player.playing) this.player.again();
     this.changed();
   }
 
@@ -303,11 +299,11 @@ export class RegardFlow extends RegardElement {
   #onward() {
     const stops = stopsOf(this.#outline);
     if (this.#at.stage !== stops[stops.length - 1].stage) {
-      this.#player.wait();
+      this.player.wait();
       this.#walk(1);
       return;
     }
-    this.#player.playing = false;
+    this.player.playing = false;
     this.say({ step: null, cell: null, zoom: null });
     this.changed();
   }

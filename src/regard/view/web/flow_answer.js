@@ -17,6 +17,20 @@ import { word } from "./words.js";
  * @typedef {import("./flow_draw.js").Scene} Scene
  */
 
+/** How the colours of a stage are to be read, and its blocks. @param {import("./flow_passes.js").Passes} passes @param {string} stage @param {number} head
+ * @returns {string} */
+export function readingOf({ before, after }, stage, head) {
+  const ghost = before === after ? "" : word("flow.ghost");
+  const shades = stage === "" ? null : after.shades(stage, head);
+  if (shades === null) return `${word("flow.colours.all")} ${ghost}`;
+  const { symbol, part } = after.outline.stages[stage];
+  const values = { symbol: symbol.replace("_", " "), least: figure(Number(shades.least.toPrecision(3))), most: figure(Number(shades.most.toPrecision(3))) };
+  const colours = word(shades.log ? "flow.colours.log" : shades.kind === "both" ? "flow.colours.both" : "flow.colours", values);
+  const [rows, columns] = after.picture(stage, head)?.block ?? [1, 1];
+  const blocks = rows * columns === 1 ? "" : word(part === "weights" ? "flow.blocks.weights" : "flow.blocks", { rows, columns });
+  return `${colours} ${blocks} ${ghost}`;
+}
+
 export class FlowAnswer {
   #where = el("p", { class: "where" });
   #line = el("p", { class: "line" });

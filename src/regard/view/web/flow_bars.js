@@ -2,6 +2,7 @@
 
 import { SMALLEST, inkOnToken, letters, tokenColour } from "./flow_look.js";
 import { colourOf } from "./flow_paint.js";
+import { tokenIn } from "./flow_place.js";
 import { labelsOf } from "./flow_source.js";
 import { figure, visible } from "./dom.js";
 import { css } from "./scale.js";
@@ -36,7 +37,8 @@ export function weightsOf({ outline }, stage) {
 
 /** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {Box} box @param {Area} area */
 export function drawBars(pen, scene, box, area) {
-  const { store, ghost, hidden, head, look, token, camera } = scene;
+  const { store, ghost, hidden, head, look, camera } = scene;
+  const token = tokenIn(store.outline, box.stage, scene.token);
   const stage = store.outline.stages[box.stage];
   if (hidden.has(box.stage) || store.headOf(box.stage, head) === null) return;
   const share = scene.stage === box.stage ? scene.made : 1;
@@ -117,14 +119,15 @@ function drawMany(pen, { store, head, look }, box, area, share) {
 
 /**
  * The ribbons from rows of V to rows of Z: of one token, or, where there are few, of all.
- * @param {Store} store @param {string} stage of the output @param {number} head @param {number | null} token @param {Area} area
+ * @param {Store} store @param {string} stage of the output @param {number} head @param {number | null} followed @param {Area} area
  * @returns {Ribbon[]}
  */
-export function ribbonsOf(store, stage, head, token, area) {
+export function ribbonsOf(store, stage, head, followed, area) {
+  const token = tokenIn(store.outline, stage, followed);
   const weights = weightsOf(store, stage);
   if (weights === null) return [];
   const { rows, columns } = store.outline.stages[weights];
-  const queries = token !== null && token < rows ? [token] : rows <= FEW ? Array.from({ length: rows }, (_, n) => n) : [];
+  const queries = token !== null ? [token] : rows <= FEW ? Array.from({ length: rows }, (_, n) => n) : [];
   const links = queries.flatMap((row) => {
     const found = store.row(weights, head, row);
     if (found === null) return [];
@@ -165,7 +168,8 @@ export function ribbonsOf(store, stage, head, token, area) {
 
 /** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {Box} box @param {Area} area */
 export function drawRibbons(pen, scene, box, area) {
-  const { store, ghost, hidden, head, token, look, cell } = scene;
+  const { store, ghost, hidden, head, look, cell } = scene;
+  const token = tokenIn(store.outline, box.stage, scene.token);
   if (hidden.has(box.stage)) return;
   const share = scene.stage === box.stage ? scene.made : 1;
   const alpha = pen.globalAlpha;

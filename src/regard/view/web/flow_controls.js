@@ -3,6 +3,7 @@
 import { el, field, toggle, visible } from "./dom.js";
 import { hasChange } from "./flow_changes.js";
 import { tokenColour } from "./flow_look.js";
+import { followedIn } from "./flow_place.js";
 import { isDark } from "./theme.js";
 import { word } from "./words.js";
 
@@ -88,8 +89,8 @@ function stageChoice({ outline, stage, say }) {
 }
 
 /** @param {Shown} shown @param {Outline} outline @returns {Node[]} */
-function tokenChoice({ token, say }, { sequences }) {
-  const labels = sequences.target ?? sequences.input;
+function tokenChoice({ token, say }, outline) {
+  const labels = outline.sequences[followedIn(outline)];
   if (labels === undefined) return [];
   if (labels.length > FEW) {
     return [el("label", {}, word("flow.follow"), el("select", {

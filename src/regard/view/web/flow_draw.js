@@ -5,6 +5,7 @@ import { onScreen } from "./flow_camera.js";
 import { SMALLEST, letters, tokenColour } from "./flow_look.js";
 import { drawNames } from "./flow_names.js";
 import { colourOf, inLetters } from "./flow_paint.js";
+import { tokenIn } from "./flow_place.js";
 import { headColour, inkOn } from "./scale.js";
 import { word } from "./words.js";
 
@@ -312,9 +313,10 @@ function headStrip(pen, { store, camera, look, head }, area) {
 
 /** While one token is followed, the rows of others are dim. @param {CanvasRenderingContext2D} pen @param {Scene} scene
  * @param {Box} box @param {Area} area @param {boolean} turned */
-function dimRows(pen, { store, token, look }, box, area, turned) {
+function dimRows(pen, { store, token: followed, look }, box, area, turned) {
   const { part, rows } = store.outline.stages[box.stage];
-  if (token === null || turned || ["key", "turned_key", "value", "matrix"].includes(part) || token >= rows) return;
+  const token = tokenIn(store.outline, box.stage, followed);
+  if (token === null || turned || ["key", "turned_key", "value", "matrix"].includes(part)) return;
   const line = area.height / rows;
   pen.fillStyle = look.page;
   pen.globalAlpha *= 0.72;

@@ -3,6 +3,7 @@
 import { ribbonsOf, weightsOf } from "./flow_bars.js";
 import { onScreen } from "./flow_camera.js";
 import { withChange } from "./flow_changes.js";
+import { tokenIn } from "./flow_place.js";
 import { labelWidth } from "./flow_segments.js";
 
 /**
@@ -22,7 +23,9 @@ export function hitAt(scene, { x, y }, pen) {
     const [across, down] = [(x - area.x) / area.width, (y - area.y) / area.height];
     if (down < 0 || down >= 1) continue;
     const row = Math.floor(down * rows);
-    if (box.rowLabels && x < area.x && x > area.x - labels) return { kind: "token", token: row };
+    if (box.rowLabels && x < area.x && x > area.x - labels) {
+      return tokenIn(store.outline, box.stage, row) === null ? null : { kind: "token", token: row };
+    }
     if (across < 0 || across >= 1) continue;
     if (box.kind === "matrix") return { kind: "cell", stage: box.stage, row, column: Math.floor(across * columns) };
     if (box.kind === "turned") return { kind: "cell", stage: box.stage, row: Math.floor(across * rows), column: Math.floor(down * columns) };

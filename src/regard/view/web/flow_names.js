@@ -3,6 +3,7 @@
 import { visible } from "./dom.js";
 import { SMALLEST, drawSymbol, letters, tokenColour } from "./flow_look.js";
 import { colourOf, inLetters } from "./flow_paint.js";
+import { tokenIn } from "./flow_place.js";
 import { labelsOf } from "./flow_source.js";
 import { css, heat, signed } from "./scale.js";
 import { word } from "./words.js";
@@ -29,7 +30,7 @@ export function drawNames(pen, scene, box, area) {
     if (box.rowLabels) pen.fillText(box.sign, area.x + area.width / 2 + 8, area.y - camera.scale * (box.columnLabels ? 1.35 : 0.55));
     else pen.fillText(box.sign, area.x - camera.scale * (long ? 1.42 : box.sign === "·" ? 0.38 : 0.65), area.y + area.height / 2 - (long ? size * 0.95 : 0));
   }
-  if (box.rowLabels) rowLabels(pen, scene, labelsOf(store.outline, stage.row_labels, stage.rows), area, stage.rows);
+  if (box.rowLabels) rowLabels(pen, scene, box.stage, area);
   if (box.columnLabels) {
     const labels = box.kind === "turned" ? stage.row_labels : stage.column_labels;
     const count = box.kind === "turned" ? stage.rows : stage.columns;
@@ -37,7 +38,7 @@ export function drawNames(pen, scene, box, area) {
   }
   if (box.caption === "") return;
   const symbol = box.kind === "turned" ? `${stage.symbol}ᵀ` : box.kind === "next" ? "" : stage.symbol;
-  const title = box.kind === "turned" ? word("flow.turn") : box.kind === "next" ? word("flow.next.word")
+  const title = box.kind === "turned" ? word("flow.turn") : box.kind === "next" ? nextAfter(scene, stage)
     : stage.part === "matrix" ? "" : stage.title.toLowerCase();
   const above = box.caption === "above";
   const labels = box.columnLabels ? camera.scale * 0.95 : 0;
@@ -53,6 +54,11 @@ export function drawNames(pen, scene, box, area) {
   const room = area.width + camera.scale * 1.2 - used;
   if (pen.measureText(title).width <= room) pen.fillText(title, area.x + used, first);
   if (box.kind === "matrix" && size >= 9) legend(pen, scene, box, area, second, size * 0.62);
+}
+
+/** @param {Scene} scene @param {import("./flow_source.js").Stage} stage */
+function nextAfter({ store, token }, { row_labels, rows }) {
+  return word("flow.next.of", { token: visible(labelsOf(store.outline, row_labels, rows)[token ?? rows - 1] ?? "") });
 }
 
 /** The colours of a stage with the numbers at their ends. @param {CanvasRenderingContext2D} pen @param {Scene} scene
@@ -80,8 +86,11 @@ function legend(pen, { store, head, look }, box, area, y, size) {
   pen.fillText(most, area.x + a + room + 8, y);
 }
 
-/** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {string[]} labels @param {Area} area @param {number} rows */
-function rowLabels(pen, { look, token, camera, height }, labels, area, rows) {
+/** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {string} stage @param {Area} area */
+function rowLabels(pen, { look, token: followed, camera, height, store }, stage, area) {
+  const { row_labels, rows } = store.outline.stages[stage];
+  const labels = labelsOf(store.outline, row_labels, rows);
+  const token = tokenIn(store.outline, stage, followed);
   const line = area.height / rows;
   const size = Math.min(line * 0.62, 34, Math.max(SMALLEST, camera.scale * 0.6));
   if (size < SMALLEST) return;

@@ -43,7 +43,7 @@ export class Panes {
   /** @returns {Pane} */
   #make() {
     const caption = el("figcaption");
-    const canvas = el("canvas", { tabindex: 0, role: "application", "aria-roledescription": "picture" });
+    const canvas = el("canvas", { tabindex: 0, role: "application", "aria-roledescription": word("flow.role") });
     const pane = { figure: el("figure", {}, canvas, caption), caption, canvas, layers: new Layers(), first: this.#made.length === 0 };
     this.listen(pane);
     return pane;

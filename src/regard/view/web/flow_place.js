@@ -15,7 +15,7 @@
  * @property {string} zoom
  */
 
-/** How many heads and tokens there are at most. @type {WeakMap<Outline, { heads: number, tokens: number }>} */
+/** How many heads there are at most, and tokens to follow. @type {WeakMap<Outline, { heads: number, tokens: number }>} */
 const known = new WeakMap();
 
 /** @param {Outline} outline */
@@ -24,7 +24,7 @@ export function countsOf(outline) {
   if (found === undefined) {
     found = {
       heads: Math.max(1, ...Object.values(outline.stages).map((stage) => stage.heads)),
-      tokens: Math.max(0, ...Object.values(outline.sequences).map((labels) => labels.length)),
+      tokens: outline.sequences[followedIn(outline)]?.length ?? 0,
     };
     known.set(outline, found);
   }
@@ -48,4 +48,16 @@ export function placeIn(state, outline) {
     beside: state.beside === "yes",
     zoom: String(state.zoom ?? ""),
   };
+}
+
+/** The sequence whose tokens are followed: the text that is written, if there are two. @param {Outline} outline */
+export function followedIn({ sequences }) {
+  return Object.hasOwn(sequences, "target") ? "target" : Object.keys(sequences)[0];
+}
+
+/** The token that is followed, if the rows of a stage are of its sequence. @param {Outline} outline @param {string} stage @param {number | null} token */
+export function tokenIn(outline, stage, token) {
+  const { row_labels, rows } = outline.stages[stage];
+  const other = typeof row_labels === "string" && row_labels !== followedIn(outline);
+  return token === null || token >= rows || other ? null : token;
 }

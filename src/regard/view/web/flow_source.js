@@ -145,7 +145,7 @@ export class TraceFlow {
       const was = number(ofHead(numbersOf(this.#first, stage), head)[row][column]);
       return [...plainly(value, word("flow.changed.line")), piece("", figure(was))];
     }
-    if (!Object.hasOwn(this.trace.steps, stage)) return plainly(value, ` is given: ${stage}`);
+    if (!Object.hasOwn(this.trace.steps, stage)) return plainly(value, word("flow.given.line", { name: stage }));
     const off = this.trace.steps[stage].rule.rule === "Mixed"
       && this.#changes.some((each) => each.kind === "head" && each.head === head);
     return off ? plainly(value, word("flow.switched.line")) : explain(this.trace, stage, row, column, head);

@@ -1,6 +1,6 @@
 // The way through a flow: where Play stops, for how long, and what is said there.
 
-import { hasWord, word } from "./words.js";
+import { WORDS, word } from "./words.js";
 
 /**
  * @typedef {import("./flow_source.js").Outline} Outline
@@ -66,5 +66,5 @@ export function sentenceOf(outline, stage) {
   const key = `flow.say.${part}`;
   // Parts of the same name stand elsewhere too: the output of a norm, the input of a layer.
   const other = attention === "" && ["input", "output"].includes(part) && outline.kind === "model";
-  return hasWord(key) && !other ? word(key) : meaning;
+  return Object.hasOwn(WORDS, key) && !other ? word(/** @type {import("./words.js").Key} */ (key)) : meaning;
 }

@@ -20,6 +20,7 @@ export const TABS = `
 .tabs { display: flex; flex-wrap: wrap; gap: 8px; justify-content: space-between; align-items: center;
   border-bottom: 1px solid var(--edge); margin: 0 0 12px; }
 [role="tablist"] { display: flex; flex-wrap: wrap; gap: 4px; }
+[role="tablist"][hidden] { display: none; }
 [role="tab"] { border: 0; border-bottom: 3px solid transparent; border-radius: 0; background: none; padding: 6px 12px; }
 [role="tab"][aria-selected="true"] { border-bottom-color: var(--accent); font-weight: 600; }
 .save { order: 1; }

@@ -36,12 +36,12 @@ export class TraceViews {
     });
     this.tabs.append(...VIEWS.map((name) => el("button", {
       role: "tab", id: `tab-${name}`, "aria-controls": "panel", onclick: () => say({ view: name }),
-    }, word(`trace.${name}`))));
+    }, word(/** @type {import("./words.js").Key} */ (`trace.${name}`)))));
   }
 
   /** The view that is shown. */
   get name() {
-    return this.#state?.view === "steps" ? "steps" : "flow";
+    return this.#state?.view === "steps" && !this.tabs.hidden ? "steps" : "flow";
   }
 
   get shown() {
@@ -56,8 +56,16 @@ export class TraceViews {
   /** @param {TraceJson} trace */
   set trace(trace) {
     this.#trace = trace;
+    this.tabs.hidden = false;
     this.#made.flow.source = new TraceFlow(trace);
     this.#made.steps.source = computed(trace, readChanges(this.#changes));
+  }
+
+  /** A pass without steps of its own, such as one of a model. @param {import("./flow_source.js").FlowSource} source */
+  set flow(source) {
+    this.#trace = null;
+    this.#made.flow.source = source;
+    this.tabs.hidden = true;
   }
 
   get state() {
