@@ -25,9 +25,21 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 _STYLE = re.compile(r"[{}]|--\w|\dpx|^\(prefers|gradient\(|^\./")
-_KEYS = {"Enter", "Escape", "Home", "End", "Files"}  # as browsers call them
+_KEYS = {"Enter", "Escape", "Home", "End", "Delete", "Backspace", "Files"}  # as browsers call them
 # Names that Python gives, values that are not shown, and SQL.
 _NAMES = {"first token", "previous token", "row and cell", "head output", "take back", "Given"}
+_NAMES |= {
+    "Copied",
+    "Mixed",
+    "Scaled",
+    "Scored",
+    "Summed",
+    "Turned",
+    "Softmaxed",
+    "Joined",
+    "Linear",
+}
+_NAMES |= {"input, select", "not all"}
 _EXCEPTIONS = re.compile(r"^select .* from heads")
 
 
@@ -61,11 +73,11 @@ def test_every_key_is_used_and_every_key_that_is_used_is_there() -> None:
     used = {
         key
         for source in MODULES.values()
-        for key in re.findall(r'"([a-z]+\.[\w ]+)"', source)
+        for key in re.findall(r'"([a-z]+\.[\w. ]+)"', source)
         if key.partition(".")[0] in rooms
     }
     # `word(`card.${name}`)`, and the key of one of several things, `_one` behind theirs.
-    parts = re.compile("|".join(re.findall(r"word\(`(\w+\.)\$\{", "".join(MODULES.values()))))
+    parts = re.compile("|".join(re.findall(r"`([\w.]+\.)\$\{", "".join(MODULES.values()))))
     assert used - TABLE.keys() == set()
     unused = {key for key in TABLE.keys() - used if not parts.match(key)}
     assert {key for key in unused if key.removesuffix("_one") not in used} == set()

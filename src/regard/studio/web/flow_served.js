@@ -2,6 +2,7 @@
 
 import { figure, piece } from "./arithmetic.js";
 import { Refused, ask, numbers, tell } from "./asking.js";
+import { word } from "./words.js";
 
 /**
  * @typedef {import("./arithmetic.js").Piece} Piece
@@ -38,7 +39,7 @@ export class ServedFlow {
       const now = await ask(job);
       if (now.state === "done") return ServedFlow.known(now.result.flow);
       if (now.state === "failed") throw new Refused(now.error);
-      if (now.state === "cancelled") throw new Refused("It was cancelled.");
+      if (now.state === "cancelled") throw new Refused(word("flow.cancelled"));
       if (until?.aborted) await tell(`${job}/cancel`);
       progress?.(now);
       await new Promise((resolve) => setTimeout(resolve, OFTEN));

@@ -3,6 +3,7 @@
 import { figure, piece } from "./arithmetic.js";
 import { part } from "./embedded.js";
 import { explain } from "./rules.js";
+import { word } from "./words.js";
 
 /**
  * @typedef {import("./arithmetic.js").Piece} Piece
@@ -73,7 +74,7 @@ export class EmbeddedFlow {
     const value = (await this.#head(stage, head))[row][column];
     const { rule } = info;
     if (!(await this.#has(rule))) {
-      return [piece("result", figure(value)), piece("", " (what it was made with is not in this page)")];
+      return [piece("result", figure(value)), piece("", word("flow.not_here"))];
     }
     /** @type {Record<string, any>} */
     const steps = { [stage]: this.#step(stage, await this.#head(stage, head)) };

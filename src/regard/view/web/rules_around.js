@@ -1,6 +1,7 @@
 // What the page knows of the rules of steps around attention: looked up, multiplied, normed, activated.
 
 import { MINUS, dot, equals, exponential, factor, figure, number, piece, plainly, summed } from "./arithmetic.js";
+import { word } from "./words.js";
 
 /**
  * @typedef {import("./arithmetic.js").Piece} Piece
@@ -82,8 +83,8 @@ export const AROUND = {
     line: ({ value, rule, row, column, rows, step }) => {
       let at = rule.row < 0 ? row : rule.row;
       if (rule.ids !== null) at = number(rows(rule.ids)[row][0]);
-      const place = `row ${at} of ${rule.table}`;
-      if (rule.rows === null) return plainly(value, ` is looked up: ${place}`);
+      const place = word("rule.row", { row: at, table: rule.table });
+      if (rule.rows === null) return plainly(value, word("rule.looked_up", { place }));
       const width = step.axes[step.axes.length - 1].labels.length;
       const [own, root] = [number(rows(rule.rows)[row][column]), Math.sqrt(width)];
       const sign = Number.isInteger(root) ? equals(value, [[own, root]]) : "≈";
@@ -106,16 +107,16 @@ export const AROUND = {
     operands: () => [],
     line: (at) => {
       const slope = number(at.rows(at.rule.slopes).flat()[at.head]);
-      return [...dot(at.value, [-slope], [Math.abs(before(at))]), piece("", " (slope · distance)")];
+      return [...dot(at.value, [-slope], [Math.abs(before(at))]), piece("", word("rule.slope"))];
     },
   },
   Bucket: {
     operands: () => [],
     line: (at) => {
       const far = before(at);
-      const where = far > 0 ? `${far} before` : far < 0 ? `${-far} after` : "itself";
+      const where = far > 0 ? word("rule.before", { far }) : far < 0 ? word("rule.after", { far: -far }) : word("rule.itself");
       const bucket = number(at.rows(at.rule.buckets)[at.row][at.column]);
-      return plainly(at.value, ` is looked up: row ${bucket} of ${at.rule.table}, for a key ${where}`);
+      return plainly(at.value, word("rule.looked_up_key", { row: bucket, table: at.rule.table, where }));
     },
   },
   LayerNormed: {
@@ -167,7 +168,7 @@ export const AROUND = {
       return [
         ...plainly(value, " ≈ "), piece("left", factor(gate)), piece("", `·σ(${figure(gate)})·`),
         piece("right", factor(hidden)),
-        piece("", ` ≈ ${factor(gate)}·${figure(share)}·${factor(hidden)} (gate·σ(gate)·hidden)`),
+        piece("", ` ≈ ${factor(gate)}·${figure(share)}·${factor(hidden)}${word("rule.gate")}`),
       ];
     },
   },
@@ -179,7 +180,7 @@ export const AROUND = {
       return [
         ...plainly(value, ` ${sign} (`),
         ...summed(all.map((x, n) => [piece("left", n === 0 ? figure(x) : factor(x))])),
-        piece("", `) / ${all.length} (the mean of ${rule.of} over all tokens)`),
+        piece("", word("rule.mean", { count: all.length, of: rule.of })),
       ];
     },
   },
