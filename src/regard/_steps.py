@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from regard._rules.attention import Joined, Mixed, Scaled, Scored, Softmaxed
@@ -108,6 +109,7 @@ STEPS: Mapping[str, StepKind] = {
 }
 
 
+@lru_cache(maxsize=256)  # a model of many layers has the same ones again and again
 def dimensions(symbol: str, width: int) -> Axis:
     """Columns that are the numbers of a vector: q1, q2, … of a Q."""
     return Axis("dimension", tuple(f"{symbol[0].lower()}{i + 1}" for i in range(width)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 import weakref
 from functools import cache, partial
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard._flow.model import ModelFlow, Subject
-from regard._flow.sketch import Sketch
+from regard._flow.sketch import Sketch, sketched
 from regard._trace.check import within
 from regard._trace.inputs import names_of_ids
 from regard._trace.model import Prepared
@@ -42,8 +43,9 @@ def flow_through_counterpart(run: Run, loaded: Loaded, layer: int) -> ModelFlow:
         raise NoCounterpart("its text has several parts.")
     left_out = {int(n): frozenset(heads) for n, heads in ablate.items()}
     subject = _subject(loaded, ours, reading, target, layer, left_out)
-    flow = ModelFlow(subject, sketch=sketches.get("plain"))
-    sketches.setdefault("plain", flow.skeleton)
+    flow = ModelFlow(subject, sketch=sketches.get("plain") if not left_out else None)
+    if not left_out and flow.skeleton.is_usual:
+        sketches["plain"] = flow.skeleton
     theirs = _last_states(run, again if again is not None else partial(see, loaded, reading))
     assert flow.final is not None
     away = float((flow.final - theirs).abs().max() / theirs.abs().max())
@@ -70,6 +72,22 @@ def counterpart(loaded: Loaded) -> tuple[Any, dict[str, Sketch]]:
 
         found = _ours[loaded.model] = from_hugging_face(loaded.model).eval(), {}
     return found
+
+
+def prepare(run: Run) -> None:
+    """Have the counterpart of a run's model ready, and its sketch, for a flow that may be asked
+    for; nothing, if there is none.
+    """
+    if run.again is None:
+        return
+    loaded: Loaded = run.again.args[0]
+    with contextlib.suppress(TypeError, ValueError):
+        ours, sketches = counterpart(loaded)
+        if "plain" not in sketches:
+            reading, target, _ = _read(run, loaded)
+            made = sketched(_subject(loaded, ours, reading, target, 0, {}).asked)
+            if made.is_usual:
+                sketches["plain"] = made
 
 
 def _read(run: Run, loaded: Loaded) -> tuple[Reading, list[int] | None, Any]:

@@ -335,5 +335,6 @@ class ModelFlow(LazyFlow):
             position = within(change, "position", change.position, count)
             subject = subject.word(position, change.text)
         same = all(change.kind not in ("scale", "causal") for change in rest)
+        same = same and (origin.skeleton.is_usual or subject is origin.subject)
         sketch = origin.skeleton if same else None
         return ModelFlow(subject, rest, sketch=sketch, origin=origin)

@@ -27,6 +27,11 @@ class Sketch:
     steps: Mapping[str, Step]
     sequences: Mapping[str, tuple[str, ...]]
 
+    @property
+    def is_usual(self) -> bool:
+        """Had it tokens enough to be that of any other pass? One token has no later one to mask."""
+        return all(len(tokens) == _SHORT for tokens in self.sequences.values())
+
     def of(self, sequences: Mapping[str, tuple[str, ...]]) -> dict[str, Step]:
         """The steps of a pass of these sequences, without numbers."""
         longer = {id(short): sequences[name] for name, short in self.sequences.items()}

@@ -21,7 +21,7 @@ from fastapi.responses import PlainTextResponse
 from regard.studio.answers import Answers
 from regard.studio.checker import Checker
 from regard.studio.explain import examples, explain
-from regard.studio.flows import Flows, NoSuchFlow, read_text
+from regard.studio.flows import Flows, NoSuchFlow, choose, read_text
 from regard.studio.guard import Guard, TooLong
 from regard.studio.jobs import Full, Job, Jobs, plain_words
 from regard.studio.places import Forbidden, Places, Settings
@@ -145,13 +145,6 @@ def _unpacked(found: dict[str, Any]) -> Response:
         headers[f"x-{name}"] = ",".join(map(str, sizes))
     content = base64.b64decode(array["bytes"])
     return Response(content, 200, headers, "application/octet-stream")
-
-
-def _choice(asked: Question) -> Any:
-    """Which model reads a sentence of the reader's own."""
-    from regard.models import model_for
-
-    return model_for(read_text(asked, "Write a sentence, or choose an example."))
 
 
 def _refusal(status: int) -> Callable[[Request, Exception], Response]:
@@ -304,7 +297,7 @@ class Studio:
             model, text = asked.text("model", refusal), read_text(asked, refusal)
             return self._flow_later({"model": model, "text": text, "layer": layer})
         if asked.get("example") is None and asked.get("edited") is None:
-            choice = await self._computing.do(request, _choice, asked)
+            choice = await self._computing.do(request, choose, asked)
             if choice.model:
                 origin = {"model": choice.model, "text": asked["text"], "layer": layer}
                 return self._flow_later({**origin, "why": choice.why})

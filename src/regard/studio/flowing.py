@@ -35,6 +35,10 @@ class OpenFlows:
         """The run that was just read, which a flow is likely to be asked of."""
         few = max((x.shape[3] for x in run.layers.values()), default=0) <= _MOST_KEPT
         self._run = (_key(origin), run) if few else None
+        if few:
+            from regard._flow.counterpart import prepare
+
+            prepare(run)
 
     def answer(
         self, asked: dict[str, Any], loaded: Loaded, progress: Callable[[int, int], None]

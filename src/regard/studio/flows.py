@@ -14,6 +14,7 @@ from regard.studio.question import Question
 
 if TYPE_CHECKING:
     from regard._flow import Flow
+    from regard.models import Choice
     from regard.studio.jobs import Job
     from regard.studio.reading import Models
 
@@ -104,3 +105,10 @@ class Flows:
 def read_text(asked: Question, refusal: str) -> str:
     """A text that is short enough for a flow."""
     return asked.text("text", refusal, most=_MOST_TEXT)
+
+
+def choose(asked: Question) -> Choice:
+    """Which model reads a sentence of the reader's own."""
+    from regard.models import model_for
+
+    return model_for(read_text(asked, "Write a sentence, or choose an example."))

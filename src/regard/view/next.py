@@ -22,7 +22,7 @@ def render_next(found: Sequence[Prediction], title: str, width: int = 80) -> lis
     <BLANKLINE>
     After “the”   likeliest first
         “ mat”  0.500  ████████████████████
-        “\\n”    0.125  █████
+        “␊”     0.125  █████
     """
     names = aligned(f"“{fit_name(visible(each.token), LABEL)}”" for each in found)
     lines = [Text(), title_line(title, "likeliest first", width)]
