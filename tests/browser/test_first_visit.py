@@ -33,7 +33,7 @@ def _shape(page: Any, step: str) -> list[int]:
 
 
 def test_an_edit_keeps_given_heads_and_can_be_taken_back(visit: Visit) -> None:
-    page = visit("#page=explain&step=input&cell=1,2")
+    page = visit("#page=explain&view=steps&step=input&cell=1,2")
     page.wait_for_selector("regard-steps .grid")
     page.locator("regard-steps .results .grid").first.focus()
     for key in ("Enter", "Control+a", "7", "Enter"):
@@ -52,7 +52,7 @@ def test_an_edit_keeps_given_heads_and_can_be_taken_back(visit: Visit) -> None:
 
 
 def test_the_menu_of_examples_names_what_is_shown(visit: Visit) -> None:
-    page = visit("#page=explain")
+    page = visit("#page=explain&view=steps&numbers=random")
     page.wait_for_selector("regard-steps .grid")
     menu = page.get_by_role("combobox", name="or an example")
     chosen = "select => select.selectedOptions[0].textContent"
@@ -87,7 +87,9 @@ def _seen(page: Any, selector: str) -> int:
 
 
 def test_the_weights_of_twenty_words_are_seen_at_once(visit: Visit) -> None:
-    page = visit(f"#page=explain&step=weights&text={TWENTY.replace(' ', '+')}")
+    page = visit(
+        f"#page=explain&view=steps&numbers=random&step=weights&text={TWENTY.replace(' ', '+')}"
+    )
     page.set_viewport_size({"width": 1280, "height": 800})
     page.locator("regard-steps", has_text="ten").wait_for()
     page.wait_for_timeout(200)
@@ -95,7 +97,9 @@ def test_the_weights_of_twenty_words_are_seen_at_once(visit: Visit) -> None:
 
 
 def test_eleven_words_are_not_cut_beside_empty_space(visit: Visit) -> None:
-    page = visit(f"#page=explain&step=weights&text={ELEVEN.replace(' ', '+')}")
+    page = visit(
+        f"#page=explain&view=steps&numbers=random&step=weights&text={ELEVEN.replace(' ', '+')}"
+    )
     page.set_viewport_size({"width": 1920, "height": 1080})
     page.locator("regard-steps", has_text="tired").wait_for()
     page.wait_for_timeout(200)
@@ -103,7 +107,7 @@ def test_eleven_words_are_not_cut_beside_empty_space(visit: Visit) -> None:
 
 
 def test_a_telephone_shows_rows_and_the_whole_text_box(visit: Visit) -> None:
-    page = visit("#page=explain")
+    page = visit("#page=explain&view=steps")
     page.set_viewport_size({"width": 400, "height": 800})
     page.wait_for_selector("regard-steps .grid")
     page.wait_for_timeout(200)
@@ -152,7 +156,7 @@ _WORDS = """() => {
 
 @pytest.mark.parametrize("step", ["query", "scaled", "concatenated", "output"])
 def test_indices_are_set_below_the_line(visit: Visit, step: str) -> None:
-    page = visit(f"#page=explain&text=we+like+it&step={step}")
+    page = visit(f"#page=explain&view=steps&numbers=random&text=we+like+it&step={step}")
     page.locator("regard-steps", has_text="like").wait_for()
     assert re.findall(r"\w+_\w+", page.evaluate(_WORDS)) == []
 

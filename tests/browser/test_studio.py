@@ -108,7 +108,7 @@ def _output(page: Any) -> list[list[float]]:
 
 
 def test_a_sentence_is_explained_and_the_toggles_change_every_step(visit: Visit) -> None:
-    page = visit("#page=explain&view=steps")
+    page = visit("#page=explain&view=steps&numbers=random")
     page.wait_for_selector("regard-steps")
     page.get_by_role("textbox", name="A sentence of your own").fill("we like it")
     page.keyboard.press("Tab")
@@ -139,7 +139,7 @@ def test_a_sentence_is_explained_and_the_toggles_change_every_step(visit: Visit)
 
 
 def test_an_edited_number_changes_every_later_step(visit: Visit) -> None:
-    page = visit("#page=explain&view=steps&text=we+like+it&step=input&cell=1,2")
+    page = visit("#page=explain&view=steps&numbers=random&text=we+like+it&step=input&cell=1,2")
     page.wait_for_selector("regard-steps .grid")
     page.wait_for_function("document.querySelector('regard-steps').source.matrices?.W_O")
     before = _output(page)
@@ -161,7 +161,7 @@ def test_an_edited_number_changes_every_later_step(visit: Visit) -> None:
 
 
 def test_what_is_wrong_is_said_where_it_happened(visit: Visit) -> None:
-    page = visit("#page=explain&view=steps&text=we+like+it")
+    page = visit("#page=explain&view=steps&numbers=random&text=we+like+it")
     page.wait_for_selector("regard-steps")
     page.get_by_role("spinbutton", name="heads").fill("3")
     page.keyboard.press("Tab")

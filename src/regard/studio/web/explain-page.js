@@ -5,6 +5,8 @@ import { el, indexed, refill } from "./dom.js";
 import { address, read } from "./page.js";
 import { TraceViews } from "./trace_views.js";
 import { ask, tell } from "./asking.js";
+import { ServedFlow } from "./flow_served.js";
+import { follow } from "./progress.js";
 import { word } from "./words.js";
 
 /**
@@ -13,10 +15,12 @@ import { word } from "./words.js";
  * @typedef {{ matrix: string, head: number, row: number, column: number, value: number }} Edit
  */
 
+const RANDOM = "random"; // numbers of no model
+
 /** @param {HTMLElement} main @param {State} state @param {AbortSignal} until */
 export async function showExplain(main, state, until) {
   void state;
-  const examples = await ask("/api/examples");
+  const [examples, models] = await Promise.all([ask("/api/examples"), ask("/api/models")]);
   if (until.aborted) return;
   const views = new TraceViews((changed) => change(changed, Object.hasOwn(changed, "view")));
   const steps = views.view("steps");
@@ -40,26 +44,56 @@ export async function showExplain(main, state, until) {
     draw();
   };
 
+  /** A sentence as a real model reads it; false if there is none. @param {{ text: string, model?: string }} question
+   * @param {() => boolean} wanted */
+  const showModel = async (question, wanted) => {
+    const opened = await tell("/api/flow", question);
+    if (opened.job === undefined) {
+      if (wanted()) note.replaceChildren(opened.why);
+      return false;
+    }
+    const done = await follow(opened.job, said, until);
+    if (done === null || !wanted()) return true;
+    const flow = await ServedFlow.known(done.flow);
+    if (!wanted()) return true;
+    views.flow = flow;
+    views.state = read(location.hash, start());
+    note.replaceChildren(...indexed(flow.outline.note));
+    reset.hidden = true;
+    said.replaceChildren();
+    return true;
+  };
+
   /** @param {any} question @param {Edit[]} edits @param {() => boolean} wanted */
   const show = async (question, edits, wanted) => {
     try {
-      if (first.asked !== JSON.stringify(question)) {
-        first = { asked: JSON.stringify(question), trace: await tell("/api/explain", question) };
+      const { numbers, ...rest } = question;
+      if (question.text !== undefined && numbers !== RANDOM && models.some((/** @type {any} */ each) => each.here || each.name === numbers)) {
+        if (await showModel({ text: question.text, ...(numbers === "" ? {} : { model: numbers }) }, wanted)) return;
       }
-      const { trace } = first;
-      const edited = edits.length === 0 ? null : numbersOf(trace, edits);
-      const { causal, scale, positions } = question;
-      const answer = edited === null ? trace : await tell("/api/explain", {
-        edited, tokens: trace.sequences.input, title: trace.title, causal, scale, positions,
-      });
-      if (!wanted()) return;
-      views.trace = answer;
-      note.replaceChildren(...indexed(answer.note));
-      reset.hidden = edited === null;
-      said.replaceChildren();
+      await showNumbers(rest, edits, wanted);
     } catch (error) {
       if (wanted()) said.replaceChildren(el("p", { class: "error", role: "alert" }, /** @type {Error} */ (error).message));
     }
+  };
+
+  /** @param {any} question @param {Edit[]} edits @param {() => boolean} wanted */
+  const showNumbers = async (question, edits, wanted) => {
+    if (first.asked !== JSON.stringify(question)) {
+      first = { asked: JSON.stringify(question), trace: await tell("/api/explain", question) };
+    }
+    const { trace } = first;
+    const edited = edits.length === 0 ? null : numbersOf(trace, edits);
+    const { causal, scale, positions } = question;
+    const answer = edited === null ? trace : await tell("/api/explain", {
+      edited, tokens: trace.sequences.input, title: trace.title, causal, scale, positions,
+    });
+    if (!wanted()) return;
+    views.trace = answer;
+    views.state = read(location.hash, start());
+    note.replaceChildren(...indexed(answer.note));
+    reset.hidden = edited === null;
+    said.replaceChildren();
   };
 
   const draw = async () => {
@@ -67,9 +101,9 @@ export async function showExplain(main, state, until) {
     const question = {
       ...(exampleOf(now) === "" ? { text: now.text } : { example: exampleOf(now) }),
       causal: now.causal === "yes", scale: now.scale !== "no", positions: now.positions ?? "none",
-      heads: Number(now.heads ?? 2), width: Number(now.width ?? 4),
+      heads: Number(now.heads ?? 2), width: Number(now.width ?? 4), numbers: String(now.numbers ?? ""),
     };
-    fields(form, now, examples, change);
+    fields(form, now, examples, models, change);
     views.state = now;
     const edits = readEdits(String(now.edits ?? ""));
     const next = JSON.stringify([question, edits]);
@@ -125,10 +159,12 @@ function numbersOf(trace, edits) {
   return numbers;
 }
 
-/** The choices above the steps. @param {HTMLElement} form @param {State} now @param {any[]} examples
+/** The choices above the steps. @param {HTMLElement} form @param {State} now @param {any[]} examples @param {any[]} models
  * @param {(changed: Partial<State>) => void} change */
-function fields(form, now, examples, change) {
-  const kind = exampleOf(now) === "" ? "own" : "example";
+function fields(form, now, examples, models, change) {
+  const here = models.some((each) => each.here);
+  const random = !here && now.numbers === undefined || now.numbers === RANDOM;
+  const kind = exampleOf(now) !== "" ? "example" : random ? "own" : "read";
   if (form.contains(document.activeElement) && form.dataset.kind === kind) return keep(form, now);
   form.dataset.kind = kind;
   const text = el("input", {
@@ -154,15 +190,22 @@ function fields(form, now, examples, change) {
       type: "number", name, min: 1, max: 64, value: now[name] ?? usual, style: "width:4.5em",
       onchange: (event) => change({ [name]: /** @type {HTMLInputElement} */ (event.target).value || null, edits: null }),
     }));
+  const numbers = el("select", {
+    name: "numbers", onchange: (event) => change({ numbers: /** @type {HTMLSelectElement} */ (event.target).value || null, edits: null, changes: null }),
+  }, here && el("option", { value: "" }, word("explain.numbers_auto")),
+  ...models.map((each) => el("option", { value: each.name }, word(each.here ? "explain.numbers_of" : "explain.numbers_fetch", { model: each.about }))),
+  el("option", { value: RANDOM }, word("explain.numbers_random")));
+  numbers.value = random ? RANDOM : String(now.numbers ?? "");
   refill(form, [
-    el("div", { class: "bar" }, text, el("label", {}, word("explain.example"), example)),
-    el("div", { class: "bar" },
+    el("div", { class: "bar" }, text, el("label", {}, word("explain.example"), example),
+      kind !== "example" && el("label", {}, word("explain.numbers"), numbers)),
+    kind !== "read" && el("div", { class: "bar" },
       toggle(word("explain.scale"), "scale", "yes", "no", now.scale !== "no"),
       toggle(word("explain.causal"), "causal", "yes", null, now.causal === "yes"),
       toggle(word("explain.positions"), "positions", "sinusoidal", null, now.positions === "sinusoidal"),
       kind === "own" && number(word("explain.heads"), "heads", 2),
       kind === "own" && number(word("explain.width"), "width", 4)),
-  ]);
+  ].filter((each) => each instanceof Node));
   return undefined;
 }
 

@@ -4,6 +4,7 @@ import { start } from "./base.js";
 import { el } from "./dom.js";
 import { address, read, showRun } from "./page.js";
 import { ask, tell } from "./asking.js";
+import { ServedFlow } from "./flow_served.js";
 import { follow } from "./progress.js";
 import { ServedRun } from "./served.js";
 import { word } from "./words.js";
@@ -43,7 +44,13 @@ export async function showRunPage(main, state, until) {
   if (info.opening !== null && PLACE.every((name) => !new URLSearchParams(location.hash.slice(1)).has(name))) {
     history.replaceState(null, "", address({ ...state, ...info.opening }));
   }
-  showRun(main, source, until);
+  const flow = async () => {
+    const { job } = await tell("/api/flow", { run: id });
+    const done = await follow(job, said, until);
+    if (done === null) throw new Error(word("flow.cancelled"));
+    return ServedFlow.known(done.flow);
+  };
+  showRun(main, source, until, about.again ? [["flow", word("page.flow"), "regard-flow", flow]] : []);
 }
 
 /** @param {string} id @param {HTMLElement} said */

@@ -3,6 +3,7 @@
 import { start } from "./base.js";
 import { el, indexed, refill } from "./dom.js";
 import { EmbeddedRun, manifest } from "./embedded.js";
+import { EmbeddedFlow } from "./flow_embedded.js";
 import { KINDS } from "./model_card.js";
 import { PRINTED, saveButtons } from "./save.js";
 import { THEME, sheet } from "./theme.js";
@@ -85,7 +86,11 @@ export function within(state, info) {
   return { ...state, sequence, layer, head, token };
 }
 
-/** The views of a run: name, title, element. */
+/**
+ * A view: name, title, element; and where its numbers come from, if not from the run.
+ * @typedef {[string, string, string, (() => Promise<any>)?]} View
+ * The views of a run. @returns {View[]}
+ */
 export function views() {
   return [
     ["text", word("page.text"), "regard-text"],
@@ -101,10 +106,11 @@ export function views() {
  * @param {HTMLElement} main
  * @param {RunSource} source
  * @param {AbortSignal} [until] when it is over
+ * @param {View[]} [more] views
  */
-export function showRun(main, source, until) {
+export function showRun(main, source, until, more = []) {
   const { info } = source;
-  const all = views();
+  const all = [...views(), ...more];
   const controls = el("div", { class: "bar controls" });
   const tabs = el("div", { role: "tablist", "aria-label": word("page.views") });
   const panel = el("section", { role: "tabpanel", id: "panel", "aria-live": "off" });
@@ -126,12 +132,20 @@ export function showRun(main, source, until) {
         }, title)),
     );
     panel.setAttribute("aria-labelledby", `tab-${current[0]}`);
-    refill(controls, choices(info, state, change, current[0] !== "shift"));
+    refill(controls, choices(info, state, change, !["shift", "flow"].includes(current[0])));
     let element = made.get(current[0]);
     if (element === undefined) {
       element = /** @type {AnyElement} */ (document.createElement(current[2]));
-      element.source = source;
       made.set(current[0], element);
+      const [name, , , open] = current;
+      if (open === undefined) element.source = source;
+      else {
+        const opening = element;
+        open().then((found) => (opening.source = found)).catch((error) => {
+          made.delete(name);
+          opening.replaceWith(el("p", { class: "error", role: "alert" }, error.message));
+        });
+      }
     }
     element.state = state;
     if (panel.firstChild !== element) panel.replaceChildren(element);
@@ -211,13 +225,15 @@ export function open() {
   document.body.append(main);
   const header = el("header", {}, el("h1", {}, content.title), el("p", { class: "faint" }, ...indexed(content.subtitle)));
   main.append(header);
-  if (content.kind === "trace") {
+  if (content.kind === "trace" || content.kind === "flow") {
     main.className = "wide";
     const views = new TraceViews((changed) => {
       views.state = /** @type {State} */ ({ ...views.state, ...changed });
       remember(views.state, Object.hasOwn(changed, "view"));
     });
-    views.trace = content.trace;
+    const trace = content.trace ?? content.flow.trace;
+    if (trace === undefined) views.flow = new EmbeddedFlow(/** @type {any} */ (content));
+    else views.trace = trace;
     const again = () => (views.state = read(location.hash, start()));
     again();
     addEventListener("hashchange", again);
