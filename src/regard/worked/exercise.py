@@ -100,6 +100,10 @@ class Exercise:
     activations: list[str] = field(default_factory=list)  # the likeliest first
     epsilon: float = 1e-5  # at most so much is added to a variance
     choices: dict[str, int] = field(default_factory=dict)  # which way of a layer (`parts.ways`)
+    made_of: dict[tuple[str, int | None], list[tuple[str, int | None]]] = field(
+        default_factory=dict, repr=False
+    )  # as long as nothing else changes, which `stamp` tells
+    stamp: tuple[object, ...] = ()
 
     @property
     def first_head(self) -> int:

@@ -37,9 +37,16 @@ _OF_ATTENTION = KINDS[KINDS.index("query") : KINDS.index("output") + 1]
 
 def sources(exercise: Exercise, kind: str, head: Head) -> list[Key]:
     """What a step is made of, if all of it is there, printed or computable; else nothing."""
-    head = head if kind in HEAD_KINDS else None
-    if (kind, head) in exercise.apart:
-        return []
+    key = (kind, head if kind in HEAD_KINDS else None)
+    stamp = (len(exercise.matrices), len(exercise.apart), *exercise.choices.items())
+    if exercise.stamp != stamp:  # each step asks for those before it, many times over
+        exercise.stamp, exercise.made_of = stamp, {}
+    if key not in exercise.made_of:
+        exercise.made_of[key] = [] if key in exercise.apart else _made_of(exercise, *key)
+    return exercise.made_of[key]
+
+
+def _made_of(exercise: Exercise, kind: str, head: Head) -> list[Key]:
     if kind in LAYER_KINDS:
         return _of_layer(exercise, kind)
     stream = chosen(exercise, "stream") or "input"
