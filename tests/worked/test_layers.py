@@ -247,3 +247,21 @@ def test_the_report_as_json_has_the_steps_of_a_layer() -> None:
     assert [matrix["kind"] for matrix in exercise["matrices"]] == ["input", "norm"]
     causes = {cell["cause"] for cell in exercise["cells"]}
     assert causes == {"as if divided by the variance, not by its root"}
+
+
+def test_a_layer_norm_after_many_heads_is_followed_back_through_all_of_them() -> None:
+    choose = np.random.default_rng(7)
+    x, w_o = choose.integers(-9, 9, (2, 3)) / 10, choose.integers(-9, 9, (26, 3)) / 10
+    example: dict[str, object] = {"X": x.tolist(), "W_O": w_o.tolist()}
+    outputs = []
+    for head in range(1, 14):
+        w_v, weights = choose.integers(-9, 9, (3, 2)) / 10, np.array([[0.25, 0.75], [0.5, 0.5]])
+        example[f"head_{head}"] = {"W_V": w_v.tolist(), "weights": weights.tolist()}
+        outputs.append(weights @ x @ w_v)
+    norm = normalize(x + np.hstack(outputs) @ w_o, 0.0, unbiased=False)["normalized"].round(3)
+    example |= {"norm": norm.tolist(), "W_1": [[1], [2], [3]]}
+    example["activated"] = np.maximum(norm @ [[1], [2], [3]], 0).round(3).tolist()
+    assert wrong(check_text(json.dumps(example), "a.json")) == {}
+    norm[1, 2] += 2
+    moved = check_text(json.dumps(example | {"norm": norm.tolist()}), "a.json")
+    assert [cell.name for cell in moved.wrong if cell.origin == "first"] == ["layer norm[2, 3]"]
