@@ -26,7 +26,7 @@ __all__ = ["diagnose"]
 Guess = tuple[str, Array, str]  # the family of slips, what one gives, how it is told
 _CHANCE = 0.02
 _MOST_TERMS = 16
-_LIKELY = {"sign": 0.2}  # a slip so common that little proves it
+_LIKELY = {"sign": 0.2, "copy": 1}  # slips so common that little proves them
 
 
 class _Coarse(Chain):
@@ -65,9 +65,13 @@ def diagnose(exercise: Exercise, key: Key, chains: dict[str, Chain], cells: list
             rows, columns = [c.row for c in group], [c.column for c in group]
             wide = {"matrix": np.s_[:, :], "row": np.s_[rows[0], :], "cell": (rows, columns)}[scope]
             proof = sum(_evidence(cell) for cell in group)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                digits = np.nan_to_num(np.log10(np.abs(printed[wide]) / half[wide] / 2)).clip(0)
             for fits, family, text in hits:
                 weight = _LIKELY.get(family, sizes[family])
-                if fits[wide].all() and proof >= math.log10(weight / _CHANCE):
+                # A row that is the same as another is so in its right numbers, too.
+                proven = float(digits.sum()) if family == "copy" else proof
+                if fits[wide].all() and proven >= math.log10(weight / _CHANCE):
                     for cell in group:
                         cell.cause, cell.is_explained = text, scope == "matrix" and family == "norm"
                     break

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from regard.worked.exercise import Exercise, Matrix, Remark
-from regard.worked.parts import ACTIVATIONS, MOMENTS
+from regard.worked.parts import ACTIVATIONS, LAYER_KINDS, MOMENTS
 from regard.worked.rows import rows_agree, tokens_of
 from regard.written.found import Value
 from regard.written.layer_names import has_second
@@ -135,6 +135,8 @@ def settle_layer(exercise: Exercise, text: str) -> None:
     """Hidden values of which none is negative are those after ReLU; what the text speaks of."""
     hidden = exercise.get("hidden")
     matrices = exercise.matrices
+    if not any(kind in LAYER_KINDS for kind, _ in matrices):
+        return
     if hidden is not None and ("activated", None) not in matrices:
         named = re.search(r"W_?\{?1|before|pre-?act|linear", hidden.called, re.IGNORECASE)
         if not named and not (hidden.values < 0).any():
