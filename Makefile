@@ -119,8 +119,9 @@ bench-models: .venv/runtime.stamp ## watching two real models beside running the
 bench-nn: .venv/runtime.stamp ## layers, training and generation of regard.nn beside their peers
 	@$(BIN)/python bench/nn.py
 
-bench-views: .venv/dev.stamp .venv/chromium.stamp ## tiles of the atlas, a page of one file, the studio
+bench-views: .venv/dev.stamp .venv/chromium.stamp ## tiles of the atlas, a page of one file, the studio, the flow
 	@$(BIN)/python bench/views.py
+	@$(BIN)/python bench/flow.py
 
 bench-record: .venv/runtime.stamp ## measure attention for docs/bench.json and the README
 	@$(BIN)/regard bench --json docs/bench.json

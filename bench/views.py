@@ -149,7 +149,7 @@ def start(folder: Path) -> None:
                 page.on("request", lambda r: elsewhere.append(r.url))
                 opened = time.perf_counter()
                 page.goto(server.address)
-                page.wait_for_selector("regard-steps")
+                page.wait_for_selector("regard-flow")
                 usable = listening + time.perf_counter() - opened
                 host = server.address.partition("?")[0]
                 others = [url for url in elsewhere if not url.startswith((host, "data:", "blob:"))]

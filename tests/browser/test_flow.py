@@ -127,9 +127,10 @@ def changed(opened: Opened, *changes: dict[str, Any]) -> Callable[[str], Any]:
 
 def test_switches_give_what_python_gives(open_page: OpenPage) -> None:
     opened = apple(open_page)
-    for change, setting in (("scale", {"scale": False}), ("causal", {"causal": True})):
+    plain, causal = example("apple").trace(scale=False), example("apple").trace(causal=True)
+    for change, expected in (("scale", plain), ("causal", causal)):
         array = changed(opened, {"kind": change, "on": change == "causal"})
-        for name, step in example("apple").trace(**setting).steps.items():
+        for name, step in expected.steps.items():
             assert np.allclose(array(name), step.array, rtol=0, atol=1e-14), (change, name)
 
 

@@ -5,7 +5,7 @@ import { colourOf } from "./flow_paint.js";
 import { tokenIn } from "./flow_place.js";
 import { labelsOf } from "./flow_source.js";
 import { figure, visible } from "./dom.js";
-import { css } from "./scale.js";
+import { css, inkOn } from "./scale.js";
 import { word } from "./words.js";
 
 /**
@@ -53,19 +53,19 @@ export function drawBars(pen, scene, box, area) {
     const found = store.row(box.stage, head, row);
     if (found === null) continue;
     pen.globalAlpha = alpha * (token === null || token === row ? 1 : 0.22);
-    const own = staggered(share, row, stage.rows);
+    const filled = staggered(share, row, stage.rows);
     const [y, tall] = [area.y + (row + 0.16) * line, line * (ghost === null ? 0.68 : 0.44)];
     pen.strokeStyle = look.edge;
     pen.lineWidth = 1;
     pen.strokeRect(area.x, y, area.width, tall);
     let x = area.x;
     found.values.forEach((weight, column) => {
-      const width = weight * area.width * own;
+      const width = weight * area.width * filled;
       if (width < 0.3) return;
-      const colour = stage.columns <= FEW ? tokenColour(column) : css(colourOf(weight, store.shades(box.stage, head) ?? NONE) ?? [0, 0, 0]);
-      pen.fillStyle = colour;
+      const own = stage.columns <= FEW ? null : colourOf(weight, store.shades(box.stage, head) ?? NONE);
+      pen.fillStyle = own === null ? tokenColour(column) : css(own);
       pen.fillRect(x, y, Math.max(0.5, width - (width > 4 ? 1 : 0)), tall);
-      inside(pen, scene, labels[column], stage.columns <= FEW ? inkOnToken(column) : look.ink, x, y, width, tall);
+      inside(pen, scene, labels[column], own === null ? inkOnToken(column) : inkOn(own), x, y, width, tall);
       x += width;
     });
     const before = ghost?.row(box.stage, head, row);

@@ -4,7 +4,7 @@ import { drawBars, drawNext, drawRibbons } from "./flow_bars.js";
 import { onScreen } from "./flow_camera.js";
 import { SMALLEST, letters, tokenColour } from "./flow_look.js";
 import { drawNames } from "./flow_names.js";
-import { colourOf, inLetters } from "./flow_paint.js";
+import { colourOf, inDecimals } from "./flow_paint.js";
 import { tokenIn } from "./flow_place.js";
 import { headColour, inkOn } from "./scale.js";
 import { word } from "./words.js";
@@ -263,10 +263,8 @@ function numbers(pen, scene, box, area, cell, turned) {
     [Math.max(0, Math.floor(-from / size)), Math.min(Math.round(length / size), Math.ceil((seen - from) / size))];
   const [top, bottom] = range(area.y, cell.height, height, area.height);
   const [left, right] = range(area.x, cell.width, width, area.width);
-  // Four letters have room at least: 0.42.
-  const size = Math.min(cell.height * 0.52, (cell.width - 4) / 2.5, 30);
+  const { size, decimals } = lettersFor(cell, shades);
   if (size < SMALLEST) return;
-  const many = Math.max(4, Math.floor((cell.width - 4) / (size * 0.61)));
   pen.textAlign = "center";
   pen.textBaseline = "middle";
   const font = `${size}px ${look.mono}`;
@@ -281,16 +279,28 @@ function numbers(pen, scene, box, area, cell, turned) {
       const [x, y] = [area.x + (j + 0.5) * cell.width, area.y + (i + 0.5) * cell.height];
       const before = ghost?.value(box.stage, head, row, column);
       const other = typeof before === "number" && before !== value && !(Math.abs(before - value) < 1e-12);
-      pen.fillText(inLetters(value, many, shades.decimals), x, other ? y - size * 0.28 : y + 0.5);
+      pen.fillText(inDecimals(value, decimals), x, other ? y - size * 0.28 : y + 0.5);
       if (!other) continue;
       pen.font = `${size * 0.62}px ${look.mono}`;
-      const text = inLetters(before, many, shades.decimals);
+      const text = inDecimals(before, decimals);
       pen.fillText(text, x, y + size * 0.55);
       const half = pen.measureText(text).width / 2;
       pen.fillRect(x - half, y + size * 0.55, half * 2, 1);
       pen.font = font;
     }
   }
+}
+
+/** How large the numbers of a matrix are written, and with how many decimals, all alike: two where there is room.
+ * @param {{ width: number, height: number }} cell @param {import("./flow_paint.js").Shades} shades */
+function lettersFor(cell, { least, most, decimals }) {
+  const before = Math.max(String(Math.trunc(Math.abs(least))).length + (least < 0 ? 1 : 0), String(Math.trunc(most)).length);
+  const full = Math.min(cell.height * 0.52, 30);
+  const size = (/** @type {number} */ digits) => Math.min(full, (cell.width - 4) / ((before + (digits > 0 ? 1 : 0) + digits) * 0.61));
+  for (let digits = decimals; digits > 0; digits--) {
+    if (size(digits) >= (digits > 2 ? full * 0.85 : SMALLEST)) return { size: size(digits), decimals: digits };
+  }
+  return { size: size(0), decimals: 0 };
 }
 
 /** The colours of the heads above the numbers that they gave. @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {Area} area */

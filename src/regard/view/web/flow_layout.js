@@ -1,6 +1,6 @@
 // Where everything of a flow stands: segments in lines, lines in bands, bands in columns, to fit a window.
 
-import { Sizes, labelWidth, segmentsOf } from "./flow_segments.js";
+import { CORNER, Sizes, labelWidth, ofTokens, segmentsOf } from "./flow_segments.js";
 
 /**
  * @typedef {import("./flow_source.js").Outline} Outline
@@ -124,7 +124,7 @@ function arrange(outline, bands, most, columns, left, titled, scale) {
           if (n > 0) x += gapBefore(segment);
           for (const box of segment.boxes) {
             const first = n === 0 && box.kind === "matrix" && box.x === Math.min(...segment.boxes.filter((each) => each.y === box.y).map((each) => each.x));
-            plan.boxes.push({ ...box, x: box.x + x, y: box.y + base, rowLabels: first && box.caption === "below" && outline.stages[box.stage].part !== "matrix" });
+            plan.boxes.push({ ...box, x: box.x + x, y: box.y + base, rowLabels: first && box.caption === "below" && ofTokens(outline.stages[box.stage]) });
           }
           x += segment.width;
         });
@@ -204,15 +204,15 @@ function route(plan, from, to, part) {
   if (to.y < from.y && to.x >= from.x) {
     return { points: [[from.x + from.width / 2, from.y - 0.25], [from.x + from.width / 2, inside], [to.x - before, inside]], skips: false };
   }
-  // On to another line: into its left side, or from above where names stand on the left.
+  // On to another line: into its left side, or from above beside its corner where names stand on the left.
   const start = [from.x + from.width / 2, from.y + from.height + 1.75];
   const far = Math.abs(to.y - from.y) > 2 * (from.height + 4);
   const edge = (plan.bands[to.band]?.x ?? 0) + EDGE / 2;
-  const [x, y] = to.rowLabels ? [to.x + to.width / 2, to.y - (to.columnLabels ? 1.05 : 0.15)] : [to.x - before, inside];
-  const side = far || to.x - 1.1 < edge ? edge : to.x - 1.1;
-  const last = to.rowLabels ? [[x, far ? y - 0.75 : under], [x, y]] : [[side, y], [x, y]];
-  const points = far ? [start, [start[0], under], [side, under], ...(to.rowLabels ? [[side, y - 0.75]] : []), ...last]
-    : [start, [start[0], under], ...(to.rowLabels ? [] : [[side, under]]), ...last];
+  const [x, y] = to.rowLabels ? [to.x - CORNER, to.y - 0.1] : [to.x - before, inside];
+  const side = far || x - 0.85 < edge ? edge : x - 0.85;
+  const points = to.rowLabels
+    ? [start, [start[0], under], ...(far ? [[side, under], [side, y - 0.75], [x, y - 0.75]] : [[x, under]]), [x, y]]
+    : [start, [start[0], under], [side, under], [side, y], [x, y]];
   return { points: /** @type {[number, number][]} */ (points), skips: far || part === "residual" };
 }
 

@@ -4,6 +4,7 @@ import { visible } from "./dom.js";
 import { SMALLEST, drawSymbol, letters, tokenColour } from "./flow_look.js";
 import { colourOf, inLetters } from "./flow_paint.js";
 import { tokenIn } from "./flow_place.js";
+import { CORNER } from "./flow_segments.js";
 import { labelsOf } from "./flow_source.js";
 import { css, heat, signed } from "./scale.js";
 import { word } from "./words.js";
@@ -25,9 +26,9 @@ export function drawNames(pen, scene, box, area) {
     letters(pen, look, long ? size * 0.85 : size * 1.3, true);
     pen.fillStyle = look.faint;
     pen.textBaseline = "middle";
-    pen.textAlign = box.rowLabels ? "left" : "center";
+    pen.textAlign = box.rowLabels ? "right" : "center";
     // Longer signs stand above the arrow that leads here, or beside it where it comes from above.
-    if (box.rowLabels) pen.fillText(box.sign, area.x + area.width / 2 + 8, area.y - camera.scale * (box.columnLabels ? 1.35 : 0.55));
+    if (box.rowLabels) pen.fillText(box.sign, area.x - camera.scale * (CORNER + 0.3), area.y - camera.scale * 0.5);
     else pen.fillText(box.sign, area.x - camera.scale * (long ? 1.42 : box.sign === "·" ? 0.38 : 0.65), area.y + area.height / 2 - (long ? size * 0.95 : 0));
   }
   if (box.rowLabels) rowLabels(pen, scene, box.stage, area);
@@ -92,7 +93,7 @@ function rowLabels(pen, { look, token: followed, camera, height, store }, stage,
   const labels = labelsOf(store.outline, row_labels, rows);
   const token = tokenIn(store.outline, stage, followed);
   const line = area.height / rows;
-  const size = Math.min(line * 0.62, 34, Math.max(SMALLEST, camera.scale * 0.6));
+  const size = Math.min(Math.max(line * 0.62, Math.min(SMALLEST, line)), 34, Math.max(SMALLEST, camera.scale * 0.6));
   if (size < SMALLEST) return;
   pen.textAlign = "right";
   pen.textBaseline = "middle";

@@ -13,6 +13,7 @@ import { heat, signed } from "./scale.js";
  * @typedef {{ least: number, most: number, kind: "weights" | "one" | "both", log: boolean, decimals: number, open: boolean }} Shades
  */
 
+const KEPT = 20_000; // numbers that are kept as they were written
 const FINE = 256; // pixels of a bar
 const WIDE = 40; // times that the largest weight may be the smallest before the logarithm is taken
 
@@ -96,6 +97,21 @@ function decimalsOf(values) {
     if (Array.from(values).every(near)) return decimals;
   }
   return 4;
+}
+
+/** Numbers as they were written before, by decimals: to write one takes longer than to draw it. @type {Map<number, string>[]} */
+const written = [0, 1, 2, 3, 4].map(() => new Map());
+
+/** With so many decimals. @param {number} value @param {number} decimals */
+export function inDecimals(value, decimals) {
+  const known = written[decimals];
+  let text = known.get(value);
+  if (text === undefined) {
+    text = inLetters(value, 12, decimals);
+    if (known.size > KEPT) known.clear();
+    known.set(value, text);
+  }
+  return text;
 }
 
 /** A number in so many letters, with so many decimals at most. @param {number} value @param {number} letters @param {number} decimals */

@@ -30,6 +30,7 @@ import { word } from "./words.js";
 
 const FEW = 10; // tokens that get one unit each
 const CAPTION = 1.75;
+export const CORNER = 0.55; // to the left of a box, where an arrow comes in from above
 const LABELS = 0.95; // above columns
 const LANE = 0.35; // between two lanes
 const RIBBONS = 7.5;
@@ -61,9 +62,14 @@ export class Sizes {
 
   /** @param {Stage} stage */
   size(stage) {
-    const tall = stage.part === "matrix" && typeof stage.row_labels !== "string" ? this.numbers(stage.rows) : this.tokens(stage.rows);
+    const tall = ofTokens(stage) ? this.tokens(stage.rows) : this.numbers(stage.rows);
     return { width: this.aspect * (ofKeys(stage) ? this.tokens(stage.columns) : this.numbers(stage.columns)), height: tall };
   }
+}
+
+/** Are its rows tokens? @param {Stage} stage */
+export function ofTokens({ part, row_labels }) {
+  return part !== "matrix" || typeof row_labels === "string";
 }
 
 /** Are the columns of a stage tokens? @param {Stage} stage */
@@ -138,7 +144,8 @@ class Builder {
   done() {
     let [up, down, width] = [0, 0, this.at];
     for (const box of this.boxes) {
-      const above = (box.columnLabels ? LABELS : 0) + (box.caption === "above" ? CAPTION : 0);
+      const named = box.columnLabels || this.outline.stages[box.stage].part === "concatenated"; // by key, or by head
+      const above = (named ? LABELS : 0) + (box.caption === "above" ? CAPTION : 0);
       up = Math.max(up, above - box.y);
       down = Math.max(down, box.y + box.height + (box.caption === "below" ? CAPTION : 0));
       width = Math.max(width, box.x + box.width);

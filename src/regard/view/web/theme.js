@@ -52,6 +52,10 @@ sub { line-height: 0; font-size: 0.72em; }
 `;
 
 const SYSTEM = "(prefers-color-scheme: dark)";
+const system = matchMedia(SYSTEM);
+/** As the system has it now; to ask for each cell that is coloured would take long. */
+let systemDark = system.matches;
+system.addEventListener("change", () => (systemDark = system.matches));
 /** Every rule that is for the dark, of all sheets. @type {CSSMediaRule[]} */
 const darkRules = [];
 /** What the reader has chosen; "": as the system has it. @type {"" | "light" | "dark"} */
@@ -91,11 +95,11 @@ export function setTheme(theme) {
 
 /** Is the page dark now? @returns {boolean} */
 export function isDark() {
-  return chosen === "" ? matchMedia(SYSTEM).matches : chosen === "dark";
+  return chosen === "" ? systemDark : chosen === "dark";
 }
 
 /** Hear when light becomes dark, or dark light. @param {() => void} changed @param {AbortSignal} until */
 export function onTheme(changed, until) {
-  matchMedia(SYSTEM).addEventListener("change", changed, { signal: until });
+  system.addEventListener("change", changed, { signal: until });
   heard.addEventListener("change", changed, { signal: until });
 }
