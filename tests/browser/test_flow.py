@@ -296,7 +296,7 @@ def test_a_presentation_fills_the_window_and_the_theme_is_a_choice(open_page: Op
     assert letters >= 36
     paper = "(getComputedStyle(element).backgroundColor)"
     assert opened.ask(paper) == "rgb(255, 255, 255)"
-    opened.page.get_by_role("button", name="Light or dark").click()
+    opened.page.get_by_role("button", name="Dark").click()
     opened.settle()
     assert opened.state()["theme"] == "dark"
     assert opened.ask(paper) == "rgb(13, 17, 23)"

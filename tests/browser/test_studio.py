@@ -138,6 +138,23 @@ def test_a_sentence_is_explained_and_the_toggles_change_every_step(visit: Visit)
     assert page.get_by_role("checkbox", name="causal mask").is_checked()
 
 
+def test_a_pass_is_changed_presented_and_shared_by_its_address(visit: Visit) -> None:
+    page = visit("#page=explain")
+    page.get_by_role("button", name="mask").click()
+    page.get_by_role("button", name="Reset").wait_for()
+    page.get_by_role("button", name="Present").click()
+    page.get_by_role("button", name="Leave").wait_for()
+    assert "changes=causal%2Con" in page.url
+    assert "present=yes" in page.url
+    page.reload()
+    page.get_by_role("button", name="Leave").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Reset").click()
+    page.get_by_role("button", name="Reset").wait_for(state="detached")
+    assert "changes" not in page.url
+    assert "present" not in page.url
+
+
 def test_an_edited_number_changes_every_later_step(visit: Visit) -> None:
     page = visit("#page=explain&view=steps&numbers=random&text=we+like+it&step=input&cell=1,2")
     page.wait_for_selector("regard-steps .grid")

@@ -39,7 +39,7 @@ export function controls(shown) {
   const { outline, stops, stage, playing, present } = shown;
   const at = stops.findIndex((stop) => stop.stage === stage);
   const button = (/** @type {string} */ name, /** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ onclick, possible = true) =>
-    el("button", { type: "button", name, title, "aria-label": title, disabled: !possible, onclick }, text);
+    el("button", { type: "button", name, title, "aria-label": text.length === 1 && title, disabled: !possible, onclick }, text);
   return [
     el("span", { class: "group", role: "group", "aria-label": word("flow.play") },
       button("previous", "←", word("flow.previous"), () => shown.walk(-1), at > 0),
