@@ -200,7 +200,7 @@ def test_what_cannot_be_asked_is_refused(
         ({"text": "a" * 100_001, "model": "minilm"}, "100,000 characters"),
         ({"text": "hello", "model": 3}, "Choose a model"),
         ({"example": "nothing"}, "There are the examples"),
-        ({"run": "nothing"}, "was made here"),
+        ({"run": "nothing"}, "is not here any more"),
         ({"text": "hello", "layer": -1}, "layer must be a whole number"),
     ],
 )

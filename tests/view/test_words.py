@@ -27,19 +27,10 @@ _PIECE = re.compile(
 _STYLE = re.compile(r"[{}]|--\w|\dpx|^\(prefers|gradient\(|^\./")
 _KEYS = {"Enter", "Escape", "Home", "End", "Delete", "Backspace", "Files"}  # as browsers call them
 # Names that Python gives, values that are not shown, and SQL.
-_NAMES = {"first token", "previous token", "row and cell", "head output", "take back", "Given"}
-_NAMES |= {
-    "Copied",
-    "Mixed",
-    "Scaled",
-    "Scored",
-    "Summed",
-    "Turned",
-    "Softmaxed",
-    "Joined",
-    "Linear",
+_NAMES = {"first token", "previous token", "row and cell", "head output", "take back", "Given"} | {
+    *("Copied", "Mixed", "Scaled", "Scored", "Summed", "Turned"),
+    *("input, select", "not all"),
 }
-_NAMES |= {"input, select", "not all"}
 _EXCEPTIONS = re.compile(r"^select .* from heads")
 
 

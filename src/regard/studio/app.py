@@ -250,7 +250,7 @@ class Studio:
         """The likeliest tokens at each position, of a run that was made here; null if there are
         none.
         """
-        origin = {"layer": 0, "changes": [], **self._shelf.origin(run)}
+        origin = {"layer": 0, "changes": [], **await self._origin(run)}
         asked = self._models.ask_flow, origin, "of the run", dict[str, Any](), None
         return Answered(await self._flowing.do(request, *asked))
 
@@ -290,8 +290,7 @@ class Studio:
         """
         layer = asked.number("layer", 0, most=100_000)
         if asked.get("run") is not None:
-            origin = self._shelf.origin(str(asked["run"]))
-            return self._flow_later({**origin, "layer": layer})
+            return self._flow_later({**await self._origin(str(asked["run"])), "layer": layer})
         if asked.get("model") is not None:
             refusal = "Choose a model, and give it a text."
             model, text = asked.text("model", refusal), read_text(asked, refusal)
@@ -352,6 +351,10 @@ class Studio:
             known = heads.setdefault(layer, [])
             known += [head for head in some if head not in known]
         return self._read_later(model, text, heads)
+
+    async def _origin(self, run: str) -> dict[str, Any]:
+        model, text, heads = await self._computing.do(None, self._made_from, run)
+        return {"model": model, "text": text, "ablate": heads}
 
     def _made_from(self, name: str) -> tuple[str, str, dict[int, list[int]]]:
         """The model and the text of a run, and the heads that were ablated."""

@@ -6,6 +6,7 @@ import { onScreen } from "./flow_camera.js";
 import { hasChange } from "./flow_changes.js";
 import { symbolOf } from "./flow_controls.js";
 import { changeOf } from "./flow_hit.js";
+import { headNumber } from "./flow_place.js";
 import { ofKeys } from "./flow_segments.js";
 import { labelsOf } from "./flow_source.js";
 import { word } from "./words.js";
@@ -62,7 +63,7 @@ export class FlowAnswer {
     if (asked !== this.#asked) return;
     const row = visible(labelsOf(outline, stage.row_labels, stage.rows)[cell.row]);
     const column = visible(labelsOf(outline, stage.column_labels, stage.columns)[cell.column]);
-    const title = stage.heads > 1 ? word("flow.of.head", { stage: stage.title, head: (own ?? head) + 1 }) : stage.title;
+    const title = stage.heads > 1 ? word("flow.of.head", { stage: stage.title, head: headNumber(outline, own ?? head) }) : stage.title;
     this.#where.replaceChildren(el("b", {}, ...symbolOf(stage.symbol)), ` ${word(ofKeys(stage) ? "flow.link" : "flow.cell", { stage: title.replace("_", " "), row, column })}`,
       was === null ? "" : ` · ${word("flow.was", { value: figure(was[0]) })}`);
     this.#line.replaceChildren(...(pieces === null ? [word("flow.not.held")] : pieces.map(({ text, of }) =>

@@ -3,7 +3,7 @@
 import { el, field, toggle, visible } from "./dom.js";
 import { hasChange } from "./flow_changes.js";
 import { tokenColour } from "./flow_look.js";
-import { followedIn } from "./flow_place.js";
+import { followedIn, headNumber } from "./flow_place.js";
 import { isDark } from "./theme.js";
 import { word } from "./words.js";
 
@@ -119,13 +119,13 @@ function headChoice({ outline, stage, head, say, changes, make, unmake, narrow }
   const off = hasChange(changes, change);
   const numbers = Array.from({ length: heads }, (_, n) => n);
   const choose = heads <= (narrow ? FEW / 2 : FEW)
-    ? field(word("flow.head"), word("flow.head.about"), ...numbers.map((n) => toggle(String(n + 1), n === head, word("flow.head.about"), () => say({ head: n }))))
+    ? field(word("flow.head"), word("flow.head.about"), ...numbers.map((n) => toggle(String(headNumber(outline, n)), n === head, word("flow.head.about"), () => say({ head: n }))))
     : el("label", {}, word("flow.head"), el("select", {
       name: "head", onchange: (event) => say({ head: Number(/** @type {HTMLSelectElement} */ (event.target).value) }),
-    }, ...numbers.map((n) => el("option", { value: n, selected: n === head }, n + 1))));
+    }, ...numbers.map((n) => el("option", { value: n, selected: n === head }, headNumber(outline, n)))));
   if (!outline.changes.includes("head")) return [choose];
   return [choose, el("button", { type: "button", name: "head-off", "aria-pressed": String(off), onclick: () => (off ? unmake(change) : make(change)) },
-    word(off ? "flow.head.on" : "flow.head.off", { head: head + 1 }))];
+    word(off ? "flow.head.on" : "flow.head.off", { head: headNumber(outline, head) }))];
 }
 
 /** @param {Shown} shown @returns {Node[]} */

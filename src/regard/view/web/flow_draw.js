@@ -5,7 +5,7 @@ import { onScreen } from "./flow_camera.js";
 import { SMALLEST, letters, tokenColour } from "./flow_look.js";
 import { drawNames } from "./flow_names.js";
 import { colourOf, inDecimals } from "./flow_paint.js";
-import { tokenIn } from "./flow_place.js";
+import { headNumber, tokenIn } from "./flow_place.js";
 import { headColour, inkOn } from "./scale.js";
 import { word } from "./words.js";
 
@@ -317,7 +317,7 @@ function headStrip(pen, { store, camera, look, head }, area) {
     pen.fillStyle = look.faint;
     pen.textAlign = "center";
     pen.textBaseline = "bottom";
-    pen.fillText(`${word("flow.head").toLowerCase()} ${n + 1}`, x + width / 2, area.y - tall - 4);
+    pen.fillText(`${word("flow.head").toLowerCase()} ${headNumber(store.outline, n)}`, x + width / 2, area.y - tall - 4);
   }
 }
 

@@ -15,6 +15,12 @@
  * @property {string} zoom
  */
 
+/** The number by which a head is called: from 1 in an example, from 0 in a model, as in the views of a run.
+ * @param {Outline} outline @param {number} head */
+export function headNumber({ kind }, head) {
+  return kind === "model" ? head : head + 1;
+}
+
 /** How many heads there are at most, and tokens to follow. @type {WeakMap<Outline, { heads: number, tokens: number }>} */
 const known = new WeakMap();
 
