@@ -159,6 +159,8 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
     equations = [judge_equality(equality) for equality in found.equations]
     equations = [equation for equation in equations if equation.checked or equation.doubt]
     exercises, questions = assemble(source, found, taken_as)
+    for exercise in exercises:
+        exercise.by_program = is_notebook(source)
     passed_over = [(source.line(start), what) for start, what in found.passed_over]
     passed_over += [
         (source.line(equation.start), f"{equation.text[:60]}: {equation.doubt}")

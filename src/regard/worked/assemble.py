@@ -99,6 +99,10 @@ class _Builder:
         name, called, reason, by_title = self._name(block, line)
         if name is None:
             return
+        if name.kind == "weights" and all(f.value > 1 for row in block.rows for f in row):
+            what = f"{called or 'numbers'} above 1, which are no weights"
+            self.found.passed_over.append((block.start, what))
+            return
         if name.transposed or (name.row is not None and block.shape[1] == 1 < block.shape[0]):
             block.is_vector = block.shape[1] == 1
             block.rows = [list(column) for column in zip(*block.rows, strict=True)]

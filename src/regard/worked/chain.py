@@ -125,6 +125,8 @@ class Chain:
         """What nothing here produces is exact, unless it must have been computed elsewhere."""
         values = matrix.values
         elsewhere = matrix.kind in LAYER_STEPS or (matrix.kind, matrix.head) in self.exercise.apart
+        computed = matrix.kind in ("query", "key", "value", "scores")
+        elsewhere = elsewhere or (self.exercise.by_program and computed)
         if not elsewhere or self.way not in ("inputs", "step"):
             return Intervals.exactly(values)
         half = np.where(matrix.units < 1, matrix.units / 2, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -32,7 +33,10 @@ class Equation:
 
 def judge_equality(equality: Equality) -> Equation:
     """Whether an equality holds."""
-    found = judge_sides(equality.sides, equality.figure_of)
+    try:
+        found = judge_sides(equality.sides, equality.figure_of)
+    except ValueError:  # a number out of all proportion, such as 3.40e+38
+        found = Equation(0, "", 0, doubt="a number is out of all proportion")
     found.start, found.text = equality.start, equality.text
     return found
 
@@ -95,6 +99,11 @@ def _stands_for(figure: Figure, low: float, high: float) -> bool:
     if figure.may_stand_for(low, high) or _percent(figure, low, high):
         return True
     value, unit = figure.value, figure.unit * (1 - 1e-9)
+    if re.fullmatch(r"\W?\d{1,3},\d{3}", figure.text):  # √3 ≈ 1,732
+        value, unit = value / 1000, unit / 1000
+        if value - unit <= high and low <= value + unit:
+            return True
+        value, unit = figure.value, figure.unit * (1 - 1e-9)
     from_zero = value + math.copysign(unit, value)
     return min(value, from_zero) <= high and low <= max(value, from_zero)
 

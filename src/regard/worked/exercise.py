@@ -97,6 +97,7 @@ class Exercise:
     borrowed: set[tuple[str, int | None]] = field(default_factory=set)  # judged elsewhere
     apart: set[tuple[str, int | None]] = field(default_factory=set)  # made of nothing that is here
     rivals: set[str] = field(default_factory=set)  # kinds that the text prints several of
+    by_program: bool = False  # in a notebook
     activations: list[str] = field(default_factory=list)  # the likeliest first
     epsilon: float = 1e-5  # at most so much is added to a variance
     choices: dict[str, int] = field(default_factory=dict)  # which way of a layer (`parts.ways`)

@@ -65,7 +65,8 @@ def _are_weights(matrix: Matrix) -> bool:
     inside = (matrix.values >= 0) & (matrix.values <= 1)
     if len(sums) > 1:
         return 2 * int(fitting.sum()) >= len(sums)
-    return bool(fitting.all()) or (matrix.is_plain and bool(inside.all()))
+    near = abs(float(sums[0]) - 1) < 0.5  # others are weights of something else
+    return bool(fitting.all()) or (matrix.is_plain and bool(inside.all()) and near)
 
 
 def judge_sums(source: Source, matrix: Matrix, judged: Judged) -> None:

@@ -148,7 +148,7 @@ def _is_confirmed(figures: list[Figure], made: Intervals, misfits: int) -> bool:
     fitting = [
         f
         for f, low, high in zip(figures, made.low.flat, made.high.flat, strict=True)
-        if _stands_for(f, low, high) and f.value not in (0, 1, -1)
+        if _stands_for(f, low, high) and f.value not in (0, 1, -1) and np.isfinite(f.value)
     ]
     telling = {f.value for f in fitting if f.unit < 0.05}
     enough = len(telling) >= 2 or len({f.value for f in fitting}) >= 5

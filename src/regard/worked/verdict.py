@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -58,6 +59,9 @@ def _is_doubtful(judged: Judged, key: Key) -> bool:
     )
     if printed == 1 and _is_used(judged, key):
         return False
+    if exercise.by_program and re.search(r"\.\w+\(", exercise.matrices[key].called):
+        # Named by nothing but a call, such as F.scaled_dot_product_attention(q, k, v).
+        return astray > 0 and 4 * astray >= printed
     if any(m.kind in exercise.rivals for m in _with_sources(exercise, key)):
         return astray > 0 and (4 * astray > printed or printed < 4)
     return 2 * astray > printed and not _is_certain(exercise, key)

@@ -1,0 +1,60 @@
+"""Numbers that may be something else than they seem are not accused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from regard.worked import check_text
+
+DOUBTFUL = {
+    "a decimal comma beside points elsewhere": "A score of 1.5, where `dₖ = 3`:\n\n`√3 ≈ 1,732`\n",
+    "logits below a heading that names the softmax": (
+        "### Scores\n\n$$\n[2, 1, 0]\n$$\n\n### Softmax\n\nGiven:\n\n"
+        "$$\n\\boldsymbol z=[1000,1001,1002]\n$$\n\n2 · 3 = 6\n"
+    ),
+    "weights of a network": "The weights: $(w_{1,3}, w_{2,3}) = (0, .5)$\n\n2 · 3 = 6\n",
+    "a mask that fits by its infinities": (
+        "$q_3K^\\top=[1,1,2]$ and\n\n$$\n\\frac{q_3K^\\top}{\\sqrt2}=[0.707,0.707,1.414]\n$$\n\n"
+        "$$\n\\frac{q_2K^\\top}{\\sqrt2}+M\n=[0,0.707,-\\infty].\n$$\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_what_may_be_meant_otherwise_is_not_accused(name: str) -> None:
+    report = check_text(DOUBTFUL[name])
+    assert [cell.figure.text for cell in report.wrong] == []
+    assert not [claim for each in report.exercises for claim in each.claims if not claim.is_right]
+
+
+def test_a_number_out_of_all_proportion_is_passed_over() -> None:
+    report = check_text("exp(88.7) = 3.40e+38\n\n2 · 3 = 7\n")
+    assert [cell.figure.text for cell in report.wrong] == ["7"]
+
+
+def _notebook(*cells: tuple[str, str]) -> str:
+    made = [
+        {"cell_type": "code", "source": [code], "outputs": [{"data": {"text/plain": [printed]}}]}
+        for code, printed in cells
+    ]
+    return json.dumps({"cells": made, "nbformat": 4}, indent=1)
+
+
+def test_what_a_program_prints_is_rounded_where_it_was_computed() -> None:
+    text = _notebook(
+        ("q", "tensor([[0.7621, -0.0428], [1.1063, 0.7890]])"),
+        ("k", "tensor([[-0.1469, -0.3038], [0.1057, 0.3685]])"),
+        ("scores = q @ k.T\nscores", "tensor([[-0.0990, 0.0648], [-0.4023, 0.4077]])"),
+    )
+    assert [cell.figure.text for cell in check_text(text, "a.ipynb").wrong] == []
+
+
+def test_what_is_named_by_a_call_alone_is_not_accused() -> None:
+    text = _notebook(
+        ("Q = [[1.0, 3.0], [2.0, 1.0]]", ""),
+        ("K = [[2.0, 1.0], [1.0, 2.0]]", ""),
+        ("F.scaled_dot_product_attention(Q, K, V)", "[[0.86, 1.57], [0.98, 1.88]]"),
+    )
+    assert [cell.figure.text for cell in check_text(text, "a.ipynb").wrong] == []
