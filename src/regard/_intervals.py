@@ -33,6 +33,12 @@ __all__ = [
 ]
 
 
+_AT_ONCE = 20_000  # products that are formed before they are added up
+
+
+_AT_ONCE = 20_000  # products that are formed before they are added up
+
+
 @dataclass(frozen=True)
 class Intervals:
     """A matrix of which each cell lies between `low` and `high`. NaN: nothing is known of it."""
@@ -81,15 +87,16 @@ def cellwise(left: Intervals, right: Intervals) -> Intervals:
 
 
 def product(left: Intervals, right: Intervals) -> Intervals:
-    """The matrix product."""
-    low = np.zeros((left.shape[0], right.shape[1]))
-    high = low.copy()
-    for m in range(left.shape[1]):
-        columns = (left.low[:, m, None], left.high[:, m, None])
-        rows = (right.low[None, m], right.high[None, m])
+    """The matrix product: of each pair of factors the least and the greatest of the corners."""
+    shape = left.shape[0], right.shape[1]
+    low, high = np.zeros(shape), np.zeros(shape)
+    step = max(1, _AT_ONCE // max(1, low.size))
+    for m in range(0, left.shape[1], step):
+        columns = [end[:, m : m + step, None] for end in (left.low, left.high)]
+        rows = [end[None, m : m + step] for end in (right.low, right.high)]
         corners = np.stack([a * b for a in columns for b in rows])
-        low += corners.min(axis=0)
-        high += corners.max(axis=0)
+        low += corners.min(axis=0).sum(axis=1)
+        high += corners.max(axis=0).sum(axis=1)
     return Intervals(low, high)
 
 
@@ -102,12 +109,12 @@ def softmax_rows(scores: Intervals) -> Intervals:
 
 def _softmax_against(own: Array, others: Array) -> Array:
     """exp(ownⱼ) / (exp(ownⱼ) + Σ exp(othersᵢ), i ≠ j), row by row."""
-    largest = np.maximum(own, others).max(axis=1, keepdims=True)
+    largest = np.maximum(own, others).max(axis=-1, keepdims=True)
     shift = np.where(np.isneginf(largest), 0.0, largest)
     mine, theirs = np.exp(own - shift), np.exp(others - shift)
-    none = np.zeros((len(own), 1))
-    before = np.hstack([none, np.cumsum(theirs, axis=1)[:, :-1]])
-    after = np.hstack([np.cumsum(theirs[:, ::-1], axis=1)[:, -2::-1], none])
+    before, after = np.zeros_like(theirs), np.zeros_like(theirs)
+    before[..., 1:] = np.cumsum(theirs, axis=-1)[..., :-1]
+    after[..., :-1] = np.cumsum(theirs[..., ::-1], axis=-1)[..., -2::-1]
     total = mine + before + after
     return np.divide(mine, total, out=np.zeros_like(mine), where=total != 0)
 

@@ -67,6 +67,7 @@ BODIES = {
         *("edited", "tokens", "title"),
     ),
     "/api/check": ("text", "name"),
+    "/api/slides": ("content", "name"),
     f"{RUN}/save": ("name",),
     f"{RUN}/ablate": ("ablate",),
     "/api/see": ("text", "model"),

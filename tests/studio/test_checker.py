@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -11,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.slides import pdf, pptx
 from helpers.studio_client import Client
 
 from regard._wanted import asking
-from regard.studio.checker import Checker
+from regard.studio.checker import Checker, text_of
 
 RIGHT = "Q = [[2, 3, 4, 1]]\nK = [[1, 0, 1, 0], [0, 1, 0, 1]]\nS = [[6, 4]]\n"
 
@@ -28,6 +30,39 @@ def test_a_text_of_blanks_freezes_nobody(client: Client) -> None:
     assert client.get("/api/examples").status_code == 200
     asked.join()
     assert time.monotonic() - start < 10
+
+
+def test_slides_are_read_as_text(client: Client) -> None:
+    for name, content in (("a.pdf", pdf("1 + 2 = 4")), ("A.PPTX", pptx("1 + 2 = 4"))):
+        asked = {"name": name, "content": base64.b64encode(content).decode()}
+        text = client.post("/api/slides", json=asked).json()["text"]
+        found = client.post("/api/check", json={"text": text, "name": f"{name}.txt"}).json()
+        assert [(f["printed"], f["right"]) for f in found["findings"]] == [("4", "3")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.pdf", "JVBERg==", "a.pdf: no PDF that can be read"),
+        ("a.pptx", "JVBERg==", "a.pptx: no PPTX that can be read"),
+        ("a.pdf", "no base64!", "a.pdf: "),
+        ("a.md", "JVBERg==", "a.md is neither PDF nor PPTX."),
+        ("a.pdf", "", "Send a PDF or PPTX file"),
+    ],
+)
+def test_what_are_no_slides_is_refused_in_words(
+    client: Client, name: str, content: str, words: str
+) -> None:
+    answer = client.post("/api/slides", json={"name": name, "content": content})
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith(words)
+
+
+def test_slides_without_their_extra_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    monkeypatch.setitem(sys.modules, "pptx", None)
+    for name in ("a.pdf", "a.pptx"):
+        assert text_of("JVBERg==", name)["error"].endswith('pip install "regard[slides]".')
 
 
 def test_other_pages_are_served_while_a_long_text_is_checked(client: Client) -> None:

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from regard.worked import check_text, fix_text
 from regard.worked.cell import Cell
-from worked.printing import FORMATS, STEPS, Printed, examples
+from worked.forms import FORMATS
+from worked.printing import STEPS, Printed, examples, reach
 
-KINDS = {"X": "input"}
+KINDS = {"X": "input", "X_dec": "input", "X_enc": "context"}
+EVERY_KIND = ("self", "causal", "cross")
 # The formats are many, and what is written in them is of the same kind: some hundreds in all.
 in_every_format = settings(max_examples=times(30))
 
@@ -25,7 +27,7 @@ def read(example: Printed, form: str, name: str = ""):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@given(example=examples())
+@given(example=examples(kinds=EVERY_KIND))
 @in_every_format
 def test_a_right_example_is_taken_for_what_it_is_and_never_called_wrong(
     form: str, example: Printed
@@ -43,19 +45,18 @@ def test_a_right_example_is_taken_for_what_it_is_and_never_called_wrong(
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@given(example=examples(), data=st.data())
+@given(example=examples(kinds=EVERY_KIND), data=st.data())
 @in_every_format
 def test_a_cell_moved_outside_its_reach_is_always_found(
     form: str, example: Printed, data: st.DataObject
 ) -> None:
     name = data.draw(st.sampled_from(sorted(example.steps)))
     rows = example.steps[name]
-    i = data.draw(st.integers(0, len(rows) - 1))
-    j = data.draw(st.integers(0, len(rows[0]) - 1))
-    low, high = reach(example, name, i, j)
+    low, high = reach(example, name)
+    i, j = data.draw(st.sampled_from([tuple(cell) for cell in np.argwhere(np.isfinite(low))]))
     unit = 10.0 ** -example.digits[name]
-    steps = data.draw(st.integers(1, 50))
-    moved = high + steps * unit if data.draw(st.booleans()) else low - steps * unit
+    steps = data.draw(st.integers(2, 50))  # one may be a tie, when it is rounded
+    moved = high[i, j] + steps * unit if data.draw(st.booleans()) else low[i, j] - steps * unit
     rows[i][j] = f"{moved:.{example.digits[name]}f}"
     report = read(example, form)
     found = {(cell.kind, cell.row, cell.column) for cell in report.wrong}
@@ -65,60 +66,9 @@ def test_a_cell_moved_outside_its_reach_is_always_found(
     assert all(STEPS.index(kind) >= STEPS.index(name) for kind, _, _ in found)
 
 
-def reach(example: Printed, name: str, i: int, j: int) -> tuple[float, float]:
-    """The ends of what the cell may be, by interval arithmetic written out cell by cell."""
-    x, wq, wk, wv = (
-        np.array([[float(t) for t in row] for row in example.given[m]])
-        for m in ("X", "W_Q", "W_K", "W_V")
-    )
-
-    def carried(step: str, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if step not in example.steps:
-            return low, high
-        unit = 10.0 ** -example.digits[step]
-        return np.minimum(low, np.floor(low / unit + 0.5) * unit), np.maximum(
-            high, np.ceil(high / unit - 0.5) * unit
-        )
-
-    ends = {m: (x @ w, x @ w) for m, w in (("query", wq), ("key", wk), ("value", wv))}
-    if name in ends:
-        return float(ends[name][0][i, j]), float(ends[name][1][i, j])
-    q, k, v = (carried(m, *ends[m]) for m in ("query", "key", "value"))
-    n, d = q[0].shape
-    low, high = np.zeros((n, n)), np.zeros((n, n))
-    for a in range(n):
-        for b in range(n):
-            for c in range(d):
-                corners = [q[s][a, c] * k[t][b, c] for s in (0, 1) for t in (0, 1)]
-                low[a, b] += min(corners)
-                high[a, b] += max(corners)
-    if name == "scores":
-        return float(low[i, j]), float(high[i, j])
-    low, high = (end / np.sqrt(d) for end in carried("scores", low, high))
-    if name == "scaled":
-        return float(low[i, j]), float(high[i, j])
-    low, high = carried("scaled", low, high)
-    weights_low, weights_high = np.zeros((n, n)), np.zeros((n, n))
-    for a in range(n):
-        for b in range(n):
-            for target, own, others in ((weights_low, low, high), (weights_high, high, low)):
-                scores = others[a].copy()
-                scores[b] = own[a, b]
-                exponentials = np.exp(scores - scores.max())
-                target[a, b] = exponentials[b] / exponentials.sum()
-    if name == "weights":
-        return float(weights_low[i, j]), float(weights_high[i, j])
-    weights_low, weights_high = carried("weights", weights_low, weights_high)
-    total = [0.0, 0.0]
-    for b in range(n):
-        corners = [w[i, b] * end[b, j] for w in (weights_low, weights_high) for end in v]
-        total[0] += min(corners)
-        total[1] += max(corners)
-    return total[0], total[1]
-
-
-@pytest.mark.parametrize("form", FORMATS)
-@given(example=examples(), data=st.data())
+# Where the factors are written out again, a wrong one stays wrong there.
+@pytest.mark.parametrize("form", sorted(FORMATS.keys() - {"chains"}))
+@given(example=examples(kinds=EVERY_KIND), data=st.data())
 @in_every_format
 def test_after_fix_nothing_is_wrong_and_only_numbers_have_changed(
     form: str, example: Printed, data: st.DataObject
@@ -134,9 +84,10 @@ def test_after_fix_nothing_is_wrong_and_only_numbers_have_changed(
     fixed = fix_text(report)
     after = check_text(fixed, report.source.name)
     assert after.exit_code == 0
-    number = r"\s*[-+]?\d+\.\d+"
+    number = r"\s*[-+]?\d+\.\d*"
     assert re.sub(number, "#", fixed) == re.sub(number, "#", report.source.text)
-    assert digits_of(fixed) == digits_of(report.source.text)
+    if form != "numpy prints":  # which leaves zeros out
+        assert digits_of(fixed) == digits_of(report.source.text)
     if report.exit_code == 0:
         assert fixed == report.source.text
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import random
-import time
 from pathlib import Path
 
 import numpy as np
 import pptx
 import pytest
+from helpers.slides import pdf
 from helpers.soak import times
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +18,6 @@ from pptx.util import Emu
 from regard.worked import Report, Unreadable, check, check_text, fix_text
 from regard.written.grammar import Grammar
 from regard.written.tokens import tokens_of
-from worked.printing import FORMATS, examples
 
 
 def accused(report: Report) -> list[str]:
@@ -198,26 +196,8 @@ def test_slides_are_read_as_text_and_tables_and_pictures_are_named(tmp_path: Pat
 
 
 def test_a_pdf_is_read_as_text(tmp_path: Path) -> None:
-    stream = b"BT /F1 12 Tf 50 700 Td (1 + 2 = 4) Tj ET"
-    objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
-        b"/Resources << /Font << /F1 5 0 R >> >> >>",
-        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-    ]
-    content = b"%PDF-1.4\n"
-    places = []
-    for number, part in enumerate(objects, 1):
-        places.append(len(content))
-        content += b"%d 0 obj\n%s\nendobj\n" % (number, part)
-    table = b"".join(b"%010d 00000 n \n" % place for place in places)
-    end = len(content)
-    content += b"xref\n0 6\n0000000000 65535 f \n" + table
-    content += b"trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % end
     path = tmp_path / "notes.pdf"
-    path.write_bytes(content)
+    path.write_bytes(pdf("1 + 2 = 4"))
     assert accused(check(path)) == ["4"]
     path.write_bytes(b"%PDF-1.4 nothing")
     with pytest.raises(Unreadable, match="no PDF"):
@@ -281,68 +261,6 @@ def test_nothing_is_accused_in_a_text_without_numbers(text: str) -> None:
     except Unreadable:
         return
     assert accused(report) == []
-
-
-@given(example=examples(), data=st.data())
-@settings(max_examples=times(100))
-def test_cut_and_mixed_documents_end_in_a_report_or_in_words(
-    example: object, data: st.DataObject
-) -> None:
-    forms = data.draw(st.lists(st.sampled_from(sorted(FORMATS)), min_size=1, max_size=3))
-    pieces = [FORMATS[form][0](example) for form in forms]  # type: ignore[arg-type]
-    cuts = [data.draw(st.integers(0, len(piece))) for piece in pieces]
-    text = "".join(piece[cut:] for piece, cut in zip(pieces, cuts, strict=True))
-    name = data.draw(st.sampled_from(["a.md", "a.tex", "a.html", "a.txt", "a.ipynb", "a.json"]))
-    start = time.process_time()
-    message = ""
-    try:
-        report = check_text(text, name)
-        assert report.exit_code in (0, 1, 2)
-        json.loads(report.to_json())
-    except Unreadable as error:
-        message = str(error)
-    assert "\n" not in message
-    assert time.process_time() - start < 2
-
-
-def test_garbage_of_the_marks_that_it_knows_is_read_in_no_time() -> None:
-    choose = random.Random(7)
-    marks = [
-        "[",
-        "]",
-        "(",
-        ")",
-        "{",
-        "}",
-        "1",
-        "0.5",
-        "=",
-        "\\frac",
-        "\\begin{bmatrix}",
-        "&",
-        "\\\\",
-    ]
-    marks += [
-        "\\end{bmatrix}",
-        "softmax",
-        "√",
-        "^",
-        "_",
-        "+",
-        "-",
-        "·",
-        "\n",
-        " ",
-        "$$",
-        "|",
-        "Q",
-        "e",
-    ]
-    for _ in range(times(300)):
-        text = "".join(choose.choices(marks, k=choose.randint(1, 200)))
-        start = time.process_time()
-        check_text(text)
-        assert time.process_time() - start < 2
 
 
 def test_nested_brackets_and_long_sums_are_read_without_recursion() -> None:

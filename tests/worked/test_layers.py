@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from regard.worked import Report, check_text, fix_text
-from worked.printing import FORMATS, WORDS, Printed, rounded, values
+from worked.layer_printing import FORMATS, WORDS, Printed, rounded, values
 
 STEPS = (
     "residual",

@@ -44,6 +44,7 @@ _ROUTES = {
     "GET /api/examples": "examples",
     "POST /api/explain": "explain",
     "POST /api/check": "check",
+    "POST /api/slides": "slides",
     "GET /api/runs": "runs",
     "DELETE /api/runs/{run}": "delete",
     "POST /api/runs/{run}/save": "save",
@@ -209,6 +210,15 @@ class Studio:
 
         def work() -> Any:
             return self._checker.check(text, name, taken_as, fix=fix)
+
+        return Answered(await self._checking.do(request, work))
+
+    async def slides(self, request: Request, asked: Asked) -> Response:
+        content = asked.text("content", "Send a PDF or PPTX file, in base64.")
+        name = asked.text("name", "The name of the file must be a short text.", most=200)
+
+        def work() -> Any:
+            return self._checker.text_of(content, name)
 
         return Answered(await self._checking.do(request, work))
 

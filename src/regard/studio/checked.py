@@ -63,8 +63,14 @@ def as_shown(report: Report) -> dict[str, Any]:
             for matrix in judged.exercise.matrices.values()
         ],
         "kinds": list(dict.fromkeys(SYMBOLS.values())),
-        "not_understood": [{"line": line, "what": what} for line, what in report.passed_over],
-        "questions": [_question(said) for said in report.questions if "?" in said],
+        "not_understood": [
+            {"line": line, "what": what}
+            for line, what in report.passed_over
+            if line not in report.unnamed
+        ],
+        "questions": [
+            _question(said) for said in (*report.questions, *report.unnamed.values()) if "?" in said
+        ],
         "remarks": [in_the_page(remark) for remark in dict.fromkeys(remarks)],
     }
 

@@ -6,6 +6,7 @@ keep every page waiting, and nothing could stop it.
 
 from __future__ import annotations
 
+import base64
 import importlib
 from typing import Any
 
@@ -20,6 +21,10 @@ class Checker(Worker):
         super().__init__(__name__)
         self._seconds = seconds
 
+    def text_of(self, slides: str, name: str) -> dict[str, Any]:
+        """The text of a PDF or PPTX file, given in base64. Raises ValueError where it has none."""
+        return self._ask({"slides": slides, "name": name})
+
     def check(
         self,
         text: str,
@@ -29,13 +34,15 @@ class Checker(Worker):
         fix: bool = False,
     ) -> dict[str, Any]:
         """What `answer` makes of a text. Raises ValueError, also when that takes too long."""
+        return self._ask({"text": text, "name": name, "taken_as": taken_as or {}, "fix": fix})
+
+    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
         late = (
             f"This text takes more than {self._seconds:g} seconds to read. Shorten it, or check "
             "one part of it after the other."
         )
         ended = "The process that read the text ended ({}): is there enough memory?"
         with self.lend() as process:
-            question = {"text": text, "name": name, "taken_as": taken_as or {}, "fix": fix}
             found = process.ask(question, self._seconds, late=late, ended=ended)
         if "error" in found:
             raise ValueError(found["error"])
@@ -47,7 +54,25 @@ def main(handle: int) -> None:
     teller = Teller(handle)
     importlib.import_module("regard.studio.checked")  # which takes a while
     while True:
-        teller.tell(answer(**teller.begin()))
+        asked = teller.begin()
+        teller.tell(text_of(**asked) if "slides" in asked else answer(**asked))
+
+
+def text_of(slides: str, name: str) -> dict[str, Any]:
+    """The text of a file of slides, or why there is none.
+
+    >>> text_of("JVBERg==", "notes.pdf")["error"][:32]
+    'notes.pdf: no PDF that can be re'
+    """
+    from regard.written.slides import is_slides, text_of_slides
+
+    suffix = name[name.rfind(".") :].lower()
+    if not is_slides(suffix):
+        return {"error": f"{name} is neither PDF nor PPTX."}
+    try:
+        return {"text": text_of_slides(base64.b64decode(slides, validate=True), suffix)}
+    except (ValueError, ImportError) as error:
+        return {"error": f"{name}: {error}"}
 
 
 def answer(text: str, name: str, taken_as: dict[str, str], *, fix: bool) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from regard.written.sayings import sayings
 from regard.written.source import PROSE_LIMIT, Source, Unreadable, read_source
 
 _EQUATION = "the two sides of the equation do not agree"
+# What is computed, and may be made of a matrix without a name.
+_MADE = ("scores", "scaled", "weights", "head_output", "concatenated", "output")
 _MOST_ROUNDS = 24  # there are ten steps, and each may have to wait for the one before
 
 __all__ = ["Report", "check", "check_text", "fix_text"]
@@ -45,6 +47,7 @@ class Report:
     remarks: list[str] = field(default_factory=list)
     passed_over: list[tuple[int, str]] = field(default_factory=list)  # lines, and what is there
     claims: list[Claim] = field(default_factory=list)  # wrong whatever the numbers are
+    unnamed: dict[int, str] = field(default_factory=dict)  # questions that need no answer, by line
 
     @cached_property
     def of_steps(self) -> set[int]:
@@ -52,21 +55,23 @@ class Report:
         return {
             figure.start
             for judged in self.exercises
-            for key in judged.exact.keys() - judged.unknown
+            for key in judged.exact
             for figures in judged.exercise.matrices[key].figures.values()
             for figure in figures
+            if figure.start not in judged.unchecked
         }
 
     @cached_property
     def equation_cells(self) -> list[Cell]:
         """What does not follow within its own equation, or by the numbers before it."""
-        told = {cell.figure.start for judged in self.exercises for cell in judged.wrong}
-        found = [(f, right, e.text, _EQUATION) for e in self.equations for f, right in e.wrong]
-        of_steps = self.of_steps
+        told = self.of_steps | {c.figure.start for judged in self.exercises for c in judged.wrong}
+        found: list[tuple[Figure, float, str, str]] = []
+        for equation in self.equations:
+            found += [(f, r, equation.text, _EQUATION) for f, r in equation.wrong]
         for link in self.links:
             title = " ".join(link.value.lead.split()).rstrip(" =≈:") or SYMBOLS[link.kind]
             cause = f"all else here is {link.how}"
-            found += [(f, r, title, cause) for f, r in link.wrong if f.start not in of_steps]
+            found += [(f, r, title, cause) for f, r in link.wrong]
         cells: list[Cell] = []
         for figure, right, title, cause in found:
             if figure.start not in told:
@@ -158,7 +163,7 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
     found = read_structured(source) if structured else read_document(source)
     equations = [judge_equality(equality) for equality in found.equations]
     equations = [equation for equation in equations if equation.checked or equation.doubt]
-    exercises, questions = assemble(source, found, taken_as)
+    exercises, questions, unnamed = assemble(source, found, taken_as)
     for exercise in exercises:
         exercise.by_program = is_notebook(source)
     passed_over = [(source.line(start), what) for start, what in found.passed_over]
@@ -182,6 +187,20 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
         sayings(source, found.lines, _sums_to_one(judged)),
     )
     report.questions += [question for judged in report.exercises for question in judged.questions]
+    right = report.of_steps - {cell.figure.start for each in judged for cell in each.wrong}
+    report.remarks += [
+        f"Line {source.line(equation.start)}: the sides of “{equation.text[:60]}” do not agree, "
+        "though its result is right: is a factor misprinted?"
+        for equation in equations
+        if any(figure.start in right for figure, _ in equation.wrong)
+    ]
+    lacking = any(kind in _MADE for judged in report.exercises for kind, _ in judged.given)
+    if lacking or not report.checked:
+        report.questions[:0] = [question for _, question in unnamed]
+    else:
+        report.unnamed = dict(unnamed)
+        passed_over += [(line, "a matrix without a name") for line in report.unnamed]
+        report.passed_over = sorted(set(passed_over))
     if not report.checked and not report.questions:
         matrices = [m for e in exercises for m in e.matrices.values()]
         names = ", ".join(dict.fromkeys(matrix.symbol for matrix in matrices))

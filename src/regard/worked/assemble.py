@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -30,11 +32,16 @@ from regard.written.layer_names import has_second
 from regard.written.names import SYMBOLS, Name, is_other_name, name_of, named_kind
 from regard.written.sentences import identities, says_causal, says_unscaled
 from regard.written.source import Source, Unreadable
+from regard.written.words import is_exponential
 
 __all__ = ["assemble"]
 
 _ASKED = "as asked for by --as"
 _OF_QUERIES = ("scores", "scaled", "weights", "head_output", "output", *LAYER_STEPS)
+_MOST_ROWS = 400  # that are written one by one
+_MOST_SHARED = 20_000  # numbers that examples may have in common, times the examples
+_OF_TOKENS = ("input", "embeddings", "query", "key", "value")
+_OF_PAIRS = ("scores", "scaled", "weights")
 _SECTION = re.compile(
     r"^\s{0,3}(?:#{1,6}\s|\d{1,3}[.)]\s+\S|(?:step|part|example|단계|예제|ধাপ|উদাহরণ)\s*\d)",
     re.IGNORECASE,
@@ -48,8 +55,10 @@ _EXAMPLE = re.compile(
 
 def assemble(
     source: Source, found: Found, taken_as: Mapping[str, str]
-) -> tuple[list[Exercise], list[str]]:
+) -> tuple[list[Exercise], list[str], list[tuple[int, str]]]:
     """The exercises in what was found, in the order of the text, and questions about the rest.
+
+    Those about matrices without a name come last, with their lines: nothing may depend on them.
 
     `taken_as` says what matrices are, by what the text calls them or by their line, overriding what
     their names say.
@@ -58,7 +67,7 @@ def assemble(
     for block in [b for b in found.values if not b.is_number or builder.is_of_norm(b)]:
         builder.place(block)
     builder.finish()
-    return builder.exercises, builder.questions
+    return builder.exercises, builder.questions, builder.unnamed
 
 
 class _Builder:
@@ -70,15 +79,18 @@ class _Builder:
         self.main = Exercise(tokens=list(found.tokens))
         self.exercises = [self.main]
         self.side: Exercise | None = None  # an exercise of one section only
-        self.spans = [(0, len(source.text), self.main)]  # the last that holds decides
+        # Where an exercise's part of the text starts; it ends where the next one does.
+        self.starts, self.owners = [0], [self.main]
         self.heads = head_marks(found.lines) if found.is_prose else []
-        self.sections = [start for start, text in found.lines if _SECTION.match(text)]
+        self.head_starts = [start for start, _ in self.heads]
+        self.sections = sorted(start for start, text in found.lines if _SECTION.match(text))
         self.examples = [start for start, text in found.lines if _EXAMPLE.match(text)]
         norm = re.compile(r"layer[ _-]?norm|\bLN\b|normali[sz]", re.IGNORECASE)
         self.speaks_of_norm = any(norm.search(text) for _, text in found.lines)
         self.example = 0  # how many headings “Example N” stand above
         self.preamble: dict[tuple[str, int | None], Matrix] = {}
         self.questions: list[str] = []
+        self.unnamed: list[tuple[int, str]] = []
         self.later: list[tuple[Exercise, Value, Name]] = []  # vectors in passing
 
     # ── what a block is ──────────────────────────────────────────────────────────────────────
@@ -95,6 +107,8 @@ class _Builder:
 
     def place(self, block: Value) -> None:
         self._enter_example(block)
+        if is_exponential(block.lead):
+            return
         line = self.source.line(block.start)
         name, called, reason, by_title = self._name(block, line)
         if name is None:
@@ -103,7 +117,11 @@ class _Builder:
             what = f"{called or 'numbers'} above 1, which are no weights"
             self.found.passed_over.append((block.start, what))
             return
-        if name.transposed or (name.row is not None and block.shape[1] == 1 < block.shape[0]):
+        down = block.shape[1] == 1 < block.shape[0]
+        key = self.main.get("key", name.head or 1)
+        of_one_query = name.kind in _OF_PAIRS and (key is None or key.shape[0] > 1)
+        if name.transposed or (down and (name.row is not None or of_one_query)):
+            block.sentence = block.sentence or "".join(block.titles[:1])
             block.is_vector = block.shape[1] == 1
             block.rows = [list(column) for column in zip(*block.rows, strict=True)]
             block.row_labels, block.column_labels = block.column_labels, block.row_labels
@@ -129,6 +147,9 @@ class _Builder:
         matrix = exercise.matrices.setdefault(
             key, Matrix(*key, called=called, line=line, reason=reason)
         )
+        if block.is_vector and matrix.shape[0] >= _MOST_ROWS:
+            self.found.passed_over.append((block.start, f"more than {_MOST_ROWS} rows of a matrix"))
+            return
         matrix.blocks += 1
         if block.is_vector and label and not label.isdigit() and name.kind in _OF_QUERIES:
             known = [token.casefold() for token in tokens_of(exercise)]
@@ -151,19 +172,20 @@ class _Builder:
         n_queries = query.shape[0] if query is not None else 0
         if n_queries < 2:
             return None
-        same = [
-            other
-            for other in self.found.values
-            if other.is_vector and (found := name_of(other.lead)) and found.kind == name.kind
-        ]
-        if len(same) >= n_queries:
+        if self._vectors[name.kind] >= n_queries:
             return None
-        rows = {
-            found.row
-            for statement in self.statements
-            if (found := name_of(statement.lead)) and found.kind == "scores" and found.row
-        }
-        return rows.pop() if len(rows) == 1 else ""
+        return next(iter(self._rows_of_scores)) if len(self._rows_of_scores) == 1 else ""
+
+    @cached_property
+    def _vectors(self) -> Counter[str]:
+        """How many vectors of a kind there are, by what stands left of them."""
+        names = (name_of(value.lead) for value in self.found.values if value.is_vector)
+        return Counter(name.kind for name in names if name is not None)
+
+    @cached_property
+    def _rows_of_scores(self) -> set[str]:
+        names = (name_of(statement.lead) for statement in self.statements)
+        return {n.row for n in names if n is not None and n.kind == "scores" and n.row}
 
     def _place_later(self, exercise: Exercise, block: Value, name: Name) -> None:
         """A vector in passing: printed again if it agrees with a row of its kind, else left out."""
@@ -192,13 +214,24 @@ class _Builder:
     def _settle_head(self, name: Name, block: Value) -> Name:
         if name.kind == "output" and not block.is_vector and (name.row or "").isdigit():
             name = replace(name, kind="head_output")  # O₂
+        head = self._head_at(block.start)
+        if name.kind == "output" and head is not None and self._is_of_head(block, head):
+            name = replace(name, kind="head_output")
         if name.kind not in HEAD_KINDS:
             return replace(name, head=None)
         if not block.is_vector and name.row is not None and name.row.isdigit():
             # A whole matrix Q₁ is the first head's, where a vector q₁ is the first token's.
             return replace(name, head=int(name.row), row=None)
-        heads = (name.head, block.head, self._head_at(block.start), 1)
+        heads = (name.head, block.head, head, 1)
         return replace(name, head=next(head for head in heads if head is not None))
+
+    def _is_of_head(self, block: Value, head: int) -> bool:
+        """Whether an output below “Head 2” is that head's: before all heads are put together."""
+        if {("concatenated", None), ("W_O", None)} & self.main.matrices.keys():
+            return False
+        before = self.main.get("head_output", head)
+        rows = len(tokens_of(self.main)) if block.is_vector else 0
+        return before is None or before.shape[0] < rows
 
     def _name(self, block: Value, line: int) -> tuple[Name | None, str, str, bool]:
         """The name of a block, what the text calls it, why, and whether a title named it."""
@@ -209,7 +242,9 @@ class _Builder:
                 self.used.add(key.casefold())
                 name = self._asked(self.taken_as[key.casefold()], block)
                 return name, called, _ASKED, False
-        titles = [] if is_other_name(block.lead) else block.titles
+        titles = block.titles
+        if is_other_name(block.lead) and not self._is_named_row(block):
+            titles = []
         for text in (block.lead, *titles):
             name = name_of(text) if text else None
             if name is None:
@@ -230,7 +265,23 @@ class _Builder:
         rows, columns = block.shape
         title = f" “{called}”" if called else ""
         self._ask(line, f"what is the {rows}×{columns} matrix{title}?")
+        self.unnamed.append((line, self.questions.pop()))
         return None, called, "", False
+
+    def _is_named_row(self, block: Value) -> bool:
+        """`dog = [0, 2]` below “Values”: if “dog” is a token, or another stands there like it."""
+        word = clean(block.lead)
+        title = name_of(block.titles[0]) if block.is_vector and block.titles else None
+        if title is None or title.kind not in _OF_TOKENS or not word.isalpha():
+            return False
+        known = word.casefold() in (token.casefold() for token in tokens_of(self.main))
+        return known or self._below[block.titles[0], block.shape[1]] > 1
+
+    @cached_property
+    def _below(self) -> Counter[tuple[str, int]]:
+        """How many vectors with other names, of a length, stand below a title."""
+        vectors = (v for v in self.found.values if v.is_vector and v.titles)
+        return Counter((v.titles[0], v.shape[1]) for v in vectors if is_other_name(v.lead))
 
     def _ask(self, line: int, question: str) -> None:
         how = f" Say it with --as {line}=K (or Q, V, X, W_Q, scores, weights, …, ignore)."
@@ -251,7 +302,7 @@ class _Builder:
         return replace(named, row=named.row or row)
 
     def _head_at(self, offset: int) -> int | None:
-        index = bisect_right([start for start, _ in self.heads], offset)
+        index = bisect_right(self.head_starts, offset)
         return self.heads[index - 1][1] if index else None
 
     # ── where it belongs ─────────────────────────────────────────────────────────────────────
@@ -262,7 +313,9 @@ class _Builder:
         if number == self.example:
             return
         if self.example == 0:
-            self.preamble = deepcopy(self.main.matrices)
+            shared = sum(len(matrix.figures) for matrix in self.main.matrices.values())
+            if shared * len(self.examples) <= _MOST_SHARED:
+                self.preamble = deepcopy(self.main.matrices)
         elif self.main.matrices:
             self.main = Exercise(deepcopy(self.preamble), tokens=list(self.found.tokens))
             self._open(self.main, block.start, to_section_end=False)
@@ -328,15 +381,18 @@ class _Builder:
         return None, key
 
     def _open(self, exercise: Exercise, offset: int, *, to_section_end: bool) -> None:
-        end = len(self.source.text)
-        start = max((s for s in self.sections if s <= offset), default=offset)
-        if to_section_end:
-            end = min((s for s in self.sections if s > offset), default=end)
+        section = bisect_right(self.sections, offset)
+        start = self.sections[section - 1] if section else offset
+        parts = [(start, exercise)]
+        if to_section_end and section < len(self.sections):
+            end = self.sections[section]
+            parts.append((end, self._owner(end)))
+        index = bisect_left(self.starts, start)
+        self.starts[index:], self.owners[index:] = map(list, zip(*parts, strict=True))
         self.exercises.append(exercise)
-        self.spans.append((start, end, exercise))
 
     def _owner(self, offset: int) -> Exercise:
-        return next(e for start, end, e in reversed(self.spans) if start <= offset < max(end, 1))
+        return self.owners[bisect_right(self.starts, offset) - 1]
 
     @staticmethod
     def _is_aside(block: Value, name: Name, main: Exercise) -> bool:
@@ -364,10 +420,10 @@ class _Builder:
         for exercise, block, name in self.later:
             self._place_later(exercise, block, name)
         if not self.examples:
-            kinds = [{kind for kind, _ in e.matrices} for e in self.exercises if not e.borrowed]
+            own = (e for e in self.exercises if not e.borrowed)
+            kinds = Counter(kind for e in own for kind in {kind for kind, _ in e.matrices})
             for exercise in self.exercises:
-                shared = [kind for kind, _ in exercise.matrices]
-                exercise.rivals |= {k for k in shared if sum(k in other for other in kinds) > 1}
+                exercise.rivals |= {kind for kind, _ in exercise.matrices if kinds[kind] > 1}
         main = self.exercises[0]
         text = "\n".join(line for _, line in self.found.lines)
         for kind in identities(text):
@@ -377,18 +433,18 @@ class _Builder:
                 main.matrices[(kind, 1)] = Matrix(
                     kind, 1, shape=(width, width), called=called, exact=np.eye(width)
                 )
-        owners = [self._owner(start) for start, _ in self.found.lines]
-        of_statements = [self._owner(statement.start) for statement in self.statements]
+        lines: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
+        statements: defaultdict[int, list[Value]] = defaultdict(list)
+        for line in self.found.lines:
+            lines[id(self._owner(line[0]))].append(line)
+        for statement in self.statements:
+            statements[id(self._owner(statement.start))].append(statement)
+        borrows = any(e.borrowed for e in self.exercises)
         for exercise in self.exercises:
-            own = [x for x, o in zip(self.found.lines, owners, strict=True) if o is exercise]
+            own = lines[id(exercise)]
             text = "\n".join(line for _, line in own)
-            if not exercise.borrowed and not any(e.borrowed for e in self.exercises):
+            if not borrows:
                 exercise.says_unscaled = says_unscaled(text)
             exercise.says_causal = says_causal(text)
-            statements = [
-                statement
-                for statement, owner in zip(self.statements, of_statements, strict=True)
-                if owner is exercise
-            ]
-            add_claims(self.source, own, statements, exercise, self._head_at)
+            add_claims(self.source, own, statements[id(exercise)], exercise, self._head_at)
             settle_layer(exercise, text)

@@ -47,6 +47,7 @@ class Chain:
 
     def __init__(self, exercise: Exercise, reading: Reading, way: Way) -> None:
         self.exercise, self.reading, self.way = exercise, reading, way
+        self.heads = exercise.heads
         self._reached: dict[Key, Intervals] = {}
 
     def reach(self, kind: str, head: Head) -> Intervals:
@@ -151,7 +152,7 @@ class Chain:
 
     def _project(self, parts: list[Intervals], found: list[Key], head: Head) -> Intervals:
         x, w = parts
-        heads = self.exercise.heads
+        heads = self.heads
         if w.shape[0] != x.shape[1] and head in heads and w.shape[0] * len(heads) == x.shape[1]:
             own = slice(heads.index(head) * w.shape[0], (heads.index(head) + 1) * w.shape[0])
             x = Intervals(x.low[:, own], x.high[:, own])  # each head sees its slice of X
@@ -180,7 +181,7 @@ class Chain:
     def _hull(self, values: Intervals) -> Intervals:
         """With no weights known: a mixture of the values cannot leave their range."""
         rows = len(self.exercise.tokens) or 1
-        output = self.exercise.get("head_output", self.exercise.heads[0])
+        output = self.exercise.get("head_output", self.heads[0])
         rows = max(rows, output.shape[0] if output is not None else 0)
         low, high = values.low.min(axis=0), values.high.max(axis=0)
         return Intervals(np.tile(low, (rows, 1)), np.tile(high, (rows, 1)))
@@ -206,22 +207,22 @@ class Chain:
     def _side_by_side(self, parts: dict[Head, Intervals]) -> Intervals:
         """The heads in order; one that is not known is taken as printed here."""
         matrix = self.exercise.get("concatenated")
-        width = next(iter(parts.values())).shape[1]
-        rows = next(iter(parts.values())).shape[0]
-        total = matrix.shape[1] if matrix is not None else width * len(parts)
-        if matrix is not None and total % width:
-            raise Unreadable(
-                f"{matrix.describe()} cannot be made of heads of {width} columns each."
-            )
-        pieces = []
-        for place in range(total // width):
-            head = place + self.exercise.first_head
-            if head in parts:
-                pieces.append(parts[head])
-            else:
-                assert matrix is not None
-                values = enlarged(matrix.values, (rows, total), np.nan)
-                pieces.append(Intervals.exactly(values[:, place * width : (place + 1) * width]))
+        rows, width = next(iter(parts.values())).shape
+        pieces = list(parts.values())
+        if matrix is not None:
+            total, first = matrix.shape[1], self.exercise.first_head
+            if total % width:
+                raise Unreadable(
+                    f"{matrix.describe()} cannot be made of heads of {width} columns each."
+                )
+            values = enlarged(matrix.values, (max(rows, matrix.shape[0]), total), np.nan)
+            printed = (values[:, start : start + width] for start in range(0, total, width))
+            pieces = [
+                parts[head] if head in parts else Intervals.exactly(own)
+                for head, own in enumerate(printed, first)
+            ]
+        if len({len(piece.low) for piece in pieces}) > 1:
+            raise Unreadable("The outputs of the heads have not as many rows as one another.")
         return Intervals(
             np.concatenate([piece.low for piece in pieces], axis=1),
             np.concatenate([piece.high for piece in pieces], axis=1),

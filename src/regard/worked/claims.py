@@ -48,9 +48,10 @@ def add_claims(
     )
     for name in exercise.rivals & {"input", "key", "value", "query", "W_K"}:
         several.update(dict.fromkeys(_SIZES_OF[name], 1))
+    heads = exercise.heads
     for statement in statements:
         head = head_at(statement.start)
-        head = exercise.heads[0] if head not in exercise.heads else head
+        head = heads[0] if head not in heads else head
         sizes = _sizes(exercise, head)
         name = _size_name(statement.lead)
         line = source.line(statement.start)
@@ -92,7 +93,8 @@ def _is_in_passing(source: Source, statement: Value) -> bool:
     """“The paper has d_model = 512”: in a sentence it may be another's size."""
     text = source.text
     start = text.rfind("\n", 0, statement.start) + 1
-    line = text[start:].partition("\n")[0]
+    end = text.find("\n", start)
+    line = text[start : end if end >= 0 else len(text)]
     line = re.sub(r"\\text\b|embedding|size|dimension|model|step", "", line, flags=re.IGNORECASE)
     return len(re.findall(r"[^\W\d_]{2,}", line)) > 2
 
@@ -168,7 +170,7 @@ def _add_root(exercise: Exercise, statement: Value, line: int, sizes: dict[str, 
 def _add_divisor(exercise: Exercise, start: int, line: str) -> None:
     """“divided by 1.41”: a rounded root, if it is one of d_k."""
     match = re.search(r"\bdivid\w* by \$?(\d+\.\d+)", line[:500], re.IGNORECASE)
-    size = _sizes(exercise, exercise.heads[0]).get("d_k")
+    size = _sizes(exercise, exercise.heads[0]).get("d_k") if match else None
     if match is None or size is None:
         return
     figure = read_figure(match[1], start + match.start(1))

@@ -29,6 +29,7 @@ class Judged:
     checked: int  # how many printed cells had a verdict
     questions: list[str]
     unknown: set[Key]  # matrices of which some cell could not be checked
+    unchecked: set[int]  # where those cells stand
     exact: dict[Key, Array]  # what is printed and computed, in full
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from regard.worked.exercise import Exercise, Matrix
@@ -155,7 +157,7 @@ def _row_places(exercise: Exercise, matrix: Matrix, block: Value, label: str | N
     labels = block.row_labels
     if not labels:
         return in_order
-    places = [_find(label, known) for label in labels]
+    places = _find_all(labels, known)
     if None in places or len(set(places)) < len(places):
         # Not the known tokens, or one of them twice: the order counts.
         matrix.row_labels = matrix.row_labels or list(labels)
@@ -175,7 +177,7 @@ def _vector_place(matrix: Matrix, block: Value, label: str | None, known: list[s
     labels = known or matrix.row_labels
     same = [i for i, other in enumerate(labels) if plain(other).casefold() == folded]
     free = [i for i in same if not any((i, j) in matrix.figures for j in range(block.shape[1]))]
-    place = (free or same or [_find(label, labels)])[0]
+    place = (free or same or _find_all([label], labels))[0]
     if place is None:
         count = _COUNTED.fullmatch(label)
         place = int(count[1]) - 1 if count and 0 < int(count[1]) <= 1000 else matrix.shape[0]
@@ -193,7 +195,7 @@ def _column_places(exercise: Exercise, matrix: Matrix, block: Value) -> list[int
     if not block.column_labels or matrix.kind not in _SQUARE:
         return columns
     known = tokens_of(exercise)
-    found = [_find(label, known) for label in block.column_labels]
+    found = _find_all(block.column_labels, known)
     if None not in found and len(set(found)) == len(found):
         columns = [index for index in found if index is not None]
     in_order = columns == list(range(block.shape[1]))
@@ -201,20 +203,25 @@ def _column_places(exercise: Exercise, matrix: Matrix, block: Value) -> list[int
     return columns
 
 
-def _find(label: str, known: list[str]) -> int | None:
-    """The place of a token among the known ones: the only one of its name, or by its count."""
+def _find_all(labels: Sequence[str], known: list[str]) -> list[int | None]:
+    """The places of tokens among the known ones: the only one of its name, or by its count."""
     folded = [plain(other).casefold() for other in known]
-    if folded.count(plain(label).casefold()) == 1:
-        return folded.index(plain(label).casefold())
-    count = _COUNTED.fullmatch(label)
-    if count and 1 <= int(count[1]) <= len(known):
-        return int(count[1]) - 1
-    return None
+    several, place = Counter(folded), {name: i for i, name in enumerate(folded)}
+
+    def find(label: str) -> int | None:
+        name = plain(label).casefold()
+        if several[name] == 1:
+            return place[name]
+        count = _COUNTED.fullmatch(label)
+        return int(count[1]) - 1 if count and 1 <= int(count[1]) <= len(known) else None
+
+    return [find(label) for label in labels]
 
 
 def _token_in(sentence: str, labels: list[str]) -> str | None:
     """The one token that a sentence speaks of: at its start, or anywhere in it."""
     words = re.sub(r"^\s*(?:[-*+•]|\d+[.)])\s+", "", sentence)[:1000]
+    labels = [label for label in labels if label in words]
     for label in labels:
         if re.match(rf"[\s\"'“*_`$]*{re.escape(label)}(?!\w)", words):
             return label

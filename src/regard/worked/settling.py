@@ -106,7 +106,7 @@ def clean(text: str) -> str:
     """A name as a person would type it: without marks, and without what follows `=`."""
     text = re.sub(r"^\s*(?:[-*+•#>]+|//|\d+[.)])\s+", "", text.strip())
     text = re.split(r"=|≈", text)[0] if not re.search(r"\([^)]*=", text[:300]) else text
-    return re.sub(r"[$*`&]|[:→]\s*$", "", text).strip()[:200]
+    return re.sub(r"[$*`&]|[:→]\s*$|^\\begin\{\w+\*?\}|^\\\\(?!\w)", "", text).strip()[:200]
 
 
 # ── a layer ───────────────────────────────────────────────────────────────────────────────────

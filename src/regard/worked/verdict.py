@@ -10,7 +10,7 @@ import numpy as np
 from regard.reference import Mask
 from regard.worked.causes import diagnose
 from regard.worked.cell import Cell
-from regard.worked.chain import Chain, Misfit, Reading, enlarged
+from regard.worked.chain import Chain, Head, Misfit, Reading, enlarged
 from regard.worked.equations import Equation
 from regard.worked.exercise import Exercise, Matrix, Remark
 from regard.worked.given import judge_given, judge_sums
@@ -29,18 +29,35 @@ def judge(source: Source, exercise: Exercise) -> Judged:
     while True:
         try:
             judged = _judge(source, exercise)
-        except Misfit as misfit:
-            exercise.apart.add(misfit.key)
-            exercise.remarks.append(Remark(f"Not checked: {misfit}"))
+        except Misfit as first:
+            for key, misfit in ({first.key: first} | _misfits(exercise)).items():
+                exercise.apart.add(key)
+                exercise.remarks.append(Remark(f"Not checked: {misfit}"))
             continue
-        doubtful = next((key for key in judged.exact if _is_doubtful(judged, key)), None)
-        if doubtful is None:
+        doubtful = [key for key in judged.exact if _is_doubtful(judged, key)]
+        if not doubtful:
             return judged
-        matrix = exercise.matrices[doubtful]
-        made = " and ".join(SYMBOLS[kind] for kind, _ in sources(exercise, *doubtful))
-        exercise.apart.add(doubtful)
-        text = f"Most of {matrix.describe()} does not follow from {made}: is it something else? "
-        exercise.remarks.append(Remark(f"{text}It was left alone; --as {matrix.line}=… says it."))
+        for key in doubtful:
+            if key[0] != doubtful[0][0]:  # what follows from it may be right without it
+                continue
+            matrix = exercise.matrices[key]
+            made = " and ".join(SYMBOLS[kind] for kind, _ in sources(exercise, *key))
+            exercise.apart.add(key)
+            text = f"Most of {matrix.describe()} does not follow from {made}: is it something "
+            text += f"else? It was left alone; --as {matrix.line}=… says it."
+            exercise.remarks.append(Remark(text))
+
+
+def _misfits(exercise: Exercise) -> dict[tuple[str, Head], Misfit]:
+    """The steps whose parts do not fit in shape, of all heads at once."""
+    chain = Chain(exercise, Reading((1.0, 1.0)), "full")
+    found: dict[tuple[str, Head], Misfit] = {}
+    for key in exercise.matrices:
+        try:
+            chain.reach(*key)
+        except Misfit as misfit:
+            found[misfit.key] = misfit
+    return found
 
 
 def _is_doubtful(judged: Judged, key: Key) -> bool:
@@ -112,6 +129,7 @@ def _judge(source: Source, exercise: Exercise) -> Judged:
         checked=len(exercise.claims),
         questions=[],
         unknown=set(),
+        unchecked=set(),
         exact={},
     )
     if reading.question:
@@ -158,16 +176,23 @@ def settle(
     """
     fine = {figure.start for equation in equations for figure in equation.right}
     fine |= {f.start for link in by_numbers for row in link.value.rows for f in row}
-    fine -= {figure.start for link in by_numbers for figure, _ in link.wrong}
+    wrong = {figure.start for link in by_numbers for figure, _ in link.wrong}
+    fine -= wrong
+    # From exponentials as printed, which are no step of the chain.
+    of_others = [link for link in by_numbers if "exponentials" in link.how]
+    rounded = {f.start for link in of_others for row in link.value.rows for f in row} - wrong
     settled: list[Judged] = []
     for each in judged:
         while True:
             contested = {
                 (cell.kind, cell.head)
                 for cell in each.wrong
-                if not cell.from_step
-                and cell.figure.start in fine
-                and not _is_certain(each.exercise, (cell.kind, cell.head))
+                if cell.figure.start in rounded
+                or (
+                    not cell.from_step
+                    and cell.figure.start in fine
+                    and not _is_certain(each.exercise, (cell.kind, cell.head))
+                )
             } - each.exercise.apart
             if not contested:
                 break
@@ -200,6 +225,7 @@ def _judge_computed(
             hidden = math.isinf(reachable[0]) or math.isinf(follows[0])  # masked later, if at all
             if math.isnan(reachable[0]) or math.isnan(follows[0]) or hidden:
                 judged.unknown.add(key)
+                judged.unchecked.add(figure.start)
                 continue
             judged.checked += 1
             from_inputs = figure.may_stand_for(*reachable)
@@ -237,6 +263,7 @@ def _tainted(
     """Which cells of a step are made of a cell that is printed wrong."""
     kind = key[0]
     tainted = np.zeros(full.reach(*key).shape, dtype=bool)
+    first_head = exercise.first_head if kind == "concatenated" else 1
     for source in sources(exercise, *key):
         if not sources(exercise, *source):
             continue  # given: right as printed
@@ -251,8 +278,9 @@ def _tainted(
         elif kind == "head_output" and source[0] == "value":
             tainted |= own.any(axis=0)
         elif kind == "concatenated":
-            start = ((source[1] or 0) - exercise.first_head) * own.shape[1]
-            tainted[:, start : start + own.shape[1]] |= own
+            start = ((source[1] or 0) - first_head) * own.shape[1]
+            part = tainted[:, start : start + own.shape[1]]
+            part |= own[:, : part.shape[1]]  # a head may be missing
         else:
             tainted |= own.any(axis=1, keepdims=True)
     return tainted

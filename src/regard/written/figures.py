@@ -16,6 +16,7 @@ NUMBER = (
     r"|[+\-−–]?\s?(?:inf(?:inity)?\b|∞|\\infty\b)"
 )
 _NUMBER = re.compile(rf"\s*({NUMBER})\s*", re.IGNORECASE)
+_USUAL = re.compile(r"[-−]?\d{1,15}(?:\.(\d{0,15}))?")  # as nearly all are
 _LARGEST = 1e30  # sums of products of such numbers are still finite
 _DECIMAL_COMMA = re.compile(r"\s*([+\-−–]?\d+,\d+)\s*")
 
@@ -102,6 +103,8 @@ def read_figure(text: str, start: int, *, decimal_comma: bool = False) -> Figure
     >>> figure.value, figure.unit
     (1.8, 0.01)
     """
+    if usual := _USUAL.fullmatch(text):
+        return Figure(text, start, float(text.replace("−", "-")), 10.0 ** -len(usual[1] or ""))
     match = as_number(text, decimal_comma=decimal_comma)
     if match is None:
         raise ValueError(f"“{' '.join(text.split())[:40]}” is not a number")

@@ -11,6 +11,7 @@ grows with the length.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from regard.written.tokens import Token
@@ -24,6 +25,7 @@ _FUNCTION = re.compile(
     "|layernorm|gelu|silu|var|variance|std"
 )
 _WRAPPER = re.compile("constant|Variable|(?:as)?array|[tT]ensor|FloatTensor|[mM]atrix|mat|vector")
+_QUOTES = frozenset("|'\"‘’“”")
 _PRODUCTS = frozenset("·•⋅∙×*@⊙∘")
 
 
@@ -189,12 +191,12 @@ class Grammar:
                     node = Node("name", i, exponent.end)
                 else:
                     node = Node("^", i, exponent.end, [node, exponent])
-            elif token.kind in ("sub", "digit") and node.op in ("name", "unknown"):
-                index = None if token.kind == "digit" else self._script(node.end + 1, stop, depth)
-                node = Node("name", i, index.end if index is not None else node.end + 1)
             elif token.kind in ("sub", "digit") or token.text == "!":
-                index = None if token.kind != "sub" else self._script(node.end + 1, stop, depth)
-                return Node("unknown", i, index.end if index is not None else node.end + 1)
+                index = self._script(node.end + 1, stop, depth) if token.kind == "sub" else None
+                end = index.end if index is not None else node.end + 1
+                if node.op not in ("name", "unknown") or token.text == "!":
+                    return Node("unknown", i, end)
+                node = Node("name", i, end)
             else:
                 break
         return node
@@ -240,14 +242,10 @@ class Grammar:
     def _word(self, i: int, stop: int, depth: int) -> Node | None:
         """A function with its arguments, `np.array(…)`, or a name; prose is none of these."""
         last = i
-        while (
-            last + 2 < stop
-            and self.tokens[last + 1].text == "."
-            and not any(
-                self.tokens[last + k].gap or (k == 2 and self.tokens[last + k].kind != "word")
-                for k in (1, 2)
-            )
-        ):
+        while last + 2 < stop:  # np.exp
+            dot, word = self.tokens[last + 1 : last + 3]
+            if dot.text != "." or word.kind != "word" or dot.gap or word.gap:
+                break
             last += 2
         name = self.tokens[last].text
         following = self._at(last + 1, stop)
@@ -256,13 +254,15 @@ class Grammar:
         if called and following is not None and following.text in "([{":
             known = _FUNCTION.fullmatch(function)
             if _WRAPPER.fullmatch(name) or (known and (not following.gap or following.text != "{")):
-                arguments = self._elements(last + 2, following.partner, depth + 1)
-                if arguments is not None and _WRAPPER.fullmatch(name):
-                    return self._wrapped(i, following.partner + 1, arguments)
-                if arguments is not None:
-                    return Node(function, i, following.partner + 1, arguments)
-                return Node("unknown", i, following.partner + 1)
-            if not following.gap and following.text in "([" and not _is_prose(name):
+                end = following.partner + 1
+                arguments = self._elements(last + 2, end - 1, depth + 1)
+                if arguments is not None and not _WRAPPER.fullmatch(name):
+                    return Node(function, i, end, arguments)
+                if arguments and arguments[0].op == "matrix":
+                    return Node("matrix", i, end, arguments[0].args, arguments[0].width)
+                return Node("unknown", i, end)
+            is_prose = len(name) > 12 or not name.isascii()
+            if not following.gap and following.text in "([" and not is_prose:
                 return Node("unknown", i, following.partner + 1)
         script = following is not None and following.kind in ("sub", "sup", "digit", "transpose")
         if name == "e" or script or last > i or len(name) == 1 or not name.isascii():
@@ -270,13 +270,6 @@ class Grammar:
                 return None
             return Node("name", i, last + 1)
         return None
-
-    @staticmethod
-    def _wrapped(start: int, end: int, arguments: list[Node]) -> Node:
-        first = arguments[0] if arguments else Node("unknown", start, end)
-        if first.op != "matrix":
-            return Node("unknown", start, end)
-        return Node("matrix", start, end, first.args, first.width)
 
     def _bracket(self, i: int, depth: int) -> Node | None:
         token = self.tokens[i]
@@ -299,14 +292,12 @@ class Grammar:
     @staticmethod
     def _stacked(start: int, end: int, elements: list[Node]) -> Node:
         """Rows on rows are a matrix; numbers side by side a vector."""
-        rows = [e for e in elements if e.op == "matrix"]
-        if not rows:
+        widths = {e.width if e.op == "matrix" else 0 for e in elements}
+        if widths == {0}:
             return Node("matrix", start, end, elements, len(elements))
-        if len(rows) == len(elements):
-            widths = {row.width for row in rows}
-            cells = [cell for row in rows for cell in row.args]
-            if len(widths) == 1:
-                return Node("matrix", start, end, cells, widths.pop())
+        if len(widths) == 1:
+            cells = [cell for row in elements for cell in row.args]
+            return Node("matrix", start, end, cells, widths.pop())
         return Node("unknown", start, end)
 
     def _elements(self, i: int, end: int, depth: int) -> list[Node] | None:
@@ -316,35 +307,27 @@ class Grammar:
         """
         if depth > _DEPTH:
             return None
-        k, commas, semicolons = i, 0, 0
-        while k < end:
-            token = self.tokens[k]
-            commas += token.kind == "comma" and token.text not in ";；"
-            semicolons += token.kind == "comma" and token.text in ";；"
-            k = token.partner + 1 if token.kind in ("open", "begin") else k + 1
+        outer = (self.tokens[k] for k in self._outer(i, end))
+        marks = {token.text in ";；" for token in outer if token.kind == "comma"}
+        commas, semicolons = False in marks, True in marks
         rows: list[list[Node]] = [[]]
         elements = rows[0]
         while i < end:
             token = self.tokens[i]
-            if token.kind in ("newline", "cell", "row") or (
-                token.kind == "junk" and token.text in "|'\"‘’“”"
-            ):
-                i += 1
-                continue
-            if token.kind == "comma":
-                if token.text in ";；" and elements:
-                    elements = []
-                    rows.append(elements)
+            if token.kind == "comma" and token.text in ";；" and elements:
+                elements = []
+                rows.append(elements)
+            quotes = token.kind == "junk" and token.text in _QUOTES
+            if quotes or token.kind in ("newline", "cell", "row", "comma"):
                 i += 1
                 continue
             node = (self.expression if commas else self._blank_separated)(i, end, depth)
             after = node.end if node is not None else i
-            if node is None or not self._ends(after, end, bool(commas)):
+            if node is None or not self._ends(after, end, commas):
                 # What cannot be read, up to the next comma.
-                after = max(after, i)
-                while after < end and self.tokens[after].kind not in ("comma", "row"):
-                    skipped = self.tokens[after]
-                    after = skipped.partner + 1 if skipped.kind in ("open", "begin") else after + 1
+                outer = self._outer(after, end)
+                ends = (k for k in outer if self.tokens[k].kind in ("comma", "row"))
+                after = next(ends, end)
                 node = Node("unknown", i, after)
             elements.append(node)
             i = after
@@ -355,12 +338,19 @@ class Grammar:
             return [Node("matrix", r[0].start, r[-1].end, r, len(r)) for r in rows]
         return rows[0] if rows else []
 
+    def _outer(self, i: int, end: int) -> Iterator[int]:
+        """The tokens from `i` on that stand in no brackets of their own."""
+        while i < end:
+            yield i
+            token = self.tokens[i]
+            i = token.partner + 1 if token.kind in ("open", "begin") else i + 1
+
     def _ends(self, i: int, end: int, commas: bool) -> bool:
         i = self._inside(i, end, 1)
         if i >= end:
             return True
         token = self.tokens[i]
-        if token.kind in ("comma", "row", "cell") or token.text in "|'\"‘’“”":
+        if token.kind in ("comma", "row", "cell") or token.text in _QUOTES:
             return True
         return not commas and (token.gap or self.tokens[i - 1].kind == "newline")
 
@@ -369,23 +359,13 @@ class Grammar:
         if token.kind == "open" and token.text == "[" and token.partner < end:
             return self._bracket(i, depth)
         last = i + 1 if token.kind == "operator" and token.text in "+-" else i
-        if (
-            last < end
-            and self.tokens[last].kind == "number"
-            and not (last > i and self.tokens[last].gap)
-        ):
-            following = self._at(last + 1, end)
-            if (
-                following is None
-                or following.kind != "operator"
-                or (
-                    following.gap
-                    and following.text in "+-"
-                    and not self.tokens[min(last + 2, end - 1)].gap
-                )
-            ):
-                number = Node("number", last, last + 1)
-                return number if last == i else Node("neg", i, last + 1, [number])
+        number = self._at(last, end)
+        if number is not None and number.kind == "number" and not (last > i and number.gap):
+            following, then = self._at(last + 1, end), self.tokens[min(last + 2, end - 1)]
+            is_sign = following is not None and following.gap and following.text in "+-"
+            if following is None or following.kind != "operator" or (is_sign and not then.gap):
+                node = Node("number", last, last + 1)
+                return node if last == i else Node("neg", i, last + 1, [node])
         return self.expression(i, end, depth)
 
     def _environment(self, i: int, depth: int) -> Node | None:
@@ -394,13 +374,8 @@ class Grammar:
         rows: list[list[Node]] = []
         row: list[Node] = []
         start = i + 1
-        depth_end = start
-        for k in range(start, end + 1):
+        for k in (*self._outer(start, end), end):
             token = self.tokens[k]
-            if k < depth_end:
-                continue
-            if token.kind in ("open", "begin"):
-                depth_end = token.partner + 1
             if k == end or token.kind in ("cell", "row"):
                 cell = self._cell(start, k, depth)
                 if cell is not None:
@@ -422,7 +397,3 @@ class Grammar:
             return None
         node = self.expression(start, end, depth + 1)
         return node if node is not None and node.end == end else Node("unknown", start, end)
-
-
-def _is_prose(name: str) -> bool:
-    return len(name) > 12 or not name.isascii()

@@ -9,11 +9,12 @@ from html.parser import HTMLParser
 from regard.written.piece import Piece, joined
 from regard.written.scan import Passage, clean, scan
 
-__all__ = ["read_html"]
+__all__ = ["read_html", "read_with_tables"]
 
 _BLOCK = re.compile(
     "p|div|li|ul|ol|section|article|br|tr|blockquote|figure|figcaption|d[td]|pre|h[1-6]|table|body"
 )
+_TABLE = re.compile(r"<table\b(?:(?!</?table\b).)*</table\s*>", re.DOTALL | re.IGNORECASE)
 _SKIPPED = frozenset(("script", "style", "svg", "head", "nav", "footer", "button", "annotation"))
 
 
@@ -24,6 +25,17 @@ def read_html(piece: Piece) -> list[Passage]:
     reader.close()
     reader.end_block()
     return reader.passages
+
+
+def read_with_tables(piece: Piece) -> list[Passage]:
+    """The passages of Markdown with tables of HTML in it."""
+    passages: list[Passage] = []
+    at = 0
+    for table in _TABLE.finditer(piece.text):
+        passages += scan(clean(piece.cut(at, table.start())))
+        passages += read_html(piece.cut(*table.span()))
+        at = table.end()
+    return passages + scan(clean(piece.cut(at, len(piece.text))))
 
 
 class _Reader(HTMLParser):

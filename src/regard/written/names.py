@@ -70,7 +70,7 @@ _LETTERS = {
     "O": "output",
 }
 _LONGEST = 300  # characters of a title that are looked at
-_REMEMBERED = 2048  # texts: the labels of a matrix are looked up again for each of its rows
+_REMEMBERED = 8192  # texts: the labels of a matrix are looked up again for each of its rows
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉ₖᵥₒ", "0123456789kvo")
 _LABEL = r"(?:_?\(?(?P<digits>\d{1,4})\)?|_\(?(?P<label>[^()_^\s]{1,40})\)?)"
 _PROJECTION = re.compile(
@@ -210,8 +210,9 @@ def _letter(match: re.Match[str]) -> Name | None:
 
 def _symbol_within(text: str) -> Name | None:
     """The one symbol that a title contains: in brackets, in mathematics, or as its own word."""
+    written = _math(text)
     for formula, kind in _FORMULAS_WITHIN:
-        if formula.search(_math(text)):
+        if formula.search(written):
             return Name(kind)
     pieces = [*re.findall(r"\(([^()]*)\)", text), *re.findall(r"\$([^$]+)\$", text)]
     for piece in list(pieces):
@@ -246,7 +247,8 @@ def name_of(text: str) -> Name | None:
     if (layer := _layer(left, rights, name)) is not None:
         return layer
     if name is None and rights and left.split() and not _OPERATED.search(left):
-        name = _symbol(left.split()[-1]) or _head_symbol(left.split()[-1])
+        words = left.split()
+        name = _symbol("".join(words[-2:])) or _symbol(words[-1]) or _head_symbol(words[-1])
     if name is None and is_other(left):
         return None
     name = name or _symbol_within(left)

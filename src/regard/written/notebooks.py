@@ -50,10 +50,10 @@ def _passages(texts: _Strings, written: Any, is_code: bool) -> list[Passage]:
     piece = texts.take(lines)
     if piece is None:
         return []
-    if not is_code and "<table" in piece.text:
-        from regard.written.html_pages import read_html  # which takes a while
+    if not is_code and "<table" in piece.text.casefold():
+        from regard.written.html_pages import read_with_tables  # which takes a while
 
-        return read_html(piece)
+        return read_with_tables(piece)
     return scan(clean(piece))
 
 

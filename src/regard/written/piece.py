@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from regard.written.figures import Figure, read_figure
@@ -70,9 +70,9 @@ class Piece:
 
     def figure(self, start: int, end: int, *, decimal_comma: bool = False) -> Figure:
         """The number that is printed from `start` to `end`. Raises ValueError if there is none."""
-        figure = read_figure(self.text[start:end], start, decimal_comma=decimal_comma)
-        first, last = self.at[figure.start], self.at[figure.end - 1]
-        return replace(figure, start=first, stop=last + 1)
+        read = read_figure(self.text[start:end], start, decimal_comma=decimal_comma)
+        first, last = self.at[read.start], self.at[read.end - 1]
+        return Figure(read.text, first, read.value, read.unit, stop=last + 1)
 
 
 def joined(pieces: Sequence[Piece]) -> Piece:

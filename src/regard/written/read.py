@@ -38,6 +38,10 @@ def read_document(source: Source) -> Found:
         from regard.written.html_pages import read_html  # which takes a while
 
         passages = read_html(piece)
+    elif "<table" in source.text.casefold():
+        from regard.written.html_pages import read_with_tables
+
+        passages = read_with_tables(piece)
     else:
         passages = scan(clean(piece))
     found = _Reader(passages).read(passages)

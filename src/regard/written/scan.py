@@ -64,7 +64,7 @@ _BOX = dict.fromkeys(map(ord, "│┃║├┤┼┌┐└┘┬┴╠╣╬╔�
 )
 _BRACKETED = re.compile(
     r"[ \t]*(?P<label>[^\s\[\](){}=:|,]{1,24})[ \t]+"
-    r"\[{1,2}(?P<row>[^\[\]()=|a-zA-Z]{3,400})\]{1,2}[,;]?[ \t]*"
+    r"\[{1,2}(?P<row>(?:[^\[\]()=|a-zA-Z]|inf){3,400})\]{1,2}[,;]?[ \t]*"
 )
 _SEPARATOR = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from io import BytesIO
 from typing import Any
 
@@ -16,11 +17,13 @@ def is_slides(suffix: str) -> bool:
 
 def text_of_slides(content: bytes, suffix: str) -> str:
     """The text page by page. Raises ValueError where the file is none of its kind."""
-    return _pdf(content) if suffix == ".pdf" else _pptx(content)
+    text = _pdf(content) if suffix == ".pdf" else _pptx(content)
+    return text.encode("utf-8", "replace").decode()  # a damaged file may have half a letter
 
 
 def _pdf(content: bytes) -> str:
     pypdf = need("check", "pypdf", "slides")
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what it mends is of no account here
     try:
         pages = pypdf.PdfReader(BytesIO(content)).pages
         parts = [_page(n, page.extract_text(), len(page.images)) for n, page in enumerate(pages, 1)]

@@ -237,9 +237,9 @@ class Sentence:
             return
         start = self.tokens[node.start].start
         line = self.piece.text.rfind("\n", 0, first.start) + 1
-        lead_start = max(self._lead, line)
+        lead_start = max(self._lead, line, start - 1000)
         lead = _BETWEEN.sub("", self.piece.text[lead_start:start])
-        above = self.piece.text[self._lead : lead_start].rstrip()
+        above = self.piece.text[max(self._lead, lead_start - 1000) : lead_start].rstrip()
         if not lead.strip(" \t\n$[(\\&") and re.search(r"[=≈:]\s*\\?\[?$", above):
             lead = above[above.rfind("\n") + 1 :]
         if (
@@ -277,6 +277,8 @@ class Sentence:
 
 
 _GAP = re.compile(r"[ \t,]*\n[ \t]*")
-_BETWEEN = re.compile(r"^(?:[\s,;&$.]|\\q?quad(?![a-zA-Z])|\\[,;])+")
+_BETWEEN = re.compile(
+    r"^(?:[\s,;&$.]|\\q?quad(?![a-zA-Z])|\\[,;\[\]()]|\\\\(?:\[\d[^\]\n]{0,9}\])?|\\begin\{\w+\*?\})+"
+)
 _RESULT = re.compile("#|&|results?|outputs?|out|结果|결과|출력|結果|出力", re.IGNORECASE)
 _NEVER = frozenset(("newline", "relation", "weak", "other", "comma", "cell", "row", "close", "end"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ from regard.written.found import Equality, Value
 from regard.written.names import name_of
 from regard.written.piece import Piece
 from regard.written.statements import Sentence
-from regard.written.words import is_sum
+from regard.written.words import is_exponential, is_sum
 
 __all__ = ["read_table"]
 
@@ -21,6 +22,7 @@ _TOKEN_WORDS = re.compile(
     re.IGNORECASE,
 )
 _COUNTED = re.compile(r"\s*\d{1,4}\s*")
+_FORMULA = re.compile(r"[\[(=≈·×*+/^√\\→]")
 
 
 @dataclass
@@ -37,6 +39,17 @@ class _Cell:
         return self.piece.stripped("*$`✓✔✅ \t\r\n")
 
     @cached_property
+    def number(self) -> Figure | None:
+        """The number that the whole cell is."""
+        text = self.bare.text
+        if as_number(text, decimal_comma=True) is None:
+            return None
+        try:
+            return self.bare.figure(0, len(text), decimal_comma=True)
+        except ValueError:  # out of all proportion
+            return None
+
+    @property
     def is_number(self) -> bool:
         return bool(self.figures) and self.vector is None
 
@@ -48,9 +61,9 @@ class _Cell:
     def sentence(self) -> Sentence | None:
         """A cell that is more than a number or a word."""
         text = self.bare.text
-        if not re.search(r"\d", text) or as_number(text, decimal_comma=True) or len(text) > 500:
+        if self.number is not None or len(text) > 500 or not _FORMULA.search(text):
             return None
-        if not re.search(r"[\[(=≈·×*+/^√\\]|→", text):
+        if not re.search(r"\d", text):
             return None
         return Sentence(self.bare, decimal_comma=self.decimal_comma)
 
@@ -65,20 +78,17 @@ class _Cell:
             node = self.sentence.grammar.expression(0)
             whole = node is not None and node.end == len(self.sentence.tokens)
             if node is not None and whole and node.is_literal and node.op == "matrix":
-                return [self.sentence.figure(cell) for cell in node.args]
+                with contextlib.suppress(ValueError):  # a number out of all proportion
+                    return [self.sentence.figure(cell) for cell in node.args]
         return None
 
     @cached_property
     def figures(self) -> list[Figure]:
         """The number that the cell prints, or the numbers of its vector."""
+        if self.number is not None:
+            return [self.number]
         if self.vector is not None:
             return self.vector
-        text = self.bare.text
-        if as_number(text, decimal_comma=True):
-            try:
-                return [self.bare.figure(0, len(text), decimal_comma=True)]
-            except ValueError:
-                return []
         values = self.sentence.values if self.sentence is not None else []
         # `1·1 + 0·2 = 1` is a number; “Vector (dim=4)” is none.
         words = re.sub(r"\\[a-zA-Z]+|exp|softmax|sqrt|max", "", values[-1].lead) if values else ""
@@ -122,8 +132,10 @@ def read_table(
                 row_labels=[headings[c] for c in vectors],
             )
             for row in body
+            if len({len(row[c].figures) for c in vectors}) == 1
         ]
-        return values, equations, ""
+        ragged = "vectors of unequal lengths in a table" if len(values) < len(body) else ""
+        return values, equations, ragged
     values = [
         Value(
             start=body[0][c].bare.start,
@@ -140,7 +152,7 @@ def read_table(
     sums = [c for c in numeric if is_sum(headings[c])]
     for group in _groups([c for c in numeric if c not in sums], headings, labels):
         group_sums = [c for c in sums if c == group[-1] + 1]
-        kinds = {name.kind for c in group if (name := name_of(headings[c])) is not None}
+        kinds = {_column_kind(headings[c])[0] for c in group} - {""}
         same_kind = len(kinds) == 1 and not _are_labels(group, headings, labels)
         values.append(
             Value(
@@ -264,18 +276,26 @@ def _groups(columns: list[int], headings: list[str], labels: list[str] | None) -
     """Columns that belong together: by the kind that their headings name, if those differ."""
     if not columns:
         return []
-    names = {c: name_of(headings[c]) for c in columns}
-    kinds = {name.kind for name in names.values() if name is not None}
-    if len(kinds) < 2 or None in names.values() or _are_labels(columns, headings, labels):
+    kinds = {c: _column_kind(headings[c]) for c in columns}
+    different = set(kinds.values())
+    if len({kind for kind, _ in different}) < 2 or ("", None) in different:
+        return [columns]
+    if _are_labels(columns, headings, labels):
         return [columns]
     groups: list[list[int]] = []
     for c in columns:
-        name, before = names[c], names[groups[-1][-1]] if groups else None
-        if name and before and name.kind == before.kind and name.head == before.head:
+        if groups and kinds[c] == kinds[groups[-1][-1]]:
             groups[-1].append(c)
         else:
             groups.append([c])
     return groups
+
+
+def _column_kind(heading: str) -> tuple[str, int | None]:
+    if is_exponential(heading):
+        return "exponentials", None
+    name = name_of(heading)
+    return (name.kind, name.head) if name is not None else ("", None)
 
 
 def _matrix_symbol(heading: str) -> str:

@@ -180,8 +180,11 @@ def _between_numbers(text: str, match: re.Match[str]) -> bool:
 def _match_brackets(tokens: list[Token]) -> None:
     """Each bracket with its partner; what has none is junk. A stack for each kind: `[1, 2)` too."""
     opened: list[int] = []
+    relation = -1  # the last one
     for i, token in enumerate(tokens):
-        if token.kind in ("open", "begin"):
+        if token.kind == "relation":
+            relation = i
+        elif token.kind in ("open", "begin"):
             opened.append(i)
         elif token.kind in ("close", "end"):
             for depth, j in enumerate(reversed(opened[-3:]), 1):
@@ -190,6 +193,9 @@ def _match_brackets(tokens: list[Token]) -> None:
                 if (first.kind == "begin") == (token.kind == "end") and wanted == token.text:
                     first.partner, token.partner = i, j
                     del opened[-depth:]
+                    escaped = token.end - token.start == first.end - first.start == 2
+                    if escaped and token.text == "]" and relation > j:  # a display
+                        first.kind = token.kind = "newline"
                     break
     for token in tokens:
         if token.kind in ("open", "close", "begin", "end") and token.partner < 0:

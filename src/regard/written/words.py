@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["head_in", "is_other", "is_sum", "kind_in"]
+__all__ = ["head_in", "is_exponential", "is_other", "is_sum", "kind_in"]
 
 _QUERY = (
     r"\bquer(?:y|ies)\b|쿼리|질의|কোয়েরি|কুয়েরি|প্রশ্ন|查询|クエリ|\babfrage|\banfrage|\brequête"
@@ -125,6 +125,16 @@ def head_in(text: str) -> int | None:
         if number is not None
     }
     return found.pop() if len(found) == 1 else None
+
+
+def is_exponential(text: str) -> bool:
+    """Whether a column's heading says that it holds exponentials: `exp`, `e^score`, `exp(s)`.
+
+    >>> is_exponential("$e^{s_i}$"), is_exponential("exp(score)"), is_exponential("expected")
+    (True, True, False)
+    """
+    pattern = r"(?:\\?exp(?:onentials?|onentiated)?|e\s?\^\s?(?:\(.*\)|\{.*\}|\w+))(?:\s*\(.*\))?"
+    return bool(re.fullmatch(pattern, text.strip(" $=≈:`*").casefold()))
 
 
 def is_sum(text: str) -> bool:
