@@ -10,7 +10,7 @@ ROUNDS ?= 10
 SOAK ?= 50
 MUTANTS ?= 100
 SEED ?= 1
-SOAKED ?= tests/fuzz tests/models/test_header.py tests/worked/test_check_always.py
+SOAKED ?= tests/fuzz tests/models/test_header.py tests/worked/test_check_always.py tests/worked/test_check_heads.py tests/worked/test_columns.py
 
 # The tests start hundreds of processes: none shall compile what another has compiled.
 unexport PYTHONDONTWRITEBYTECODE
@@ -105,8 +105,10 @@ format: .venv/dev.stamp ## put the Python and C++ sources into shape
 	@$(BIN)/ruff format
 	@$(BIN)/clang-format -i $(CPP)
 
-bench: .venv/runtime.stamp ## how fast it is: starting the commands, attention beside PyTorch's
+bench: .venv/runtime.stamp ## how fast it is: starting the commands, checking documents, attention beside PyTorch's
 	@$(BIN)/python bench/start.py $(ROUNDS)
+	@echo
+	@$(BIN)/python bench/check.py $(if $(filter 1,$(ROUNDS)),1,3)
 	@echo
 	@mkdir -p build
 	@$(BIN)/regard bench $(if $(filter 1,$(ROUNDS)),--quick --rounds 1) --json build/bench.json

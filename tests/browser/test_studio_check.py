@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from helpers.slides import pdf
+
 from regard.worked import check_text, fix_text
 
 Visit = Callable[..., Any]
@@ -220,6 +222,8 @@ def test_a_file_that_cannot_be_read_is_refused_in_words(visit: Visit, tmp_path: 
     page = visit("#page=check")
     for name, content, words in (
         ("broken.json", b'{"Q": [[1, 2]', "broken.json is not JSON"),
+        ("broken.pdf", b"%PDF-1.4 nothing", "broken.pdf: no PDF that can be read"),
+        ("large.pptx", b"a" * 2_900_001, "large.pptx has 2.9 MB"),
         ("picture.md", b"\x89PNG\0\0", "picture.md is no text"),
         ("latin.txt", "é = [[1]]".encode("latin-1"), "latin.txt is not UTF-8"),
         ("large.md", b"a" * 4_000_001, "large.md has 4.0 MB"),
@@ -228,6 +232,13 @@ def test_a_file_that_cannot_be_read_is_refused_in_words(visit: Visit, tmp_path: 
         _open(page, tmp_path / name, content)
         page.get_by_role("alert").filter(has_text=words).wait_for()
         assert page.get_by_role("button", name="Check it").is_enabled()
+
+
+def test_slides_are_read_as_text(visit: Visit, tmp_path: Path) -> None:
+    page = visit("#page=check")
+    _open(page, tmp_path / "notes.pdf", pdf("Slide one\n1 + 2 = 4"))
+    page.locator(".verdict + p", has_text="notes.pdf.txt").wait_for()
+    assert page.locator("mark").all_text_contents() == ["4"]
 
 
 def test_hostile_text_stays_text_with_its_marks_in_place(visit: Visit, tmp_path: Path) -> None:

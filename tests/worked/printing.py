@@ -178,8 +178,8 @@ def reach(example: Printed, name: str) -> Ends:
         return low, high
     low, high = (end / np.sqrt(example.d_k) for end in carried(example, "scores", (low, high)))
     if example.causal:
-        hidden = np.triu_indices(len(x), 1)
-        low[hidden] = high[hidden] = -np.inf
+        later = np.triu(np.ones((len(x), len(x))), 1) > 0
+        low, high = np.where(later, -np.inf, low), np.where(later, -np.inf, high)
     if name == "scaled":
         return low, high
     low, high = carried(example, "scaled", (low, high))

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from helpers.soak import times
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from regard.worked import check_text, fix_text
@@ -18,7 +18,7 @@ from worked.printing import STEPS, Printed, examples, reach
 KINDS = {"X": "input", "X_dec": "input", "X_enc": "context"}
 EVERY_KIND = ("self", "causal", "cross")
 # The formats are many, and what is written in them is of the same kind: some hundreds in all.
-in_every_format = settings(max_examples=times(30))
+in_every_format = settings(max_examples=times(20))
 
 
 def read(example: Printed, form: str, name: str = ""):
@@ -58,6 +58,8 @@ def test_a_cell_moved_outside_its_reach_is_always_found(
     steps = data.draw(st.integers(2, 50))  # one may be a tie, when it is rounded
     moved = high[i, j] + steps * unit if data.draw(st.booleans()) else low[i, j] - steps * unit
     rows[i][j] = f"{moved:.{example.digits[name]}f}"
+    # NumPy leaves a zero at the end out, and 0.9 may be 0.93.
+    assume(form != "numpy prints" or not rows[i][j].endswith("0"))
     report = read(example, form)
     found = {(cell.kind, cell.row, cell.column) for cell in report.wrong}
     assert (name, i, j) in found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
 from helpers.soak import times
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from regard.worked import check_text
@@ -19,6 +20,7 @@ from worked.printing import (
     Printed,
     Rows,
     carried,
+    compute,
     made_up,
     product,
     reach,
@@ -31,7 +33,7 @@ from worked.printing import (
 FORMS = sorted(
     FORMATS.keys() - {"toml", "json", "notebook", "rows by symbol", "vectors in a table"}
 )
-in_every_form = settings(max_examples=times(15))
+in_every_form = settings(max_examples=times(6))
 
 
 @dataclass
@@ -82,14 +84,9 @@ def several(pick: Pick) -> Heads:
 
     outputs = []
     for head in heads:
-        q, k, v = (reach(head, name)[0] for name in ("query", "key", "value"))
-        q, k, v = (carry(head, n, a) for n, a in (("query", q), ("key", k), ("value", v)))
-        scaled = carry(head, "scores", q @ k.T) / np.sqrt(head.d_k)
-        if head.causal:
-            scaled[np.triu_indices(len(q), 1)] = -np.inf
-        exponentials = np.exp(carry(head, "scaled", scaled))
-        weights = exponentials / exponentials.sum(axis=1, keepdims=True)
-        outputs.append(carry(head, "head_output", carry(head, "weights", weights) @ v))
+        given = {name: values(rows) for name, rows in head.given.items()}
+        exact = compute(given, np.sqrt(head.d_k), partial(carry, head), causal=head.causal)
+        outputs.append(carry(head, "head_output", exact["head_output"]))
     side = np.hstack(outputs)
     digits = {name: pick([2, 3]) for name in ("concatenated", "output")}
     projection = some_numbers(pick, side.shape[1], 2)
@@ -130,5 +127,6 @@ def test_a_cell_of_a_head_moved_outside_its_reach_is_found(
     by = data.draw(st.integers(2, 50)) * 10.0**-digits
     moved = high[i, j] + by if data.draw(st.booleans()) else low[i, j] - by
     rows[i][j] = f"{moved:.{digits}f}"
+    assume(form != "numpy prints" or not rows[i][j].endswith("0"))
     report = check_text(heads.printed(form), FORMATS[form][1])
     assert (kind, head, i, j) in {(c.kind, c.head, c.row, c.column) for c in report.wrong}

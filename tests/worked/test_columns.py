@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,7 +76,7 @@ def column(pick: Pick, *, shows_keys: bool, wanted: str = "") -> Column:
 
 @st.composite
 def columns(draw: st.DrawFn, *, shows_keys: bool | None = None, wanted: str = "") -> Column:
-    def pick(several):
+    def pick(several: Sequence[Any]) -> Any:
         return draw(st.sampled_from(several))
 
     shows = pick([True, False]) if shows_keys is None else shows_keys

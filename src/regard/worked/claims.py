@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from regard.worked.exercise import Exercise, Matrix, Remark
 from regard.written.figures import read_figure
@@ -124,6 +125,7 @@ def _sizes(exercise: Exercise, head: int | None) -> dict[str, int]:
     return sizes
 
 
+@lru_cache(maxsize=2048)
 def _size_name(lead: str) -> str | None:
     """`d_k`, `d_model`, `d_v`, `n`, or √ for the root of d_k; None for anything else."""
     lead = re.sub(r"(?:\\approx|[=≈:$\\\s])+$", "", lead[-200:])

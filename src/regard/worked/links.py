@@ -276,9 +276,9 @@ def _softmaxes(
         named = [proof + how for how in hows for _ in sizes]
         if proof and shape[0] > 1 < shape[1]:  # a guess must fit in every row: in the last one, too
             last = Intervals(scaled.low[:, -1:], scaled.high[:, -1:])
-            fits = ~item.astray(_of_kind(item.kind, last)).any(axis=(1, 2))
-            scaled = Intervals(scaled.low[fits], scaled.high[fits])
-            named = [how for how, is_left in zip(named, fits, strict=True) if is_left]
+            left = np.flatnonzero(~item.astray(_of_kind(item.kind, last)).any(axis=(1, 2)))
+            scaled = Intervals(scaled.low[left], scaled.high[left])
+            named = [named[k] for k in left]
         if not named:
             continue
         yield named, _of_kind(item.kind, scaled)
