@@ -53,7 +53,7 @@ class Interventions:
             _numbers("block's heads and queries", some)
             _numbers("block's keys", [key])
         self._used: set[object] = set()
-        self.ablated: dict[str, list[int]] = {}  # the heads that were, by the name of the layer
+        self.ablated: dict[int, list[int]] = {}  # the heads that were, by the number of the layer
         given = [("ablate", layer) for layer in self._heads]
         given += [("block", link[0]) for link in self._links]
         every = model.named_modules(remove_duplicate=False) if given else ()
@@ -113,7 +113,7 @@ class Interventions:
         call = call.with_links(rows) if rows else call
         if not ablated:
             return call
-        self.ablated[name] = sorted(set(ablated))
+        self.ablated[index] = sorted(set(ablated))
         return replace(call, ablated=ablated)
 
     def unused(self) -> list[str]:

@@ -201,6 +201,9 @@ class Recording:
     def finish(self, run: Run, is_named: bool) -> None:
         """Put the layers into the run, with the names of their tokens, and notes."""
         run.layers = self._close()
+        ablated = self.interventions.ablated
+        numbers = zip(run.layers, (record.number for record in self._records), strict=True)
+        run.ablated = {name: ablated[number] for name, number in numbers if number in ablated}
         last = self._token_ids.last
         run.token_ids = None if last is None else last.ids[""]
         run.notes += self._notes

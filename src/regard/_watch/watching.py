@@ -209,7 +209,6 @@ class Watching:
         if self._residual_stream is not None:
             run.hidden_states, run.between = self._residual_stream.found()
         recording.finish(run, is_named=not quiet)
-        run.ablated = recording.interventions.ablated
         if keep & {"hidden_states", "output"} and self._passes > 1 and monitor is None:
             run.notes.append(
                 f"hidden_states and output: of the last of {self._passes} passes only. "

@@ -10,8 +10,6 @@ const MOST_OF_SLIDES = 2_900_000; // which grow by a third on their way
 const SLIDES = /\.(pdf|pptx)$/i;
 export const ENDINGS = ".md,.markdown,.txt,.text,.rst,.tex,.html,.htm,.ipynb,.toml,.json,.csv,.tsv,.pdf,.pptx,text/*";
 
-/** @typedef {{ name: string, text: string }} Document */
-
 /** @param {File} file @returns {Promise<Document>} */
 export async function read(file) {
   const name = file.name.slice(-196);
