@@ -32,10 +32,6 @@ __all__ = [
     "variance_rows",
 ]
 
-
-_AT_ONCE = 20_000  # products that are formed before they are added up
-
-
 _AT_ONCE = 20_000  # products that are formed before they are added up
 
 

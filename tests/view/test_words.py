@@ -28,7 +28,7 @@ _STYLE = re.compile(r"[{}]|--\w|\dpx|^\(prefers|gradient\(|^\./")
 _KEYS = {"Enter", "Escape", "Home", "End", "Delete", "Backspace", "Files"}  # as browsers call them
 # Names that Python gives, values that are not shown, and SQL.
 _NAMES = {"first token", "previous token", "row and cell", "head output", "take back", "Given"} | {
-    *("Copied", "Mixed", "Scaled", "Scored", "Summed", "Turned"),
+    *("Copied", "Joined", "Mixed", "Scaled", "Scored", "Summed", "Turned"),
     *("input, select", "not all"),
 }
 _EXCEPTIONS = re.compile(r"^select .* from heads")
