@@ -58,3 +58,12 @@ def test_what_is_named_by_a_call_alone_is_not_accused() -> None:
         ("F.scaled_dot_product_attention(Q, K, V)", "[[0.86, 1.57], [0.98, 1.88]]"),
     )
     assert [cell.figure.text for cell in check_text(text, "a.ipynb").wrong] == []
+
+
+def test_a_name_that_a_program_may_have_given_anew_is_not_accused() -> None:
+    text = _notebook(
+        ("Q = [[1.0, 3.0], [2.0, 1.0]]", ""),
+        ("K = [[2.0, 1.0], [1.0, 2.0]]", ""),
+        ("scores = (Q + 1) @ K.T\nscores", "[[8.0, 10.0], [8.0, 7.0]]"),
+    )
+    assert [cell.figure.text for cell in check_text(text, "a.ipynb").wrong] == []

@@ -79,6 +79,8 @@ def _is_doubtful(judged: Judged, key: Key) -> bool:
     if exercise.by_program and re.search(r"\.\w+\(", exercise.matrices[key].called):
         # Named by nothing but a call, such as F.scaled_dot_product_attention(q, k, v).
         return astray > 0 and 4 * astray >= printed
+    if exercise.by_program and printed > 3 and 2 * astray > printed:
+        return True  # a program may have given its names anew since
     if any(m.kind in exercise.rivals for m in _with_sources(exercise, key)):
         return astray > 0 and (4 * astray > printed or printed < 4)
     return 2 * astray > printed and not _is_certain(exercise, key)
