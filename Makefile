@@ -18,11 +18,12 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test soak coverage mutants families packages test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-views bench-record pictures notebooks native clean
+.PHONY: help demo quick test soak coverage mutants families packages test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-views bench-record pictures notebooks constraints native clean
 
 comma := ,
 BIN := .venv/bin
-PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq
+# A release of somebody else's shall not break what is tested here: constraints.txt says which are taken.
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq $(if $(NEWEST),,-c constraints.txt)
 NATIVE := CMakeLists.txt $(shell find native -type f)
 CPP := $(shell find native -name '*.h' -o -name '*.cpp')
 
@@ -153,19 +154,25 @@ clean: ## remove everything that was built or installed
 	@$(PYTHON) -m venv .venv
 	@touch $@
 
+# Of the packages that constraints.txt names: lines that start with a name.
+constraints: .venv/dev.stamp ## write the installed versions into constraints.txt, once the tests pass with them
+	@sed -n '/^#/p' constraints.txt >build/constraints.txt
+	@sed -n 's/==.*//p' constraints.txt | while read -r name; do $(BIN)/python -c 'import sys, importlib.metadata as m; print(f"{sys.argv[1]}=={m.version(sys.argv[1])}")' "$$name"; done >>build/constraints.txt
+	@mv build/constraints.txt constraints.txt
+
 # By this exact spelling, and before anything that depends on torch: others bring gigabytes along.
 .venv/torch.stamp: .venv/python.stamp
 	@echo "make: installing torch 2.13.0, by far the largest part"
 	@$(PIP) torch==2.13.0
 	@touch $@
 
-.venv/build.stamp: pyproject.toml .venv/torch.stamp
+.venv/build.stamp: pyproject.toml constraints.txt .venv/torch.stamp
 	@echo "make: installing the build tools"
 	@{ $(call requirements,["build-system"]["requires"]); $(call requirements,["dependency-groups"]["build"]); } >.venv/build.txt
 	@$(PIP) -r .venv/build.txt
 	@touch $@
 
-.venv/runtime.stamp: pyproject.toml $(NATIVE) .venv/build.stamp
+.venv/runtime.stamp: pyproject.toml constraints.txt $(NATIVE) .venv/build.stamp
 	@echo "make: building and installing regard"
 	@$(PIP) --no-build-isolation -e '.[models,runs,figures,studio]'
 	@touch $@
@@ -199,7 +206,7 @@ clean: ## remove everything that was built or installed
 	@rm -rf .venv/packages && $(PIP) --no-deps --target .venv/packages -r .venv/packages.txt
 	@touch $@
 
-.venv/dev.stamp: pyproject.toml | .venv/runtime.stamp
+.venv/dev.stamp: pyproject.toml constraints.txt | .venv/runtime.stamp
 	@echo "make: installing the tools for tests and checks"
 	@$(call requirements,["dependency-groups"]["dev"]) >.venv/dev.txt
 	@$(PIP) -r .venv/dev.txt

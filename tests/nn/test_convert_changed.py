@@ -268,11 +268,17 @@ def test_what_changes_nothing_that_is_computed_is_taken(name: str, tmp_path: Pat
             del model.model.layers[1]
             model.config.num_hidden_layers = 1
 
+    def checkpointed(model: Any) -> None:
+        try:
+            model.activation_checkpointing_enable()
+        except AttributeError:  # before transformers 5.23
+            model.gradient_checkpointing_enable()
+
     changes: list[Callable[[Any], Any]] = [
         looked_at,
         shortened,
         copy.deepcopy,
-        lambda model: model.gradient_checkpointing_enable(),
+        checkpointed,
         lambda model: model.enable_input_require_grads(),
         lambda model: model.resize_token_embeddings(29) and None,
         lambda model: setattr(model, "_compiled_call_impl", model._call_impl),

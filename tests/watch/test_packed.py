@@ -13,9 +13,11 @@ from transformers import (
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    masking_utils,
 )
 
 import regard
+from regard._watch.hugging_face_masks import MaskFunction, Pattern
 
 LENGTHS = (7, 13, 1, 5)
 SMALL: dict[str, Any] = {
@@ -92,3 +94,43 @@ def test_its_weights_are_those_of_eager_and_survive_a_file(tmp_path: Path) -> No
             rows = layer.weights(rows=(3, 17), head=4)
             torch.testing.assert_close(rows, weights[:, 4, 3:17], rtol=1e-5, atol=1e-6)
         assert len(found.edges(0.5)) == sum(int((weights >= 0.5).sum()) for weights in expected)
+
+
+@pytest.mark.parametrize("jumps", [False, True])
+def test_positions_that_jump_within_a_sequence_are_no_distances_between_tokens(
+    jumps: bool,
+) -> None:
+    """A window counts transformers' own positions; only if they go up by one are they ours."""
+    given: dict[str, Any] = {
+        "batch_size": 1,
+        "q_length": 11,
+        "kv_length": 11,
+        "attention_mask": None,
+        "allow_is_causal_skip": False,
+    }
+    ids = torch.tensor([[0] * 5 + [1] * 6])
+    counted = torch.tensor([[0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5]])
+    if jumps:
+        counted[0, 8:] += 3
+    given["mask_function"] = masking_utils.and_masks(
+        masking_utils.packed_sequence_mask_function(ids),
+        masking_utils.remap_positions_for_packed_sequence(
+            masking_utils.sliding_window_causal_mask_function(3), counted
+        ),
+    )
+    expected = masking_utils.sdpa_mask(**given)
+    found = MaskFunction(masking_utils.sdpa_mask, lambda _: True)(**given)
+    assert isinstance(found, Pattern)
+    assert expected is not None
+    options = found.options
+    assert (options.segments is None) == jumps
+    q, k = torch.randn(2, 1, 1, 11, 5, dtype=torch.float64)
+    weights = regard.weights(
+        q,
+        k,
+        causal=options.causal,
+        window=options.window,
+        mask=options.mask,
+        segments=options.segments,
+    )
+    assert torch.equal(weights > 0, expected)

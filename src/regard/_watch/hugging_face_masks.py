@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -138,15 +138,18 @@ class MaskFunction:
         dtype = given.get("dtype", torch.float32) if self._kind == "eager" else torch.bool
         shape = (given["batch_size"], 1, n_queries, n_keys)
         pattern = partial(Pattern, shape, dtype, device, partial(self._whole, given))
-        found = None if given.get("use_vmap") else _said_by(function)
+        said = None if given.get("use_vmap") else _said_by(function)
+        found = None if said is None else said.as_options_say_it()
         if found is None:
             mask = MaskFunction(masking_utils.sdpa_mask, self._is_watched)._whole(given)
             return pattern(Options(mask=mask, position=first - start), start, queries)
         if not start and self._gives_none(given):
             return None  # a model may go another way without one: the same that it goes unwatched
-        causal, window, ids = found
+        ids = found.ids
         mask = None if keys is None else keys[:, None, None, :]
-        options = Options(causal=causal, window=window, mask=mask, position=first - start)
+        options = Options(
+            causal=found.causal, window=found.window, mask=mask, position=first - start
+        )
         if ids is not None:
             if first or start or ids.shape[-1] != n_queries or n_queries != n_keys:
                 mask = MaskFunction(masking_utils.sdpa_mask, self._is_watched)._whole(given)
@@ -184,8 +187,39 @@ def _raise(*_: Any) -> Any:
     raise _Made
 
 
-# Causal; window; the ids (B, N) of packed sequences.
-_Said = tuple[bool, tuple[int | None, int | None] | None, Tensor | None]
+class _Said(NamedTuple):
+    """What a mask function says of a query and a key."""
+
+    causal: bool = False
+    window: tuple[int | None, int | None] | None = None
+    ids: Tensor | None = None  # (B, N), of the sequences of a pack
+    counted: Tensor | None = None  # (B, N), the positions that causal and window are about
+
+    def joined(self, other: _Said) -> _Said | None:
+        """What both say together; None for two packs."""
+        for pack in ((self.ids, other.ids), (self.counted, other.counted)):
+            if all(x is not None for x in pack):
+                return None
+        windows = [said.window for said in (self, other) if said.window is not None]
+        sides = ([x for window in windows if (x := window[side]) is not None] for side in (0, 1))
+        left, right = (min(side, default=None) for side in sides)
+        return _Said(
+            self.causal or other.causal,
+            (left, right) if windows else None,
+            other.ids if self.ids is None else self.ids,
+            other.counted if self.counted is None else self.counted,
+        )
+
+    def as_options_say_it(self) -> _Said | None:
+        """The same, if its positions go up by one within each sequence of the pack."""
+        if self.counted is None:
+            return self
+        if self.ids is None or self.ids.shape != self.counted.shape:
+            return None
+        is_next = self.counted.diff(dim=-1) == 1
+        is_other = self.ids.diff(dim=-1) != 0
+        is_plain = bool((is_next | is_other).all()) and bool((self.counted >= 0).all())
+        return self._replace(counted=None) if is_plain else None
 
 
 def _said_by(function: Callable[..., Any]) -> _Said | None:
@@ -193,28 +227,26 @@ def _said_by(function: Callable[..., Any]) -> _Said | None:
     from transformers import masking_utils
 
     if function is masking_utils.causal_mask_function:
-        return True, None, None
+        return _Said(causal=True)
     if function is masking_utils.bidirectional_mask_function:
-        return False, None, None
+        return _Said()
     if getattr(function, "__module__", "") != masking_utils.__name__:
         return None
     kind, _, _ = getattr(function, "__qualname__", "").partition(".")
     given = inspect.getclosurevars(function).nonlocals
     if kind == "sliding_window_overlay":
-        return False, (int(given["sliding_window"]) - 1, None), None
+        return _Said(window=(int(given["sliding_window"]) - 1, None))
     if kind == "sliding_window_bidirectional_overlay":
-        return False, (int(given["sliding_window"]), int(given["sliding_window"])), None
+        return _Said(window=(int(given["sliding_window"]), int(given["sliding_window"])))
     if kind == "packed_sequence_mask_function":
-        return False, None, given["packed_sequence_mask"]
+        return _Said(ids=given["packed_sequence_mask"])
+    if kind == "remap_positions_for_packed_sequence":
+        within = _said_by(given["mask_function"])
+        is_plain = within is not None and within.ids is None and within.counted is None
+        return within._replace(counted=given["position_ids"]) if within and is_plain else None
     if kind != "and_masks":
         return None
-    found = [_said_by(part) for part in given["mask_functions"]]
-    parts = [part for part in found if part is not None]
-    packed = [ids for _, _, ids in parts if ids is not None]
-    if len(parts) < len(found) or len(packed) > 1:
-        return None
-    windows = [window for _, window, _ in parts if window is not None]
-    sides = ([x for window in windows if (x := window[side]) is not None] for side in (0, 1))
-    left, right = (min(side, default=None) for side in sides)
-    is_causal = any(causal for causal, _, _ in parts)
-    return is_causal, (left, right) if windows else None, packed[0] if packed else None
+    said: _Said | None = _Said()
+    for part in map(_said_by, given["mask_functions"]):
+        said = None if said is None or part is None else said.joined(part)
+    return said
