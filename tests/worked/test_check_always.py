@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -75,6 +76,7 @@ def test_a_cell_moved_outside_its_reach_is_always_found(
 def test_after_fix_nothing_is_wrong_and_only_numbers_have_changed(
     form: str, example: Printed, data: st.DataObject
 ) -> None:
+    touched: Counter[str] = Counter()
     for _ in range(data.draw(st.integers(1, 4))):
         name = data.draw(st.sampled_from(sorted(example.steps)))
         rows = example.steps[name]
@@ -82,6 +84,10 @@ def test_after_fix_nothing_is_wrong_and_only_numbers_have_changed(
         j = data.draw(st.integers(0, len(rows[0]) - 1))
         moved = float(rows[i][j]) + data.draw(st.integers(-99, 99)) / 100
         rows[i][j] = f"{moved:.{example.digits[name]}f}"
+        touched[name] += 1
+    # In a notebook a step of which most is wrong may be another of that name: it is left alone.
+    sizes = {name: len(rows) * len(rows[0]) for name, rows in example.steps.items()}
+    assume(form != "notebook" or all(2 * n <= sizes[name] for name, n in touched.items()))
     report = read(example, form)
     fixed = fix_text(report)
     after = check_text(fixed, report.source.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from regard.worked import check_text
@@ -67,3 +68,84 @@ def test_a_name_that_a_program_may_have_given_anew_is_not_accused() -> None:
         ("scores = (Q + 1) @ K.T\nscores", "[[8.0, 10.0], [8.0, 7.0]]"),
     )
     assert [cell.figure.text for cell in check_text(text, "a.ipynb").wrong] == []
+
+
+# ── what stands beside a matrix and is none of it ─────────────────────────────────────────────
+
+
+def test_terms_of_a_sum_that_stand_below_one_another_are_no_rows_of_weights() -> None:
+    text = """\
+attention weights = [0.27, 0.27, 0.46]
+
+The output multiplies each value by its attention weight:
+
+= 0.27 × [1, 2, 0]
++ 0.27 × [0, 1, 1]
++ 0.46 × [2, 0, 1]
+
+= [0.27, 0.54, 0.00]
++ [0.00, 0.27, 0.27]
++ [0.92, 0.00, 0.46]
+
+= [1.19, 0.81, 0.73]
+"""
+    assert check_text(text).wrong == []
+
+
+def test_a_shape_in_a_comment_is_no_row() -> None:
+    text = """\
+Q = [[1, 0], [0, 1]]
+K = [[3, 1], [2, 2]]
+QKᵀ = [[3, 2], [1, 2]]
+
+```python
+Q = x @ W_Q  # [3, 4] @ [4, 4] = [3, 4]
+K = x @ W_K  # [3, 4]
+```
+"""
+    assert check_text(text).wrong == []
+
+
+def test_weights_of_a_loss_are_no_attention_weights() -> None:
+    text = "weights = [0.2, 0.3, 0.1, 0.4]\n\nloss = Loss(weight=tensor([1.0, 1.2, 1.5, 3.0]))\n"
+    assert check_text(text).wrong == []
+
+
+def notebook(*cells: tuple[str, str]) -> str:
+    """A notebook of cells: their code, and what they print."""
+    outputs = (
+        [{"output_type": "stream", "name": "stdout", "text": out.splitlines(keepends=True)}]
+        for _, out in cells
+    )
+    content = [
+        {"cell_type": "code", "source": code.splitlines(keepends=True), "outputs": output}
+        for (code, _), output in zip(cells, outputs, strict=True)
+    ]
+    return json.dumps({"cells": content, "nbformat": 4, "nbformat_minor": 5, "metadata": {}})
+
+
+def test_what_a_notebook_prints_of_random_numbers_is_rounded() -> None:
+    generator = np.random.default_rng(7)
+    x, w = generator.normal(size=(5, 3)), generator.normal(size=(3, 2))
+
+    def tensor(values: np.ndarray) -> str:
+        rows = (", ".join(f"{value:7.4f}" for value in row) for row in values)
+        return "tensor([" + ",\n        ".join(f"[{row}]" for row in rows) + "])\n"
+
+    printed = np.round(np.round(x, 4) @ np.round(w, 4), 4)
+    assert (printed != np.round(x @ w, 4)).any()  # it could be told, were they exact
+    text = notebook(
+        ("print('inputs =', inputs)", f"inputs = {tensor(x)}"),
+        ("print('w_query =', w_query)", f"w_query = {tensor(w)}"),
+        ("query = inputs @ w_query\nprint('query =', query)", f"query = {tensor(x @ w)}"),
+    )
+    report = check_text(text, "notes.ipynb")
+    assert report.checked >= 10
+    assert report.wrong == []
+
+
+def test_a_name_that_a_notebook_gives_anew_is_not_the_same_matrix() -> None:
+    first = "X = np.array([[1.0, 0.5, 0.5],\n              [0.0, 1.0, 0.3],\n"
+    first += "              [1.0, 1.0, 0.2]])\n"
+    anew = first.replace("0.5, 0.5", "0.5, 1.0").replace("1.0, 0.3", "1.0, 1.0")
+    assert check_text(notebook((first, ""), (anew, "")), "notes.ipynb").wrong == []

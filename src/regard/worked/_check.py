@@ -16,6 +16,7 @@ from regard.worked.cell import Cell
 from regard.worked.equations import Equation, judge_equality
 from regard.worked.judged import Judged
 from regard.worked.links import Link, links
+from regard.worked.softmaxes import softmaxes
 from regard.worked.verdict import judge, settle
 from regard.written.figures import Figure
 from regard.written.found import Claim
@@ -70,7 +71,7 @@ class Report:
             found += [(f, r, equation.text, _EQUATION) for f, r in equation.wrong]
         for link in self.links:
             title = " ".join(link.value.lead.split()).rstrip(" =≈:") or SYMBOLS[link.kind]
-            cause = f"all else here is {link.how}"
+            cause = link.why or f"all else here is {link.how}"
             found += [(f, r, title, cause) for f, r in link.wrong]
         cells: list[Cell] = []
         for figure, right, title, cause in found:
@@ -155,10 +156,10 @@ def check_text(text: str, name: str = "text", taken_as: Mapping[str, str] | None
 
 def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
     structured = is_structured(source) and not is_notebook(source)
-    if not structured and len(source.text) > PROSE_LIMIT and not is_notebook(source):
+    limit = PROSE_LIMIT * (8 if source.suffix in (".html", ".htm") else 1)  # most of it is markup
+    if not structured and len(source.text) > limit and not is_notebook(source):
         raise Unreadable(
-            f"{source.name} has over {PROSE_LIMIT:,} characters, which no worked example "
-            "has: not read."
+            f"{source.name} has over {limit:,} characters, which no worked example has: not read."
         )
     found = read_structured(source) if structured else read_document(source)
     equations = [judge_equality(equality) for equality in found.equations]
@@ -174,6 +175,9 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
     ]
     judged = [judge(source, exercise) for exercise in exercises]
     by_numbers = links(found.values) if found.is_prose else []
+    told = {f.start for link in by_numbers if link.is_proof for row in link.value.rows for f in row}
+    told |= {f.start for e in equations for f in (*e.right, *(f for f, _ in e.wrong))}
+    by_numbers += softmaxes(source, found, told) if found.is_prose else []
     judged = settle(source, judged, equations, by_numbers)
     report = Report(
         source,

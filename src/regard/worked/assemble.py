@@ -113,7 +113,11 @@ class _Builder:
         name, called, reason, by_title = self._name(block, line)
         if name is None:
             return
-        if name.kind == "weights" and all(f.value > 1 for row in block.rows for f in row):
+        total = sum(f.value for f in block.rows[0])
+        if name.kind == "weights" and (
+            all(f.value > 1 for row in block.rows for f in row)
+            or (block.is_vector and total > 1.5 and called.casefold() in ("weight", "weights"))
+        ):
             what = f"{called or 'numbers'} above 1, which are no weights"
             self.found.passed_over.append((block.start, what))
             return

@@ -128,9 +128,11 @@ class Chain:
         elsewhere = matrix.kind in LAYER_STEPS or (matrix.kind, matrix.head) in self.exercise.apart
         computed = matrix.kind in ("query", "key", "value", "scores")
         elsewhere = elsewhere or (self.exercise.by_program and computed)
-        if not elsewhere or self.way not in ("inputs", "step"):
+        if self.way not in ("inputs", "step"):
             return Intervals.exactly(values)
-        half = np.where(matrix.units < 1, matrix.units / 2, 0.0)
+        # A program prints four digits of what it has; a person gives what there is.
+        finest = 1 if elsewhere else 1.1e-4 if self.exercise.by_program else 0
+        half = np.where(matrix.units < finest, matrix.units / 2, 0.0)
         return Intervals(values - half, values + half)
 
     def _unmade(self, matrix: Matrix) -> Intervals:

@@ -11,7 +11,7 @@ import numpy as np
 
 from regard._intervals import Intervals
 from regard.worked.evaluate import Evaluator
-from regard.worked.links import any_temperature
+from regard.worked.softmaxes import any_divisor
 from regard.written.figures import Figure
 from regard.written.found import Equality
 from regard.written.grammar import Node
@@ -28,6 +28,7 @@ class Equation:
     checked: int
     wrong: list[tuple[Figure, float]] = field(default_factory=list)  # with what belongs there
     right: list[Figure] = field(default_factory=list)  # results that do fit
+    exact: list[Figure] = field(default_factory=list)  # of those, that need no room for rounding
     doubt: str = ""  # it does not hold, but may have been meant otherwise
 
 
@@ -52,6 +53,8 @@ def judge_sides(sides: list[Node], figure_of: Callable[[Node], Figure]) -> Equat
     expressions = [side for side in sides if not side.is_literal]
     if len(expressions) > 1 and all(_is_shape(side, figure_of) for side in expressions):
         return found  # (3 × 4) · (4 × 2) = (3 × 2)
+    if all(_is_shape(side, figure_of, of_any=True) for side in sides) and sides[-1].round:
+        return found  # (1, 4, 6, 16) × (1, 4, 16, 5) = (1, 4, 6, 5)
     before: list[Node] = []
     for side in sides:
         if not side.is_literal:
@@ -73,9 +76,15 @@ def judge_sides(sides: list[Node], figure_of: Callable[[Node], Figure]) -> Equat
         ]
         best = min(range(len(fits)), key=lambda n: len(misfits[n]))
         found.right += [f for k, f in enumerate(figures) if k not in misfits[best]]
-        if not misfits[best]:
-            continue
         node, value = fits[best]
+        if not misfits[best]:
+            made = [e for v in exact.values(node) if (e := _as_shape(v, shape)) is not None]
+            found.exact += [
+                f
+                for k, f in enumerate(figures)
+                if any(_stands_for(f, e.low.flat[k], e.high.flat[k]) for e in made)
+            ]
+            continue
         if len(misfits[best]) == len(figures) > 2 and not _is_wrong_softmax(node, figures, exact):
             found.doubt = "none of the numbers is what the left side gives"
             continue
@@ -86,12 +95,12 @@ def judge_sides(sides: list[Node], figure_of: Callable[[Node], Figure]) -> Equat
 
 
 def _is_wrong_softmax(node: Node, figures: list[Figure], exact: Evaluator) -> bool:
-    """A softmax whose numbers sum to 1, and which no divisor of the scores makes fit."""
+    """A softmax that no divisor of its scores makes fit."""
     values = exact.values(node.args[0]) if node.op == "softmax" and len(node.args) == 1 else []
-    if not values or values[0].low.size != len(figures):
+    if not values or values[0].low.size != len(figures) or 1 not in values[0].shape:
         return False
-    sums_to_one = abs(sum(figure.value for figure in figures) - 1) <= 0.02
-    return sums_to_one and not any_temperature(values[0].low.ravel(), figures)
+    are_weights = all(0 <= figure.value <= 1 for figure in figures)
+    return are_weights and not any_divisor(values[0].low.reshape(1, -1), [figures], usual=True)
 
 
 def _stands_for(figure: Figure, low: float, high: float) -> bool:
@@ -145,12 +154,12 @@ def _compare_terms(
         found.doubt = "two sides do not agree"
 
 
-def _is_shape(node: Node, figure_of: Callable[[Node], Figure]) -> bool:
-    """Only whole numbers and a cross between them: `3 × 4`."""
+def _is_shape(node: Node, figure_of: Callable[[Node], Figure], *, of_any: bool = False) -> bool:
+    """Only whole numbers and a cross between them: `3 × 4`; `of_any` number of axes."""
     if node.op == "number":
         return float(np.float64(figure_of(node).value)).is_integer()
-    if node.op == "matrix" and len(node.args) > 2:
+    if node.op == "matrix" and len(node.args) > 2 and not (of_any and node.round):
         return False
     return node.op in ("×", "·", "@", "*", "group", "matrix") and all(
-        _is_shape(arg, figure_of) for arg in node.args
+        _is_shape(arg, figure_of, of_any=of_any) for arg in node.args
     )

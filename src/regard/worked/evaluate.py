@@ -80,6 +80,8 @@ class Evaluator:
                 ]
                 found += [v for a in top for b in under for v in _quotients(a, b)]
             return found[:_MOST]
+        if node.op == "/" and node.args[0].op == "/":
+            return []  # 0.1 / 0.2 / 0.3 lists them
         if node.op in ("/", "frac"):
             return self._each(node, _quotients)
         return self._function(node)

@@ -37,6 +37,7 @@ class Matrix:
     sums: dict[int, Figure] = field(default_factory=dict)
     reason: str = ""  # why it was taken to be of this kind, where that is not plain
     blocks: int = 0  # of how many pieces it was put together
+    piece_of: dict[int, int] = field(default_factory=dict)  # of which each figure is, by its start
     is_plain: bool = True  # its own name or a short title right above it says what it is
 
     @property

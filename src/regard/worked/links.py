@@ -20,7 +20,7 @@ from regard.written.found import Value
 from regard.written.names import is_other_name, name_of
 from regard.written.words import is_exponential
 
-__all__ = ["Link", "any_temperature", "links"]
+__all__ = ["Link", "links"]
 
 _WINDOW = 10  # values before it that a value may be made of
 _MOST_CELLS = 400
@@ -42,6 +42,7 @@ class Link:
     kind: str
     how: str
     wrong: list[tuple[Figure, float]]
+    why: str = ""  # it is wrong, if that is to be said in another way
 
     @property
     def is_proof(self) -> bool:
@@ -164,7 +165,7 @@ def _explain(item: _Item, before: list[_Item]) -> Link | None:
     misfits = rank // 2
     if misfits and how[0] == "?":
         return None
-    if misfits and not _is_confirmed(item, astray) and not _is_all_wrong(item, before):
+    if misfits and not _is_confirmed(item, astray):
         return None
     wrong = [(item.figures[k], float(middle[k])) for k in np.flatnonzero(astray)]
     return Link(item.value, item.kind, how, wrong)
@@ -178,30 +179,6 @@ def _is_confirmed(item: _Item, astray: Mask) -> bool:
     telling = {f.value for f in fitting if f.unit < 0.05}
     enough = len(telling) >= 2 or len({f.value for f in fitting}) >= 5
     return enough and (4 * misfits <= len(figures) or (misfits == 1 and len(figures) == 3))
-
-
-def _is_all_wrong(item: _Item, before: list[_Item]) -> bool:
-    """A plain softmax right after plain scores, which no divisor makes fit."""
-    if not before or item.kind != "weights" or not item.is_plain or item.shape[0] > 1:
-        return False
-    scores = before[0]
-    near = scores.kind in ("scores", "scaled") and scores.is_plain and scores.shape == item.shape
-    if not near or item.shape[1] < 3 or not np.isfinite(scores.box.low).all():
-        return False
-    figures = item.value.rows[0]
-    sums_to_one = abs(sum(f.value for f in figures) - 1) <= 0.02
-    return sums_to_one and not any_temperature(scores.box.middle[0], figures)
-
-
-def any_temperature(scores: Array, figures: list[Figure]) -> bool:
-    """Whether the figures can be a softmax of the scores divided by anything."""
-    divisors = np.concatenate([np.logspace(-1.5, 2.5, 900), np.sqrt(np.arange(1, 130))])
-    scaled = scores[None, :] / divisors[:, None]
-    exponentials = np.exp(scaled - scaled.max(axis=1, keepdims=True))
-    weights = exponentials / exponentials.sum(axis=1, keepdims=True)
-    printed = np.array([f.value for f in figures])
-    slack = np.array([1.5 * f.unit for f in figures])
-    return bool((np.abs(weights - printed) <= slack).all(axis=1).any())
 
 
 def _is_printed_before(item: _Item, before: list[_Item]) -> bool:

@@ -89,6 +89,7 @@ def add_block(
     for i, row in zip(rows, block.rows, strict=True):
         for j, figure in zip(columns, row, strict=True):
             matrix.figures.setdefault((i, j), []).append(figure)
+            matrix.piece_of[figure.start] = block.start
     if block.sums:
         matrix.sums |= dict(zip(rows, block.sums, strict=True))
     matrix.shape = (max([matrix.shape[0], *(i + 1 for i in rows)]), width)
@@ -108,13 +109,17 @@ def rows_agree(matrix: Matrix, block: Value) -> bool:
 
 
 def best_row(matrix: Matrix, block: Value, label: str | None) -> int | None:
-    """The row that a vector repeats, mistakes aside: half of its numbers are the same."""
+    """The row that a vector repeats, mistakes aside: half of its numbers are the same.
+
+    Where nothing says whose row it is, two at least.
+    """
     if matrix.shape[1] != block.shape[1]:
         return None
     folded = [name.casefold() for name in matrix.row_labels]
     rows = range(matrix.shape[0])
+    least = max(2.0, block.shape[1] / 2)
     if label is not None and label.casefold() in folded:
-        rows = [folded.index(label.casefold())]
+        rows, least = [folded.index(label.casefold())], block.shape[1] / 2
     same = {
         i: sum(
             bool(before) and _is_reprint(figure, before[0])
@@ -124,13 +129,14 @@ def best_row(matrix: Matrix, block: Value, label: str | None) -> int | None:
         for i in rows
     }
     best = max(same, key=lambda i: same[i], default=None)
-    enough = best is not None and 2 * same[best] >= block.shape[1]
+    enough = best is not None and same[best] >= least
     return best if enough else None
 
 
 def add_row(matrix: Matrix, row: int, block: Value) -> None:
     for j, figure in enumerate(block.rows[0]):
         matrix.figures.setdefault((row, j), []).append(figure)
+        matrix.piece_of[figure.start] = block.start
 
 
 def _is_reprint(figure: Figure, before: Figure) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 
 import numpy as np
 
@@ -34,6 +35,8 @@ def judge(source: Source, exercise: Exercise) -> Judged:
                 exercise.apart.add(key)
                 exercise.remarks.append(Remark(f"Not checked: {misfit}"))
             continue
+        if _left_out(source, judged):
+            continue
         doubtful = [key for key in judged.exact if _is_doubtful(judged, key)]
         if not doubtful:
             return judged
@@ -57,6 +60,36 @@ def _misfits(exercise: Exercise) -> dict[tuple[str, Head], Misfit]:
             chain.reach(*key)
         except Misfit as misfit:
             found[misfit.key] = misfit
+    return found
+
+
+def _left_out(source: Source, judged: Judged) -> bool:
+    """Whether a piece was taken from a matrix: most of it is wrong, where others are right.
+
+    What a program prints again is the same, or something else.
+    """
+    exercise, found = judged.exercise, False
+    share = 4 if exercise.by_program else 2
+    for key in judged.exact:
+        matrix = exercise.matrices[key]
+        if len(set(matrix.piece_of.values())) < 2:
+            continue
+        sizes = Counter(matrix.piece_of.values())
+        wrong = (c.figure.start for c in judged.wrong if (c.kind, c.head) == key)
+        astray = Counter(matrix.piece_of.get(start, -1) for start in wrong)
+        if not any(2 * astray[piece] < size for piece, size in sizes.items()):
+            continue
+        for piece in [p for p, size in sizes.items() if share * astray[p] > size > 1]:
+            figures = {
+                cell: [f for f in them if matrix.piece_of.get(f.start) != piece]
+                for cell, them in matrix.figures.items()
+            }
+            if not all(figures.values()):
+                continue  # it is all that there is of some cells
+            matrix.figures, found = figures, True
+            matrix.piece_of = {s: p for s, p in matrix.piece_of.items() if p != piece}
+            text = f"What line {source.line(piece)} prints is hardly {matrix.describe()} again."
+            exercise.remarks.append(Remark(text))
     return found
 
 
@@ -183,6 +216,8 @@ def settle(
     # From exponentials as printed, which are no step of the chain.
     of_others = [link for link in by_numbers if "exponentials" in link.how]
     rounded = {f.start for link in of_others for row in link.value.rows for f in row} - wrong
+    # An equation that holds, printed with its figures: if they are not those above, who knows why.
+    computed = {f.start for e in equations if not e.wrong and not e.doubt for f in e.exact}
     settled: list[Judged] = []
     for each in judged:
         while True:
@@ -203,6 +238,7 @@ def settle(
             text = f"What is printed for {names} follows from other numbers than was thought."
             each.exercise.remarks.append(Remark(text))
             each = judge(source, each.exercise)
+        each.cells = [cell for cell in each.cells if cell.figure.start not in computed]
         settled.append(each)
     return settled
 
@@ -230,11 +266,11 @@ def _judge_computed(
                 judged.unchecked.add(figure.start)
                 continue
             judged.checked += 1
-            from_inputs = figure.may_stand_for(*reachable)
-            from_step = figure.may_stand_for(*follows)
+            inherits = bool(tainted[row, column])
+            stands_for = figure.may_stand_for if inherits else figure.is_printed_of
+            from_inputs, from_step = stands_for(*reachable), stands_for(*follows)
             if from_inputs and from_step:
                 continue
-            inherits = bool(tainted[row, column])
             if from_inputs:
                 origin = "none" if inherits else "first"
             else:

@@ -51,6 +51,17 @@ class Figure:
             half += 4e-7 * max(1.0, abs(self.value))
         return low - half <= self.value <= high + half
 
+    def is_printed_of(self, low: float, high: float) -> bool:
+        """The same, or cut off after its last digit, as some do.
+
+        >>> read_figure("2.82", 0).is_printed_of(2.828, 2.829)
+        True
+        """
+        if self.may_stand_for(low, high) or self.unit >= 1:
+            return self.may_stand_for(low, high)
+        ends = sorted((self.value, self.value + math.copysign(self.unit * (1 - 1e-9), self.value)))
+        return ends[0] <= high and low <= ends[1]
+
     def like(self, value: float) -> str:
         """`value` printed with the digits, the signs and the habits of this figure.
 

@@ -30,6 +30,7 @@ class Value:
     is_number: bool = False
     head: int | None = None  # where the file itself says it
     sentence: str = ""  # the line of running text that a vector stands in, up to the vector
+    is_code: bool = False  # in a notebook, where a program names what it prints
     is_assigned: bool = True  # it stands right of a sign that sets it equal to something
 
     @property

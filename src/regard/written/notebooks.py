@@ -54,7 +54,10 @@ def _passages(texts: _Strings, written: Any, is_code: bool) -> list[Passage]:
         from regard.written.html_pages import read_with_tables  # which takes a while
 
         return read_with_tables(piece)
-    return scan(clean(piece))
+    passages = scan(clean(piece))
+    for passage in passages:
+        passage.is_code = is_code
+    return passages
 
 
 class _Strings:

@@ -93,10 +93,13 @@ class _Reader:
 
     def read(self, passages: list[Passage]) -> Found:
         for passage in passages:
+            known = len(self.found.values)
             if passage.rows:
                 self._table(passage)
             else:
                 self._text(passage.piece)
+            for value in self.found.values[known:]:
+                value.is_code = passage.is_code
         return self.found
 
     def _table(self, passage: Passage) -> None:

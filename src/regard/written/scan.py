@@ -31,6 +31,7 @@ class Passage:
     rows: list[Row] = field(default_factory=list)
     is_heading: bool = False
     whole: Piece | None = None  # with the marks of lists
+    is_code: bool = False  # in a notebook: code, or what it puts out
 
 
 _COGS = re.compile(
@@ -63,10 +64,18 @@ _BOX = dict.fromkeys(map(ord, "│┃║├┤┼┌┐└┘┬┴╠╣╬╔�
     map(ord, "─━═"), "-"
 )
 _BRACKETED = re.compile(
-    r"[ \t]*(?P<label>[^\s\[\](){}=:|,]{1,24})[ \t]+"
+    r"[ \t]*(?P<label>(?=\S*\w)[^\s\[\](){}=:|,]{1,24})[ \t]+"
     r"\[{1,2}(?P<row>(?:[^\[\]()=|a-zA-Z]|inf){3,400})\]{1,2}[,;]?[ \t]*"
 )
 _SEPARATOR = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
+
+
+# What is said of a row of numbers at its end: `[0.1, 0.9],  ← mostly itself`.
+_REMARK = re.compile(
+    r"(?m)(?<=[\d.∞f]\])(\]?,?)(?:[ \t]*(?:←|<-+|//)[^\n\[\]]*"
+    r"|[ \t]*#[^\n\[\]=]*[^\W\d_][^\n\[\]=]*|[ \t]{2,}[^\W\d_][^\n\[\]=]*)$"
+)
+_SIDE_BORDERS = re.compile(r"(?m)^([ \t]*)[│┃║]([^│┃║\n|]*)[│┃║][ \t]*$")
 
 
 def clean(piece: Piece) -> Piece:
@@ -78,11 +87,14 @@ def clean(piece: Piece) -> Piece:
     if "&" in piece.text:
         piece = piece.replaced(_ENTITY, lambda m: html.unescape(m[0]).replace("\u00a0", " ")[:1])
     piece = piece.replaced(_EMPHASIS, lambda m: " " * len(m[0]))
+    piece = piece.replaced(_REMARK, lambda m: m[1] + " " * (len(m[0]) - len(m[1])))
+    piece = piece.replaced(_SIDE_BORDERS, lambda m: f"{m[1]} {m[2]}".ljust(len(m[0])))
     # A break in displayed mathematics is a blank.
     text = list(piece.text)
     for name, start, end in _environments(piece.text):
         if _MATHEMATICS.fullmatch(name):
-            text[start:end] = piece.text[start:end].replace("\n", " ")
+            inner = re.sub(r"(?<!\\)\\\n", r"\\\\", piece.text[start:end])  # one backslash got lost
+            text[start:end] = inner.replace("\n", " ")
     return Piece("".join(text), piece.at)
 
 
@@ -149,7 +161,8 @@ def _scan_lines(piece: Piece) -> list[Passage]:
             fenced = not fenced
             close()
         elif not line.text.strip() and not fenced:
-            close()
+            if not _is_within_tensor(lines, i):
+                close()
         elif not fenced and (mark := _HEADING.match(line.text)) and not _COMMENT.match(line.text):
             close()
             passages.append(Passage(line.cut(mark.end(), len(line.text)), is_heading=True))
@@ -160,6 +173,17 @@ def _scan_lines(piece: Piece) -> list[Passage]:
         i += 1
     close()
     return passages
+
+
+def _is_within_tensor(lines: list[Piece], i: int) -> bool:
+    """Whether a blank line stands between two matrices of a tensor, as PyTorch prints it."""
+    inner = lines[i - 1 : i + 2]
+    return (
+        i > 0
+        and len(inner) == 3
+        and inner[0].text.rstrip().endswith("]],")
+        and bool(re.match(r"[# \t]*\[\[", inner[2].text))
+    )
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────
@@ -249,6 +273,8 @@ def _comma_cells(line: Piece) -> Row | None:
 
 
 def _space_cells(line: Piece) -> Row | None:
+    remark = re.search(r"\s(?:←|<-+|#)[^\d.]*", line.text)
+    line = line.cut(0, remark.start()) if remark else line
     cells = _cells(line, r"\S+")
     if len(cells) < 2 or not all(map(is_number, cells[1:])):
         return None

@@ -20,9 +20,9 @@ _UNCLEAR = re.compile(
 )
 _UNITS = re.compile(
     r"(?:[kKMGTBm]|[KMGT]i?B|million|billion|thousand|trillion|bytes?|bits?|degrees?|radians?|mln|"
-    r"bn|万|亿|억|만|億|mil|milh\w+|triệu|tỷ|nghìn|times|percent)$"
+    r"bn|mil|milh\w+|triệu|tỷ|nghìn|times|percent)$|[万亿억만億]"
 )
-_CLEAN_JUNK = frozenset(".。!?\"'“”‘’|→*#✓✔✅❌❗`«»/\\—-…")
+_CLEAN_JUNK = frozenset(".。!?\"'“”‘’|│→←*#✓✔✅❌❗`«»/\\—-…")
 
 
 @dataclass
@@ -81,7 +81,8 @@ class Sentence:
             if node is not None:
                 if pending and chain.sides:
                     chain.sides.append(node)
-                    chain.joined.append(pending == "relation")
+                    of_softmax = chain.sides[-2].op == "softmax" and node.is_literal
+                    chain.joined.append(pending == "relation" or of_softmax)
                     chain.assigned = True
                 else:
                     self._close(chain)
@@ -242,6 +243,8 @@ class Sentence:
         above = self.piece.text[max(self._lead, lead_start - 1000) : lead_start].rstrip()
         if not lead.strip(" \t\n$[(\\&") and re.search(r"[=≈:]\s*\\?\[?$", above):
             lead = above[above.rfind("\n") + 1 :]
+        if not is_number and (inner := _IN_BRACKETS.search(lead)):
+            lead = inner[1]
         if (
             re.search(r"shape|\bdim|\bsize\b|形状|크기|차원|维度|次元", lead[-60:], re.IGNORECASE)
             and not is_number
@@ -272,13 +275,19 @@ class Sentence:
                 is_assigned=chain.assigned or not alone,
             )
         )
-        if chain.sides[-1] is node or not is_number:
+        following = self.tokens[node.end] if node.end < len(self.tokens) else None
+        inside = is_number and following is not None and following.text == "}"  # √{d_k = 2}
+        if (chain.sides[-1] is node or not is_number) and not inside:
             self._lead = self._end(node)
 
 
 _GAP = re.compile(r"[ \t,]*\n[ \t]*")
 _BETWEEN = re.compile(
     r"^(?:[\s,;&$.]|\\q?quad(?![a-zA-Z])|\\[,;\[\]()]|\\\\(?:\[\d[^\]\n]{0,9}\])?|\\begin\{\w+\*?\})+"
+)
+# “… of itself (v₁ = (1, 2))”
+_IN_BRACKETS = re.compile(
+    r"[^\W\d_].*(?<!\\)[(（]\s*([A-Za-z][\w₀-₉{}\\^]{0,19}\s*[=≈]\s*)$", re.DOTALL
 )
 _RESULT = re.compile("#|&|results?|outputs?|out|结果|결과|출력|結果|出力", re.IGNORECASE)
 _NEVER = frozenset(("newline", "relation", "weak", "other", "comma", "cell", "row", "close", "end"))

@@ -22,6 +22,7 @@ _TOKEN_WORDS = re.compile(
     re.IGNORECASE,
 )
 _COUNTED = re.compile(r"\s*\d{1,4}\s*")
+_REMARKED = re.compile(r"([-−]?\d+(?:\.\d+)?%?)[*`\s]*\s[(（←][^\d=]+$")
 _FORMULA = re.compile(r"[\[(=≈·×*+/^√\\→]")
 
 
@@ -36,7 +37,9 @@ class _Cell:
 
     @cached_property
     def bare(self) -> Piece:
-        return self.piece.stripped("*$`✓✔✅ \t\r\n")
+        bare = self.piece.stripped("*$`✓✔✅ \t\r\n")
+        remark = _REMARKED.match(bare.text)  # 0.50 (strong focus)
+        return bare.cut(0, remark.end(1)).stripped("*$` \t") if remark else bare
 
     @cached_property
     def number(self) -> Figure | None:

@@ -162,7 +162,14 @@ def _without_comments(tokens: list[Token]) -> list[Token]:
         if token.kind != "newline":
             continue
         marks = [k for k, other in enumerate(line) if other.text == "#" and k and other.gap]
-        if marks and not any(other.kind == "number" for other in line[marks[0] :]):
+        remark = line[marks[0] + 1 : -1] if marks else []
+        numbers = [other for other in remark if other.kind == "number"]
+        # `K = x @ W  # [3, 4]` tells a shape.
+        is_shape = bool(numbers) and all(
+            other.text.isdigit() if other.kind == "number" else other.text in "[],()@="
+            for other in remark
+        )
+        if marks and (not numbers or is_shape):
             del line[marks[0] : -1]
         kept += line
         line = []

@@ -35,7 +35,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
         r"attention[ -](?:weight|prob|distribution|map|matri|pattern)|softmax"
         r"|\battn\b(?! ?(?:score|logit|out))|(?<!un)(?<!un-)normali[sz]ed (?:attention )?score"
         r"|소프트맥스|어텐션 ?(?:가중치|분포)|주의 ?가중치|সফটম্যাক্স|অ্যাটেনশন ওয়েট|মনোযোগের ওজন"
-        r"|注意力权重|重み"
+        r"|注意力权重|重み|ağırlık|trọng số"
         r"|aufmerksamkeitsgewicht|poids d.attention|pesos de atenci|вес\w* внимания",
     ),
     (
@@ -46,7 +46,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
     (
         "scores",
         r"\bscores?\b|dot[ -]products?|\blogits?\b|similarity matri|점수|스코어|내적|স্কোর|ডট গুণ"
-        r"|得分|分数|スコア|内積|skalarprodukt|aufmerksamkeitswert|puntuaci|оценк",
+        r"|得分|分数|スコア|内積|skor|\bpunteggi|\bpontua|điểm|skalarprodukt|aufmerksamkeitswert|puntuaci|оценк",
     ),
     ("context", r"encoder (?:output|state|hidden|representation)|인코더 ?출력|এনকোডার আউটপুট"),
     ("positions", r"\bposition(?:s|al)?\b(?! of)|위치|포지션|অবস্থান|পজিশন|位置"),
@@ -54,7 +54,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
 _LAST_WORDS: tuple[tuple[str, str], ...] = (
     (
         "weights",
-        r"\bweights?\b|\bprob(?:s|abilit(?:y|ies))?\b|가중치|ওজন|权重|\bgewichte\b|\bpoids\b|\bpesos\b",
+        r"\bweights?\b|\bprob(?:s|abilit(?:y|ies))?\b|가중치|ওজন|权重|\bgewichte\b|\bpoids\b|\bpes[oi]s?\b",
     ),
     (
         "output",
