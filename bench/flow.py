@@ -1,7 +1,8 @@
 """How the flow moves: the first picture of a page, and its frames while it is dragged and played.
 
-`bench/flow.py page.html …`; without pages one is made: attention on 200 tokens, in 4 heads. Nothing
-is asserted: the figures are printed beside what they should be.
+`bench/flow.py page.html …`; without pages two are made: attention on 200 tokens, in 4 heads, and
+SmolLM2's pass of 200 tokens. Nothing is asserted: the figures are printed beside what they should
+be.
 """
 
 from __future__ import annotations
@@ -46,10 +47,18 @@ def main() -> None:
             x = np.random.default_rng(0).normal(size=(200, 64))
             files = [Path(folder, "attention on 200 tokens.html")]
             regard.trace(x, heads=4).html(files[0])
+            files.append(Path(folder, "SmolLM2 on 200 tokens.html"))
+            smollm2(files[-1])
         with chromium() as browser:
             if browser is not None:
                 for file in files:
                     flow(browser, file)
+
+
+def smollm2(file: Path) -> None:
+    """A page of SmolLM2's pass, its last layer whole."""
+    text = " ".join(f"The {n}th river of the map runs to the {n + 1}th sea." for n in range(40))
+    regard.flow(text, model="smollm2", layer=29, first=200).html(file)
 
 
 def flow(browser: Any, file: Path) -> None:
