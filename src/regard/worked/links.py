@@ -24,6 +24,7 @@ __all__ = ["Link", "links"]
 
 _WINDOW = 10  # values before it that a value may be made of
 _MOST_CELLS = 400
+_ROWS = 16  # of a matrix, one of which a vector may be made of
 _SIZES = (2, 3, 4, 8, 16, 64)
 _QUERIES = frozenset(("query", "key", "input", "embeddings"))
 _KEYS = frozenset(("query", "key"))
@@ -231,6 +232,10 @@ def _softmaxes(
             is_exponential = b.kind == "exponentials"
             scores.append(Intervals(np.log(box.low), np.log(box.high)) if is_exponential else box)
             hows.append("exponentials" if is_exponential else "scores")
+    for b in before if shape[0] == 1 and item.kind == "weights" else ():
+        if b.kind in ("scores", "scaled") and b.shape[1] == shape[1] and 1 < b.shape[0] <= _ROWS:
+            scores += [Intervals(b.box.low[[r]], b.box.high[[r]]) for r in range(b.shape[0])]
+            hows += ["row"] * b.shape[0]
     for a, b in pairs:
         if a.shape[1] == b.shape[1] and (a.shape[0], b.shape[0]) == shape:
             scores.append(a.times(b, transposed=True))
@@ -239,6 +244,7 @@ def _softmaxes(
     shared = {
         "exponentials": "a share of the exponentials",
         "scores": f"{verb}the scores before it",
+        "row": f"? {verb}a row of scores",
     }
     hows = [shared[how] for how in hows]
     hows += [f"{verb}Q Kᵀ"] * (len(scores) - len(hows))

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from itertools import product
 
+import numpy as np
+
 from regard.worked.chain import Chain, Misfit, Reading
 from regard.worked.exercise import Exercise
 from regard.worked.parts import OF_NORM, Key, available, chosen, sources, ways
@@ -84,6 +86,7 @@ def _readings(exercise: Exercise) -> list[Reading]:
         remark = f"The softmax is taken of the scores without dividing by √dₖ: {why}."
         unscaled = Reading((1.0, 1.0), remark=remark)
         divided = [unscaled, *divided] if exercise.says_unscaled else [*divided, unscaled]
+        divided += _by_one_number(exercise, head)
     why = "as the text says" if exercise.says_causal else "the figures fit only that"
     remark = f"Each query sees only the keys up to its own place (a causal mask): {why}."
     if _prints_the_future(exercise, head) and not exercise.says_causal:
@@ -92,6 +95,22 @@ def _readings(exercise: Exercise) -> list[Reading]:
         Reading(r.divisor, causal=True, remark=f"{r.remark} {remark}".strip()) for r in divided
     ]
     return [*causal, *divided] if exercise.says_causal else [*divided, *causal]
+
+
+def _by_one_number(exercise: Exercise, head: int) -> list[Reading]:
+    """What all scores were divided by, as printed: 2, though the text speaks of a d_k of 512."""
+    scores, scaled = exercise.get("scores", head), exercise.get("scaled", head)
+    if scores is None or scaled is None or scores.shape != scaled.shape:
+        return []
+    values, small = scores.values, scaled.values
+    told = np.isfinite(values) & np.isfinite(small) & (np.abs(small) > 4 * scaled.units)
+    if told.sum() < 2:
+        return []
+    divisor = round(float(np.median(values[told] / small[told])), 1)
+    if divisor <= 1:
+        return []
+    remark = f"The scores are divided by {divisor:g}: the figures fit only that."
+    return [Reading((divisor, divisor), remark=remark)]
 
 
 def _prints_the_future(exercise: Exercise, head: int) -> bool:

@@ -82,6 +82,8 @@ def softmaxes(source: Source, found: Found, told: set[int]) -> list[Link]:
                 link = _judged(scores, weights, between)
                 links += [link] if link is not None else []
                 break
+            if scores.shape == weights.shape and _is_distribution(scores):
+                break  # the weights of what stands above
     return links
 
 

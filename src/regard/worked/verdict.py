@@ -214,7 +214,9 @@ def settle(
     wrong = {figure.start for link in by_numbers for figure, _ in link.wrong}
     fine -= wrong
     # From exponentials as printed, which are no step of the chain.
-    of_others = [link for link in by_numbers if "exponentials" in link.how]
+    of_others = [
+        x for x in by_numbers if "exponentials" in x.how or x.how.endswith("a row of scores")
+    ]
     rounded = {f.start for link in of_others for row in link.value.rows for f in row} - wrong
     # An equation that holds, printed with its figures: if they are not those above, who knows why.
     computed = {f.start for e in equations if not e.wrong and not e.doubt for f in e.exact}

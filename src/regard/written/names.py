@@ -287,7 +287,7 @@ def is_other_name(lead: str) -> bool:
     (True, False, False)
     """
     return name_of(lead) is None and bool(
-        re.fullmatch(r"\s*[A-Za-z]\w{2,30}\s*=\s*\S{0,20}\s*", lead)
+        re.fullmatch(r"[\s$]*(?:[A-Za-z]\w{2,30}|h)\s*=\s*\S{0,20}\s*", lead)
     )
 
 

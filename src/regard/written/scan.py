@@ -48,6 +48,7 @@ _EMPHASIS = re.compile(
     r"(?<![\w)\]*}.])(?:\*{1,3}|_{2})(?=[^\s*])|(?<=[^\s*])(?:\*{1,3}|_{2})(?![\w(\[{}*])|(?<!`)`(?!`)"
 )
 _MARK = re.compile(r"[ \t]*(?:(?:[-*•◦▪‣›»>]|\d{1,3}[.)])[ \t]+)+(?=\S)|[ \t]*//+[ \t]*")
+_BULLET = re.compile(r"[ \t]*[-*•][ \t]+(?=[^\W\d_])")  # in a listing, where − may be a sign
 _COMMENT = re.compile(r"[ \t]*#+(?=[ \t]*[\[\]\d.\-−])")
 _HEADING = re.compile(
     r"[ \t]{0,3}#{1,6}[ \t]+(?=\S)|\\(?:sub)*(?:section|chapter|paragraph)\*?(?=\{)"
@@ -167,7 +168,7 @@ def _scan_lines(piece: Piece) -> list[Passage]:
             close()
             passages.append(Passage(line.cut(mark.end(), len(line.text)), is_heading=True))
         else:
-            mark = _COMMENT.match(line.text) or (None if fenced else _MARK.match(line.text))
+            mark = _COMMENT.match(line.text) or (_BULLET if fenced else _MARK).match(line.text)
             paragraph.append(line.cut(mark.end(), len(line.text)) if mark else line)
             whole.append(line)
         i += 1

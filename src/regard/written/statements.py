@@ -146,6 +146,8 @@ class Sentence:
             run.append(side)
         if run and not self._is_clean_right(run[-1]):
             run = run[:-1]
+        if self._is_listed(sides):
+            run = []
         runs.append(run)
         for run in runs:
             known = [side for side in run if side.is_known]
@@ -153,6 +155,15 @@ class Sentence:
                 text = self.piece.text[self.tokens[run[0].start].start : self._end(run[-1])]
                 text = " ".join(text.split())
                 self.equations.append(Equality(self._place(known[-1]), text, known, self.figure))
+
+    def _is_listed(self, sides: list[Node]) -> bool:
+        """`exp(2), exp(1) = 7.389, 2.718`: the last of some, set equal to the first of others."""
+        before, after = sides[0].start - 1, sides[-1].end
+        if len(sides) < 2 or before < 1 or after + 1 >= len(self.tokens):
+            return False
+        commas = self.tokens[before].kind == self.tokens[after].kind == "comma"
+        listed = self.tokens[before - 1].kind in ("close", "number")
+        return commas and listed and self.tokens[after + 1].kind in ("number", "open")
 
     def _end(self, node: Node) -> int:
         return self.tokens[node.end - 1].end

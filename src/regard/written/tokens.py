@@ -138,6 +138,12 @@ def tokens_of(text: str, *, decimal_comma: bool = False) -> list[Token]:
             written = "∞"
         elif kind == "word" and written in "xX" and _between_numbers(text, match):
             kind, written = "operator", "×"
+        after_frac = bool(tokens) and tokens[-1].kind == "frac" and not gap
+        if after_frac and kind == "number" and written.isdecimal() and len(written) == 2:
+            middle = match.start() + 1  # \\frac12 is a half
+            tokens.append(Token("number", written[0], match.start(), middle))
+            tokens.append(Token("number", written[1], middle, match.end()))
+            continue
         tokens.append(Token(kind, _SAME.get(written, written), *match.span(), gap))
         gap = False
     tokens = _without_comments(tokens) if "#" in text else tokens
