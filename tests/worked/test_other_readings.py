@@ -149,3 +149,49 @@ def test_a_name_that_a_notebook_gives_anew_is_not_the_same_matrix() -> None:
     first += "              [1.0, 1.0, 0.2]])\n"
     anew = first.replace("0.5, 0.5", "0.5, 1.0").replace("1.0, 0.3", "1.0, 1.0")
     assert check_text(notebook((first, ""), (anew, "")), "notes.ipynb").wrong == []
+
+
+# ── how people write ──────────────────────────────────────────────────────────────────────────
+
+RIGHT = {
+    "a fraction of two digits": r"$\tfrac12(0.8884-(-0.8884))=0.8884$ and $\frac34 \cdot 8 = 6$",
+    "a list set equal to a list": "T=1: exp(2), exp(1), exp(0.1) = 7.389, 2.718, 1.105",
+    "bullets in a listing": "```\nRow 1:\n- exp(5) = 148.4, exp(7) = 1096.6\n- sum = 1245\n```",
+    "another divisor than the text's d_k": (
+        "Scores = [0.36, 0.74, 0.41]\n\nDivide by √4 = 2:\n\nScaled = [0.18, 0.37, 0.205]\n\n"
+        "### In general\n\nA model with d_k = 512 divides by 22.6.\n"
+    ),
+    "a hidden state below the word softmax": (
+        "### A dot-product softmax\n\n**Context:** its state\n\n$ h = [0.9,\\; 0.1,\\; 0.2] $\n"
+    ),
+    "shapes of four axes": "scores of 0.5: (1,4,6,16)×(1,4,16,5) = (1,4,6,5)",
+    "numbers set apart by slashes": "the errors −0.0006 / −0.0006 / +0.0007 / −0.0013 ≈ 0",
+    "softmaxes with and without scaling": (
+        "Original Matrix = [[5, 10, 7],\n                   [6, 5, 3]]\n\n"
+        "Row 1 Softmax: softmax([5, 10, 7])\nProbabilities: [0.006, 0.947, 0.047]\n\n"
+        "Scaled Matrix = [[2.89, 5.77, 4.04],\n                 [3.46, 2.89, 1.73]]\n\n"
+        "Row 1 Softmax: softmax([2.89, 5.77, 4.04])\nProbabilities: [0.045, 0.811, 0.144]\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
+def test_what_is_right_in_the_way_it_is_written_is_not_accused(text: str) -> None:
+    report = check_text(text + "\n", "notes.md")
+    assert report.wrong == []
+    assert report.wrong_claims == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Softmax turns scores into shares: a score of [2.0, 1.5, 0.5] becomes [70%, 20%, 10%].\n",
+        "Row: `[0, 2, 0, 2]`\n\n### After softmax\n\n`[0.061, 0.460, 0.061, 0.460]` (about)\n",
+        "Scaled scores: `[0.05, 0.50, 0.15]`\n\nAfter softmax:\n\n```\nBefore: [0.05, 0.50, 0.15]\n"
+        "After:  [0.05, 0.60, 0.20]\n```\n",
+    ],
+)
+def test_a_softmax_in_running_text_is_found_wrong(text: str) -> None:
+    wrong = check_text(text, "notes.md").wrong
+    assert len(wrong) >= 2
+    assert {cell.line for cell in wrong} == {text.rstrip("`\n").count("\n") + 1}

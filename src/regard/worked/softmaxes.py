@@ -34,6 +34,7 @@ _OTHERWISE = re.compile(
     re.IGNORECASE,
 )
 _DIVISOR = re.compile(r"(?<![\w.])\d{1,6}(?:\.\d{1,6})?(?![\w.])")
+_ALONE = re.compile(r"\W*\[[\d.,;%\s]*\]\W*(?:\([^()]*\)\W*)?")  # numbers in brackets, on a line
 _MOST_CELLS = 400
 _MOST_LINES = 30  # between the scores and their weights
 _NEAR = 60  # characters between them, if nothing names the scores
@@ -68,9 +69,15 @@ def softmaxes(source: Source, found: Found, told: set[int]) -> list[Link]:
     """
     starts = [start for start, _ in found.lines]
     series = list(_series(source, [value for value in found.values if not value.is_code]))
+    written = source.text.splitlines()
+
+    def line_of(start: int) -> str:
+        number = source.line(start)
+        return written[number - 1] if number <= len(written) else ""
+
     links: list[Link] = []
     for k, weights in enumerate(series):
-        are_weights = _is_distribution(weights) or _is_softmax(weights)
+        are_weights = _is_distribution(weights) or _is_softmax(line_of(weights.start), weights)
         if not are_weights or weights.rows[0][0].start in told:
             continue
         for scores in series[max(0, k - _BACK) : k][::-1]:
@@ -78,6 +85,10 @@ def softmaxes(source: Source, found: Found, told: set[int]) -> list[Link]:
             if between is None:
                 break
             is_next = len(between.strip()) < _NEAR
+            if _numbers(scores) == _numbers(weights):
+                break  # printed again
+            if not between:
+                continue
             if scores.shape == weights.shape and _may_be_scores(scores, is_next=is_next):
                 link = _judged(scores, weights, between)
                 links += [link] if link is not None else []
@@ -102,7 +113,9 @@ def _between(
     ]
     if any(not _MARK.search(line) for line in headings) or len(headings) > 1:
         return None
-    if _MARK.search(text) or _MARK.search(weights.lead) or _are_named(scores, weights):
+    start = scores.rows[0][0].start
+    around = source.text[max(0, start - 2 * _NEAR) : last] if "\n" not in text else text
+    if _MARK.search(around) or _MARK.search(weights.lead) or _are_named(scores, weights):
         return text or " "
     return ""
 
@@ -124,8 +137,6 @@ def _may_be_scores(value: Value, *, is_next: bool) -> bool:
 
 
 def _judged(scores: Value, weights: Value, between: str) -> Link | None:
-    if not between:
-        return None
     values = np.array([[f.value for f in row] for row in scores.rows])
     if _MASK.search(between):
         hidden = np.array([[f.value == 0 for f in row] for row in weights.rows])
@@ -152,17 +163,22 @@ def _judged(scores: Value, weights: Value, between: str) -> Link | None:
 # ── series ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _is_softmax(value: Value) -> bool:
+def _is_softmax(line: str, value: Value) -> bool:
     """Said to be one right where it stands, whatever it sums to."""
     near = f"{value.titles[0] if value.titles else ''} {value.lead}"
     figures = [figure for row in value.rows for figure in row]
+    alone = _ALONE.fullmatch(line)
     said = (
-        value.is_assigned
+        (value.is_assigned or alone)
         and _MARK.search(near)
         and len(near) < _NEAR
-        and kind_in(value.lead or near) == "weights"
+        and (kind_in(value.lead) or kind_in(near)) == "weights"
     )
     return bool(said) and len(value.rows[0]) > 1 and all(0 <= f.value < 1 for f in figures)
+
+
+def _numbers(value: Value) -> list[str]:
+    return [figure.text for row in value.rows for figure in row]
 
 
 def _is_distribution(value: Value) -> bool:
