@@ -8,7 +8,10 @@ import pytest
 from helpers.browser_page import Opened
 from helpers.made_runs import SENTENCES, long_text, made_run
 
+from regard.run.info import run_info
 from regard.view.html.run import run_page
+from regard.view.html.trace import trace_page
+from regard.worked import example
 
 OpenPage = Callable[..., Opened]
 
@@ -45,6 +48,36 @@ def test_a_long_run_has_its_strongest_links_and_says_how_much_is_not_there(
     keys, weights = layer.top_keys[0, 3, 1009].tolist(), layer.top_weights[0, 3, 1009].tolist()
     assert [found["weights"][key] for key in keys] == pytest.approx(weights, abs=1e-5)
     assert found["rest"] == pytest.approx(1 - sum(weights), abs=1e-4)
+
+
+def test_a_page_opens_on_what_stands_out_unless_its_address_says_where(
+    open_page: OpenPage,
+) -> None:
+    run = made_run(causal=False)
+    opening = run_info(run)["opening"]
+    assert opening is not None
+    opened = open_page(run_page(run))
+    assert opened.ask("element.state") == {"sequence": 0, **opening}
+    assert opened.page.locator("regard-text .token.chosen").count() == 1
+    opened = open_page(run_page(run), address="#layer=1")
+    assert opened.state() == {"layer": "1"}
+
+
+@pytest.mark.parametrize("view", ["text", "heads", "model", "atlas", "shift"])
+def test_light_or_dark_is_in_the_address_of_every_view(open_page: OpenPage, view: str) -> None:
+    opened = open_page(run_page(made_run()), address=f"#view={view}&theme=dark")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    assert opened.page.evaluate(paper) == "rgb(13, 17, 23)"
+    opened.page.evaluate("location.hash = location.hash.replace('dark', 'light')")
+    opened.settle()
+    assert opened.page.evaluate(paper) == "rgb(255, 255, 255)"
+
+
+def test_the_steps_of_a_trace_are_dark_if_their_address_says_so(open_page: OpenPage) -> None:
+    page = trace_page(example("apple").trace())
+    for theme, paper in (("dark", "rgb(13, 17, 23)"), ("light", "rgb(255, 255, 255)")):
+        opened = open_page(page, address=f"#view=steps&theme={theme}", dark=theme == "light")
+        assert opened.page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
 
 
 def test_the_address_holds_the_state_and_the_back_button_works(open_page: OpenPage) -> None:

@@ -266,7 +266,7 @@ def test_keys_alone_choose_a_word_and_let_it_go(open_page: OpenPage) -> None:
 
 
 def test_arrows_go_to_the_line_below_and_back(open_page: OpenPage) -> None:
-    opened = open_page(run_page(made_run(long_text(97), layers=1)), width=700)
+    opened = open_page(run_page(made_run(long_text(97), layers=1)), address="#layer=0", width=700)
     place(opened, 0).focus()
     opened.page.keyboard.press("ArrowDown")
     below = opened.ask("element.shadowRoot.activeElement.getBoundingClientRect()")

@@ -45,7 +45,7 @@ def test_a_page_of_attention_alone_has_its_trace() -> None:
     [
         (24_000_000, True, True, 64),
         (2_900_000, True, True, 32),
-        (2_350_000, True, False, 32),
+        (2_420_000, True, False, 32),
         (1_400_000, False, False, 32),
         (900_000, False, False, 16),
     ],

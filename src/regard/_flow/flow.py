@@ -19,6 +19,7 @@ from regard._rules.rule import Cell, Step, in_head
 from regard.reference import Array
 
 if TYPE_CHECKING:
+    from regard._trace import Trace
     from regard.ask import Prediction
 
 
@@ -147,6 +148,23 @@ class Flow(ABC):
     @abstractmethod
     def _with(self, changes: list[Change]) -> Flow:
         """The first pass with changes that are of possible kinds."""
+
+    def steps_of(self, attention: str | int = 0, head: int = 0) -> Trace:
+        """One head of an attention of a model, step by step, each with the model's own numbers:
+        what comes in, Q, K, V, scores, weights, output, all heads joined, and what goes out.
+
+        `attention` is its name in the outline, or counts from 0, as `head` does. Of a model without
+        a counterpart in `regard.nn` there are the steps from Q, K and V to the head's output.
+
+        >>> from regard import flow
+        >>> from regard.nn import LanguageModel, LanguageModelConfig
+        >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=6, heads=3))
+        >>> list(flow([1, 10, 2], model=model).steps_of(0, 2).steps)[:4]
+        ['input', 'query', 'key', 'value']
+        """
+        from regard._flow.heads import head_steps
+
+        return head_steps(self, attention, head)
 
     # ── numbers ───────────────────────────────────────────────────────────────────────────────
 

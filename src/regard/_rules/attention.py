@@ -168,3 +168,13 @@ class Joined(Rule):
         value = float(trace.steps[self.of].array[h, cell.i, j])
         label = step.axes[-1].labels[cell.j]
         return cell._replace(value=value).told(f"is carried over: {label}")
+
+
+class OneJoined(Rule):
+    """The heads side by side, of which only one is here as a step."""
+
+    of: StepName
+    head: int
+
+    def explain(self, trace: Traced, step: Step, cell: Cell) -> Explanation:
+        return cell.told(f"is carried over: {step.axes[-1].labels[cell.j]}")

@@ -9,7 +9,14 @@ Whatever a command or a page of the studio does with a model is done here.
 
 from __future__ import annotations
 
-from regard.ask._predictions import Prediction, likeliest, predictions, predictions_info, texts_of
+from regard.ask._predictions import (
+    Prediction,
+    likeliest,
+    predictions,
+    predictions_info,
+    predicts,
+    texts_of,
+)
 from regard.ask._see import see, target_tokens
 from regard.ask._trace import trace_of
 
@@ -18,6 +25,7 @@ __all__ = [
     "likeliest",
     "predictions",
     "predictions_info",
+    "predicts",
     "see",
     "target_tokens",
     "texts_of",

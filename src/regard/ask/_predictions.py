@@ -72,12 +72,21 @@ def predictions(
     return _once_more(again, loaded, position, n, text_of, top)
 
 
+def predicts(run: Run) -> bool:
+    """Can a page be told what the model of a run predicts: does it know its model, does that
+    predict tokens, and is the text not long?
+    """
+    loaded: Loaded | None = None if run.again is None else run.again.args[0]
+    if loaded is None or loaded.model.get_output_embeddings() is None:
+        return False
+    return _length(run) <= LONG
+
+
 def predictions_info(run: Run, top: int = 5) -> list[list[list[Any]]] | None:
     """Of each position the likeliest tokens with their probabilities, as pages are told; None of a
     run that does not know its model, whose model predicts none, or whose text is long.
     """
-    loaded: Loaded | None = None if run.again is None else run.again.args[0]
-    if loaded is None or loaded.model.get_output_embeddings() is None or _length(run) > LONG:
+    if not predicts(run):
         return None
     found = predictions(run, top)
     return [[[each.token, round(each.probability, 6)] for each in one] for one in found]

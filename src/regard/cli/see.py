@@ -194,7 +194,7 @@ def see(
     if html is not None:
         from regard.view.html.run import run_page
 
-        out.write("html", lambda: run_page(run, name=name))
+        out.write("html", lambda: run_page(run, name=name, layer=layer))
     out.print([*summary, *lines])
 
 

@@ -34,6 +34,7 @@ def run_info(run: Run) -> dict[str, Any]:
             for head in heads
         ],
         "opening": _opening(run),
+        "written": _written(run),
         "sequences": [
             {"text": texts[b] if b < len(texts) else None, "tokens": tokens[b]}
             for b in range(batch)
@@ -147,6 +148,14 @@ def _opening(run: Run) -> dict[str, int] | None:
     layer = run.layer(link.layer)
     token = link.query + (0 if layer.cross else layer.offset)
     return {"layer": link.layer, "head": link.head, "token": token}
+
+
+def _written(run: Run) -> list[list[dict[str, Any]]] | None:
+    """Of each sequence the tokens that a model wrote, which reads one text and writes another."""
+    if not any(layer.cross for layer in run.layers.values()):
+        return None
+    own = (layer.tokens for layer in run.layers.values() if layer.tokens and not layer.cross)
+    return next(([[vars(token) for token in one] for one in tokens] for tokens in own), None)
 
 
 def _tokens(run: Run, batch: int) -> list[list[dict[str, Any]] | None]:

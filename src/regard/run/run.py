@@ -215,11 +215,15 @@ class Run:
 
     # ── to look at ────────────────────────────────────────────────────────────────────────────
 
-    def html(self, path: str | Path, limit: int | None = None) -> None:
+    def html(
+        self, path: str | Path, limit: int | None = None, *, layer: int | str | None = None
+    ) -> None:
         """Write one HTML file that shows the run: its text, links, heads and atlas.
 
         It needs no network. `limit` is about how many bytes it may have, 24,000,000 unless another
         is given: weaker links and finer pictures are left out first, and the page says which.
+        With a `layer`, of a run that knows its model, it has the whole pass, too, and of that layer
+        every step of every head.
 
         >>> import tempfile, torch, regard
         >>> q = torch.eye(3)[None, None]
@@ -237,7 +241,7 @@ class Run:
                 f"html(): limit must be a whole number of bytes, 1 or more; got {limit!r}. "
                 f"None is {LIMIT:,}."
             )
-        write_text(path, run_page(self, limit or LIMIT))
+        write_text(path, run_page(self, limit or LIMIT, layer=layer))
 
     def figure(
         self,

@@ -70,6 +70,7 @@ _OF_A_FLOW = {
     "cells": ("stage", "head", "first_row", "end_row", "first_column", "end_column"),
     "explain": ("stage", "head", "row", "column"),
     "predictions": ("position",),
+    "steps": ("stage", "head"),
 }
 _STATUSES: dict[type[Exception], int] = {
     Forbidden: 403,
@@ -337,6 +338,8 @@ class Studio:
             found = await self._flowing.do(request, self._flows.ask, flow, name, given)
             if isinstance(found, dict) and "array" in found:
                 return _unpacked(found)
+            if isinstance(found, str):  # JSON already
+                return Response(found, media_type="application/json")
             return Answered(found)
 
         return ask
@@ -399,6 +402,7 @@ class Studio:
                 "exact": True,
                 "seconds": told["seconds"],
                 "bytes": told["bytes"],
+                "predicts": told["predicts"],
             }
             origin = {"model": model, "text": text}
             return self._shelf.add(run, time.time(), about, origin)

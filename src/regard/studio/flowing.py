@@ -101,6 +101,8 @@ def answer(flow: Flow, question: str, given: dict[str, Any]) -> Any:
     if question == "explain":
         line = flow.explain(given["stage"], given["head"], given["row"], given["column"])
         return {"line": str(line), "value": line.value}
+    if question == "steps":
+        return flow.steps_of(given["stage"], given["head"]).to_json()
     found = flow.predictions(given["position"])
     return found and [{"token": each.token, "probability": each.probability} for each in found]
 

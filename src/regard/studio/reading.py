@@ -63,7 +63,8 @@ class Models:
         self, name: str, text: str, ablate: Mapping[int, list[int]], job: Job
     ) -> tuple[Run, dict[str, Any]]:
         """The run of a text through a model by name, or in a folder in reach; how many `seconds` it
-        took, and how many `bytes` it has. Raises ValueError in words, and Cancelled.
+        took, how many `bytes` it has, and whether it `predicts` tokens. Raises ValueError in words,
+        and Cancelled.
         """
         if name not in BUILT_IN:
             name = str(self._places.find(name))
@@ -196,6 +197,7 @@ def main(handle: int) -> None:
                 tell(f"Loading {Path(asked['model']).name}")
             import torch
 
+            from regard.ask import predicts
             from regard.models import load
             from regard.run.atlas import build_levels
             from regard.run.info import finite
@@ -226,7 +228,8 @@ def main(handle: int) -> None:
             with shared_file() as (file, path):
                 torch.save(pack(run), file)
                 file.flush()
-                teller.tell({"run": path, "seconds": seconds, "bytes": file.tell()})
+                about = {"seconds": seconds, "bytes": file.tell(), "predicts": predicts(run)}
+                teller.tell({"run": path, **about})
                 teller.hear()  # until it was taken
             flows.keep(asked, run)
             del run

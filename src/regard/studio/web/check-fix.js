@@ -41,7 +41,7 @@ export function difference({ name, before, after, left, jump, goOn, close }) {
     left > 0 && el("p", {}, word(left === 1 ? "check.stays_one" : "check.stays", { count: left.toLocaleString("en") })),
     found.length > 0 && el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": word("check.changed_lines") },
       el("table", { class: "changes" },
-        el("thead", {}, el("tr", {}, ...[word("check.line_title"), "", word("check.old_new")].map((title) => el("th", { scope: "col" }, title)))),
+        el("thead", {}, el("tr", {}, ...[word("check.line_title"), "", word("check.old_new")].map((title) => (title === "" ? el("td") : el("th", { scope: "col" }, title))))),
         el("tbody", {}, ...found.slice(0, MOST).flatMap((each) => rows(each, jump))))),
     found.length > MOST && el("p", { class: "faint" }, word("check.first_shown", { count: MOST })),
     el("div", { class: "bar" },

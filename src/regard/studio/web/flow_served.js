@@ -98,6 +98,12 @@ export class ServedFlow {
     return this.#once(`predictions ${position}`, () => ask(`${this.path}/predictions?position=${position}`));
   }
 
+  /** The steps of one head. @param {string} attention @param {number} head @returns {Promise<any>} */
+  steps(attention, head) {
+    const said = new URLSearchParams({ stage: attention, head: String(head) });
+    return this.#once(`steps ${said}`, () => ask(`${this.path}/steps?${said}`));
+  }
+
   /** The first pass with these changes, and no others. @param {object[]} changes @returns {Promise<ServedFlow>} */
   async changed(changes) {
     if (changes.length === 0) return ServedFlow.known(this.first);

@@ -2,15 +2,12 @@
 
 import { start } from "./base.js";
 import { el } from "./dom.js";
-import { address, read, showRun } from "./page.js";
+import { address, passViews, read, showRun } from "./page.js";
 import { ask, tell } from "./asking.js";
 import { ServedFlow } from "./flow_served.js";
 import { follow } from "./progress.js";
 import { ServedRun } from "./served.js";
 import { word } from "./words.js";
-
-/** What an address says, if the reader has been anywhere in a run. */
-const PLACE = ["layer", "head", "token", "view"];
 
 /** What is known of a run. @param {string} id @returns {Promise<any>} */
 export async function summary(id) {
@@ -38,19 +35,19 @@ export async function showRunPage(main, state, until) {
     said,
   );
   if (!about.saved) actions.append(...saving(id, said));
+  if (about.again && about.predicts !== false) source.foretell();
   if (about.again) actions.append(ablating(id, said, until));
   for (const name of about.let_go ?? []) main.append(el("p", {}, word("run.let_go", { name })));
   for (const note of info.notes) main.append(el("p", { class: "faint" }, note));
-  if (info.opening !== null && PLACE.every((name) => !new URLSearchParams(location.hash.slice(1)).has(name))) {
-    history.replaceState(null, "", address({ ...state, ...info.opening }));
-  }
-  const flow = async () => {
-    const { job } = await tell("/api/flow", { run: id });
-    const done = await follow(job, said, until);
-    if (done === null) throw new Error(word("flow.cancelled"));
-    return ServedFlow.known(done.flow);
-  };
-  showRun(main, source, until, about.again ? [["flow", word("page.flow"), "regard-flow", flow]] : []);
+  showRun(main, source, until, about.again ? passViews(() => openFlow(id, said, until)) : []);
+}
+
+/** The pass of a run. @param {string} id @param {HTMLElement} said @param {AbortSignal} until */
+async function openFlow(id, said, until) {
+  const { job } = await tell("/api/flow", { run: id });
+  const done = await follow(job, said, until);
+  if (done === null) throw new Error(word("flow.cancelled"));
+  return ServedFlow.known(done.flow);
 }
 
 /** @param {string} id @param {HTMLElement} said */

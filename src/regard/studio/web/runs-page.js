@@ -1,8 +1,7 @@
 // Runs: those that were saved and those of today; open, compare, delete, and ask them in SQL.
 
-import { start } from "./base.js";
 import { el } from "./dom.js";
-import { address } from "./page.js";
+import { elsewhere } from "./page.js";
 import { ask, tell } from "./asking.js";
 import { word, wordParts } from "./words.js";
 
@@ -19,7 +18,7 @@ export async function showRuns(main, state, until) {
     disabled: true,
     onclick: () => {
       const [run, other] = chosen;
-      location.hash = address({ ...start(), page: "compare", run, other });
+      location.hash = elsewhere({ page: "compare", run, other });
     },
   }, word("runs.compare"));
 
@@ -30,12 +29,12 @@ export async function showRuns(main, state, until) {
     list.replaceChildren(runs.length === 0 ? nothing() : table(runs));
     compare.disabled = chosen.size !== 2;
   };
-  const nothing = () => el("p", {}, ...wordParts("runs.none", { link: el("a", { href: address({ ...start(), page: "see" }) }, word("runs.read")) }));
+  const nothing = () => el("p", {}, ...wordParts("runs.none", { link: el("a", { href: elsewhere({ page: "see" }) }, word("runs.read")) }));
 
   /** @param {any[]} runs */
   const table = (runs) => el("table", { class: "runs" },
     el("thead", {}, el("tr", {}, ...["", word("runs.run"), word("runs.model"), word("runs.layers"), word("runs.tokens"), word("runs.size"), word("runs.made"), ""].map((name, n) =>
-      el("th", { scope: "col", class: n >= 3 && n <= 5 && "number" }, name)))),
+      (name === "" ? el("td") : el("th", { scope: "col", class: n >= 3 && n <= 5 && "number" }, name))))),
     el("tbody", {}, ...runs.map(row)));
 
   /** @param {any} run */
@@ -49,7 +48,7 @@ export async function showRuns(main, state, until) {
         compare.disabled = chosen.size !== 2;
       },
     })),
-    el("td", {}, el("a", { href: address({ ...start(), page: "run", run: run.id }) }, run.name),
+    el("td", {}, el("a", { href: elsewhere({ page: "run", run: run.id }) }, run.name),
       run.name !== run.text && run.text !== "" && el("div", { class: "faint" }, run.text.slice(0, 90))),
     el("td", {}, run.model),
     el("td", { class: "number" }, run.layers),

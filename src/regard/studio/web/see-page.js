@@ -1,8 +1,7 @@
 // See: a model, a text, and then where every head looked.
 
-import { start } from "./base.js";
 import { el } from "./dom.js";
-import { address } from "./page.js";
+import { elsewhere } from "./page.js";
 import { ask, tell } from "./asking.js";
 import { follow } from "./progress.js";
 import { word } from "./words.js";
@@ -42,7 +41,7 @@ export async function showSee(main, state, until) {
     try {
       const { job } = await tell("/api/see", { text: text.value, model: model.value });
       const run = await follow(job, said, until);
-      if (run !== null) location.hash = address({ ...start(), page: "run", run });
+      if (run !== null) location.hash = elsewhere({ page: "run", run });
     } catch (error) {
       said.replaceChildren(el("p", { class: "error", role: "alert" }, /** @type {Error} */ (error).message));
     } finally {

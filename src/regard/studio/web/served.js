@@ -22,6 +22,13 @@ export class ServedRun {
     /** @type {RunInfo} */
     this.info = info;
     this.path = `/api/runs/${id}`;
+    /** @type {import("./source.js").RunSource["predictions"]} */
+    this.predictions = undefined;
+  }
+
+  /** Let what its model predicts be asked for. */
+  foretell() {
+    this.predictions = () => this.#once("predictions", () => ask(`${this.path}/predictions`));
   }
 
   /** @param {string} id @returns {Promise<ServedRun>} */

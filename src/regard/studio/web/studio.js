@@ -2,8 +2,8 @@
 
 import { start } from "./base.js";
 import { el } from "./dom.js";
-import { TABS, address, read } from "./page.js";
-import { THEME, sheet } from "./theme.js";
+import { TABS, elsewhere, read } from "./page.js";
+import { THEME, setTheme, sheet } from "./theme.js";
 import { CHECK } from "./check-look.js";
 import { showCheck } from "./check-page.js";
 import { showCompare } from "./compare-page.js";
@@ -46,14 +46,27 @@ function identity(state) {
   return [state.page ?? "explain", state.run ?? "", state.other ?? ""].join(" ");
 }
 
+/** The page that is shown. @param {import("./base.js").State} state */
+function pageOf(state) {
+  const name = String(state.page ?? "explain");
+  return PAGES.find((each) => each[0] === name) ?? PAGES[0];
+}
+
+/** The links to all pages, light or dark as this one is. */
+function link() {
+  const state = read(location.hash, start());
+  links.replaceChildren(
+    ...PAGES.filter(([, title]) => title !== "").map(([each, title]) => el("a", {
+      href: elsewhere({ page: each }), "aria-current": each === pageOf(state)[0] && "page",
+    }, title)),
+  );
+}
+
 async function draw() {
   const state = read(location.hash, start());
-  const name = String(state.page ?? "explain");
-  const page = PAGES.find((each) => each[0] === name) ?? PAGES[0];
-  links.replaceChildren(
-    ...PAGES.filter(([, title]) => title !== "").map(([each, title]) =>
-      el("a", { href: address({ ...start(), page: each }), "aria-current": each === page[0] && "page" }, title)),
-  );
+  const page = pageOf(state);
+  setTheme(state.theme);
+  link();
   if (shown === identity(state)) return;
   shown = identity(state);
   over.abort();
@@ -71,6 +84,7 @@ async function draw() {
   document.body.dispatchEvent(new CustomEvent("regard-drawn", { bubbles: true }));
 }
 
+main.addEventListener("regard-change", link);
 addEventListener("hashchange", draw);
 addEventListener("popstate", draw);
 draw();

@@ -16,11 +16,11 @@ from regard._rules.attention import Joined, Scaled, Scored, Softmaxed, Turned
 from regard._rules.general import Linear, Summed
 from regard._rules.rule import Step
 from regard.reference import Array
-from regard.view.html.page import Part, beginning, frame, page
+from regard.view.html.head_steps import heads_of_band
+from regard.view.html.page import Part, beginning, frame, page, room_for_parts
 
 LIMIT = 24_000_000  # bytes of a page, unless another is asked for
 _NOTEBOOK = 6_000_000  # of one in a notebook, which keeps all that it shows
-_REST = 700_000  # bytes of a page that are not its parts: the script and the outline
 # What is left out, and how many blocks a picture has at most, until the page is small enough.
 _CHOICES = (
     *(("", 64), ("", 32), ("matrices", 32), ("matrices", 16)),
@@ -43,8 +43,16 @@ def flow_page(flow: Flow, limit: int = LIMIT) -> str:
     if isinstance(flow, TraceFlow) and not flow.model:
         content = {"outline": outline, "trace": json.loads(flow.trace.to_json())}
         return page("flow", title, flow.note, {"flow": content})
-    packing = _Packing(flow, limit - _REST)
-    return page("flow", title, flow.note, {"flow": packing.content()}, packing.parts)
+    content, parts = packed_flow(flow, room_for_parts(limit, outline))
+    return page("flow", title, flow.note, {"flow": content}, parts)
+
+
+def packed_flow(flow: Flow, room: int) -> tuple[dict[str, Any], dict[str, Part]]:
+    """A pass of a model as a page holds it: what is said of it, and its parts, of at most about so
+    many bytes.
+    """
+    packing = _Packing(flow, room)
+    return packing.content(), packing.parts
 
 
 def flow_frame(flow: Flow) -> str:
@@ -81,6 +89,7 @@ class _Packing:
             "steps": steps,
             "matrices": matrices,
             "predictions": self._predictions(),
+            "heads": heads_of_band(flow, chosen["stages"], steps, matrices),
         }
 
     def _chosen(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from regard.text import readable
 from regard.view.html.bundle import bundle
 
+_MORE = 50_000  # bytes of a page that are neither its script nor its parts
 _TYPES = {"uint8": "u1", "uint16": "u2", "int32": "i4", "float32": "f4"}
 
 
@@ -91,6 +92,14 @@ script-src 'sha256-{digest}'; img-src data: blob:; base-uri 'none'; form-action 
 </body>
 </html>
 """
+
+
+def room_for_parts(limit: int, said: Any = None) -> int:
+    """The bytes that parts may have in a page of so many: what is left beside the script, what is
+    `said` of them, and some more.
+    """
+    script = len(bundle("main").encode("utf-8"))
+    return limit - script - len(_json({"said": said}).encode("utf-8")) - _MORE
 
 
 def frame(html: str, height: int = 640) -> str:

@@ -16,18 +16,23 @@ from regard.run import Run
 from regard.run.atlas import block_sizes, blocks, small_map
 from regard.run.info import run_info, stages, unknown_words
 from regard.run.rollout import has_rollout
-from regard.view.html.page import Part, beginning, frame, page
+from regard.view.html.flow import packed_flow
+from regard.view.html.page import Part, beginning, frame, page, room_for_parts
 
 LIMIT = 24_000_000  # bytes of a page, unless another is asked for
 _NOTEBOOK = 4_000_000  # of one in a notebook, which keeps all that it shows
 _WHOLE = 5_000_000  # weights that a page may hold one by one
 _HIDDEN_STATES = 2_500_000  # numbers of hidden states
-_REST = 600_000  # bytes of a page that are not its parts: the script and the tokens
 _SIXTEEN = 65535
 
 
-def run_page(run: Run, limit: int = LIMIT, name: str | None = None) -> str:
-    """The page, of at most about `limit` bytes; `name` is the model's, if it has a better one."""
+def run_page(
+    run: Run, limit: int = LIMIT, name: str | None = None, layer: int | str | None = None
+) -> str:
+    """The page, of at most about `limit` bytes; `name` is the model's, if it has a better one.
+
+    With a `layer` it has the whole pass, too, and the steps of the heads of that layer.
+    """
     if not run.layers:
         raise ValueError(
             "html(): the run must have seen a layer; it has none. run.unseen and run.notes say why."
@@ -39,7 +44,11 @@ def run_page(run: Run, limit: int = LIMIT, name: str | None = None) -> str:
         title += ": " + beginning(run.text)
     n_tokens = max(layer["keys"] for layer in info["layers"])
     subtitle = f"{len(info['layers'])} layers, {len(info['heads'])} heads, {n_tokens:,} tokens. "
-    return page("run", title, subtitle + "Where did each head look?", {"info": info}, packing.parts)
+    content, parts = {"info": info}, packing.parts
+    if layer is not None:
+        content["flow"], more = packed_flow(run.flow(layer), packing.left)
+        parts |= more
+    return page("run", title, subtitle + "Where did each head look?", content, parts)
 
 
 def run_frame(run: Run) -> str:
@@ -58,7 +67,8 @@ class _Packing:
 
     def __init__(self, run: Run, limit: int) -> None:
         self.run, self.layers = run, list(run.layers.values())
-        self.room = limit - _REST  # bytes of all parts
+        texts = run.tokens and [[token.text for token in one] for one in run.tokens]
+        self.room = room_for_parts(limit, texts)  # bytes of all parts
         self.parts: dict[str, Part] = {}
         self.notes: list[str] = []
 
@@ -91,6 +101,11 @@ class _Packing:
 
     def _size(self) -> int:
         return sum(len(part.packed) for part in self.parts.values())
+
+    @property
+    def left(self) -> int:
+        """The bytes that there is room for besides."""
+        return self.room - self._size()
 
     def _put_whole(self) -> bool:
         """Every weight, if they are few and can be had."""

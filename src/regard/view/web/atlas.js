@@ -4,7 +4,7 @@ import { RegardElement } from "./base.js";
 import { contextOf, el, many, refill, visible } from "./dom.js";
 import { onceAFrame } from "./pause.js";
 import { palette } from "./scale.js";
-import { TILE } from "./source.js";
+import { TILE, tokensOf } from "./source.js";
 import { isDark } from "./theme.js";
 import { drawAxes, inks } from "./atlas_axes.js";
 import { drawCells, drawMarks, drawOverview, drawTiles, hatching } from "./atlas_draw.js";
@@ -236,7 +236,7 @@ ${SIDE_CSS}`;
   /** Pixels of the longest name of a token. @param {RunSource} source @param {CanvasRenderingContext2D} context */
   #longest(source, context) {
     const { sequence, layer } = this.state;
-    const tokens = source.info.layers[layer].named ? source.info.sequences[sequence]?.tokens : null;
+    const tokens = tokensOf(source.info, sequence, layer).to;
     if (!tokens) return 40;
     if (this.#measured.tokens !== tokens) {
       context.font = `12px ${inks(this).sans}`;

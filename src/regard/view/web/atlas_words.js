@@ -1,7 +1,7 @@
 // What an atlas says in words: the tokens that are pointed at and their weight; what a file does not have.
 
 import { figure, many, visible } from "./dom.js";
-import { TILE } from "./source.js";
+import { TILE, tokensOf } from "./source.js";
 import { masked } from "./atlas_tiles.js";
 import { word } from "./words.js";
 
@@ -19,10 +19,10 @@ import { word } from "./words.js";
 
 /** How tokens are called. @param {RunSource} source @param {number} sequence @param {number} layer */
 export function namesOf(source, sequence, layer) {
-  const { named, position } = source.info.layers[layer];
-  const tokens = named ? source.info.sequences[sequence]?.tokens : null;
-  const key = (/** @type {number} */ n) => (tokens ? (tokens[n]?.text ?? "") : String(n));
-  return { key, query: (/** @type {number} */ n) => (tokens ? key(n + position) : String(n)) };
+  const { cross, position } = source.info.layers[layer];
+  const { from, to } = tokensOf(source.info, sequence, layer);
+  const key = (/** @type {number} */ n) => (to ? (to[n]?.text ?? "") : String(n));
+  return { key, query: (/** @type {number} */ n) => (from ? (from[cross ? n : n + position]?.text ?? "") : String(n)) };
 }
 
 /** @type {{ text: string, letters: string[] }} */

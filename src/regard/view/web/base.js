@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 import { onceAFrame } from "./pause.js";
-import { THEME, onTheme, sheet } from "./theme.js";
+import { THEME, onTheme, setTheme, sheet } from "./theme.js";
 import { word } from "./words.js";
 
 /**
@@ -79,6 +79,7 @@ export class RegardElement extends HTMLElement {
 
   set state(state) {
     this.#state = state;
+    setTheme(state.theme);
     this.changed();
   }
 

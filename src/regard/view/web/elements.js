@@ -2,6 +2,7 @@
 
 import "./atlas.js";
 import "./flow.js";
+import "./head.js";
 import "./heads.js";
 import "./model.js";
 import "./shift.js";

@@ -58,6 +58,9 @@ export class EmbeddedRun {
     /** @type {RunInfo} */
     this.info = info;
     this.parts = parts;
+    const predictions = info.predictions ?? null;
+    /** @type {RunSource["predictions"]} */
+    this.predictions = predictions === null ? undefined : async () => predictions;
   }
 
   /** A weight of whole numbers, as they are kept. @param {Part["data"]} data */

@@ -2,6 +2,7 @@
 
 import { figure, piece } from "./arithmetic.js";
 import { part } from "./embedded.js";
+import { headTrace } from "./flow_heads.js";
 import { explain } from "./rules.js";
 import { word } from "./words.js";
 
@@ -19,6 +20,7 @@ import { word } from "./words.js";
  * @property {Record<string, StepInfo>} steps
  * @property {Record<string, { part: string, shape: number[] }>} matrices
  * @property {[string, number][][] | null} predictions
+ * @property {Record<string, import("./flow_heads.js").HeadInfo>} heads of the attentions that are held whole
  */
 
 const HALF = 32767; // what the number of the largest size in a picture is kept as
@@ -93,6 +95,13 @@ export class EmbeddedFlow {
   async predictions(position) {
     const found = this.#content.predictions?.[position];
     return found?.map(([token, probability]) => ({ token, probability })) ?? null;
+  }
+
+  /** @param {string} attention @param {number} head */
+  async steps(attention, head) {
+    const info = this.#content.heads[attention];
+    if (info === undefined) return null;
+    return headTrace(info, head, { step: (name) => this.#head(name, head), matrix: (name) => this.#matrix(name) });
   }
 
   async changed() {

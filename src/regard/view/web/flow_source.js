@@ -59,6 +59,8 @@ import { word } from "./words.js";
  * @property {(stage: string, head: number, row: number, column: number) => Promise<Piece[] | null>} explain
  * @property {(position: number) => Promise<Prediction[] | null>} predictions
  * @property {(changes: Change[]) => Promise<FlowSource | null>} changed
+ * @property {(attention: string, head: number) => Promise<TraceJson | null>} [steps] of one head of an attention of a model;
+ *   null where they are not held
  */
 
 export const BLOCKS = 64; // of a picture, in each direction

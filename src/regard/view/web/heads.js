@@ -74,7 +74,7 @@ export class RegardHeads extends RegardElement {
     this.first = el("input", { type: "checkbox" });
     this.firstName = el("span", {});
     this.count = el("span", { class: "faint count", role: "status" });
-    this.canvas = el("canvas", { role: "img" });
+    this.canvas = el("canvas", { "aria-hidden": "true" });
     this.window = el("div", { class: "window", role: "none" }, this.canvas);
     this.#words = new Words(this.window);
     this.tall = el("div", { role: "none" }, this.window);
@@ -235,7 +235,7 @@ export class RegardHeads extends RegardElement {
     this.count.textContent = word("heads.count", { shown: many(shown), known: many(known) });
     this.count.title = word("heads.known", { count: this.#heads[0]?.count ?? 0 });
     const label = word("heads.lines", { shown, least: this.#least, heads: this.#shown.length });
-    this.canvas.setAttribute("aria-label", label);
+    this.stage.setAttribute("aria-description", label);
     this.nothing.textContent = this.#shown.length === 0 ? word("heads.no_head")
       : shown === 0 ? word("heads.too_strong", { least: this.#least }) : "";
     if (this.nothing.textContent === "") this.nothing.remove();

@@ -1,5 +1,6 @@
 // Which word stands in which row, on the left as a query, on the right as a key.
 
+import { tokensOf } from "./source.js";
 import { names } from "./text_pieces.js";
 
 /**
@@ -11,13 +12,13 @@ import { names } from "./text_pieces.js";
 export class Rows {
   /** @param {RunInfo} info @param {number} sequence @param {number} layer */
   constructor(info, sequence, layer) {
-    const { cross, named, queries, keys, position, real } = info.layers[layer];
+    const { cross, queries, keys, position, real } = info.layers[layer];
     const isReal = real[sequence] ?? null;
     const shown = Array.from({ length: keys }, (_, n) => n).filter((n) => isReal === null || isReal[n]);
-    const tokens = info.sequences[sequence]?.tokens;
+    const { from, to } = tokensOf(info, sequence, layer);
     this.cross = cross;
     this.position = cross ? 0 : position;
-    this.named = named && !!tokens;
+    this.named = from !== null && to !== null;
     this.count = cross ? Math.max(queries, shown.length) : shown.length;
     /** The query and the key of each row, −1 if there is none, and the rows of these. */
     this.queryOf = new Int32Array(this.count).fill(-1);
@@ -30,7 +31,8 @@ export class Rows {
       if (key >= 0) [this.keyOf[row], this.ofKey[key]] = [key, row];
       if (query >= 0 && query < queries) [this.queryOf[row], this.ofQuery[query]] = [query, row];
     }
-    this.names = named && tokens ? names(tokens) : null;
+    /** @type {Record<Way, string[] | null>} */
+    this.names = { from: from && names(from), to: to && names(to) };
   }
 
   /** Whether words need numbers to be found. */
@@ -47,7 +49,7 @@ export class Rows {
   /** What the word in a row is called. @param {number} row @param {Way} way @returns {string} */
   name(row, way) {
     const place = this.place(row, way);
-    return place < 0 ? "" : (this.names?.[place] ?? String(place));
+    return place < 0 ? "" : (this.names[way]?.[place] ?? String(place));
   }
 
   /** The row of a position; −1: there is none. @param {number} place @param {Way} way @returns {number} */

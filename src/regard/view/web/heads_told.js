@@ -17,7 +17,7 @@ const LISTED = 8;
 export const TOLD = `
 .beside { flex: 1 1 260px; max-width: 420px; }
 .beside p { margin: 0 0 8px; }
-.beside h3 { font-size: 15px; margin: 0 0 4px; overflow-wrap: anywhere; }
+.beside h2 { font-size: 15px; margin: 0 0 4px; overflow-wrap: anywhere; }
 .list { margin: 0 0 8px; }
 .list button { grid-template-columns: 10px 4em 1fr 4.5em; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 13px; align-items: center; }
@@ -57,7 +57,7 @@ export class Told {
         el("span", { class: "number" }, figure(weight)))));
     const more = lines.length - shown.length;
     this.#told.replaceChildren(
-      el("h3", {}, title),
+      el("h2", {}, title),
       items.length > 0 ? el("ol", { class: "list" }, ...items)
         : el("p", { class: "faint" }, word("heads.nothing", { least })),
       ...(more > 0 ? [el("p", { class: "faint" }, word("heads.more", { count: many(more) }))] : []),

@@ -30,7 +30,7 @@ export const WORDS = `
 .side.focused { background: var(--mark); font-weight: 600; }
 .side.kept { outline: 2px solid var(--accent); outline-offset: -2px; }
 .side.cursor { outline: 2px dashed var(--accent); outline-offset: -2px; }
-.side.other { opacity: 0.5; }
+.side.other { opacity: 0.66; }
 @media (max-width: 560px) {
   .side { padding: 0 4px; gap: 3px; } .side .written { font-size: 11px; }
   .side .written .dot, .side .written .faint, .side.linked .at { display: none; }

@@ -25,7 +25,7 @@ export const TABS = `
 [role="tab"] { border: 0; border-bottom: 3px solid transparent; border-radius: 0; background: none; padding: 6px 12px; }
 [role="tab"][aria-selected="true"] { border-bottom-color: var(--accent); font-weight: 600; }
 .save { order: 1; }
-main:has(regard-flow) { max-width: none; }
+main:has(regard-flow, regard-head) { max-width: none; }
 .save button { padding: 1px 8px; font-size: 13px; color: var(--faint); }
 ${PRINTED}`;
 
@@ -39,6 +39,9 @@ header p { margin: 2px 0 10px; }
 @media (max-width: 600px) { .corner { float: none; margin: 0 0 6px; justify-content: space-between; } }
 details { margin-top: 14px; } details ul { margin: 6px 0; padding-left: 20px; }
 `;
+
+/** What an address says, if the reader has been anywhere in a run. */
+const PLACE = ["layer", "head", "token", "view"];
 
 /** Numbers of the state; all other names hold text. */
 const NUMBERS = ["sequence", "layer", "head", "token"];
@@ -62,6 +65,12 @@ export function address(state) {
     if (value !== null && value !== start()[name]) said.set(name, String(value));
   }
   return `#${said}`;
+}
+
+/** The address of another page of the studio, light or dark as this one is. @param {Partial<State>} state */
+export function elsewhere(state) {
+  const { theme = null } = read(location.hash, start());
+  return address(/** @type {State} */ ({ ...start(), theme, ...state }));
 }
 
 /**
@@ -101,6 +110,20 @@ export function views() {
   ];
 }
 
+/** The views of the whole pass of a run, which is opened once for both. @param {() => Promise<any>} open @returns {View[]} */
+export function passViews(open) {
+  /** @type {Promise<any> | null} */
+  let opened = null;
+  const once = () => {
+    opened ??= open().catch((error) => {
+      opened = null;
+      throw error;
+    });
+    return opened;
+  };
+  return [["flow", word("page.flow"), "regard-flow", once], ["steps", word("page.steps"), "regard-head", once]];
+}
+
 /**
  * A run in views, one at a time, with the choices of sequence, layer and head above them.
  * @param {HTMLElement} main
@@ -117,6 +140,11 @@ export function showRun(main, source, until, more = []) {
   /** @type {Map<string, AnyElement>} */
   const made = new Map();
   let state = within(read(location.hash, start()), info);
+  const said = new URLSearchParams(location.hash.slice(1));
+  if (info.opening !== null && PLACE.every((name) => !said.has(name))) {
+    state = within({ ...state, ...info.opening }, info);
+    remember(state, false);
+  }
   const shown = () => /** @type {AnyElement | null} */ (panel.firstElementChild);
   const name = () => [state.view ?? all[0][0], state.layer, state.head].filter((each) => each !== null).join("-");
   // Before the tabs, so that the key Tab leads from a tab into its view.
@@ -132,7 +160,7 @@ export function showRun(main, source, until, more = []) {
         }, title)),
     );
     panel.setAttribute("aria-labelledby", `tab-${current[0]}`);
-    refill(controls, choices(info, state, change, !["shift", "flow"].includes(current[0])));
+    refill(controls, choices(info, state, change, !["shift", "flow", "steps"].includes(current[0])));
     let element = made.get(current[0]);
     if (element === undefined) {
       element = /** @type {AnyElement} */ (document.createElement(current[2]));
@@ -153,7 +181,9 @@ export function showRun(main, source, until, more = []) {
 
   /** @param {Partial<State>} changed */
   const change = (changed) => {
-    const next = within(/** @type {State} */ ({ ...state, ...changed }), info);
+    // The step of a layer means nothing in another.
+    const other = changed.layer !== undefined && changed.layer !== state.layer && changed.step === undefined;
+    const next = within(/** @type {State} */ ({ ...state, ...(other ? { step: null, cell: null } : {}), ...changed }), info);
     // A step for the back button where the view or the head changed, not for every word.
     const big = ["view", "layer", "head", "sequence"].some((name) => next[name] !== state[name]);
     state = next;
@@ -245,9 +275,11 @@ export function open() {
     return;
   }
   const source = new EmbeddedRun(content);
-  showRun(main, source);
+  const pass = content.flow === undefined ? null : new EmbeddedFlow(/** @type {any} */ (content));
+  showRun(main, source, undefined, pass === null ? [] : passViews(async () => pass));
   main.append(
     el("details", {}, el("summary", {}, word("page.about")), el("p", {}, contents(source.info)),
+      el("p", {}, pass === null ? word("page.no_steps") : pass.outline.lacks),
       el("ul", {}, ...source.info.notes.map((note) => el("li", {}, note))),
       el("p", { class: "faint" }, word("page.made", { version: content.made }))),
   );

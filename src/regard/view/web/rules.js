@@ -21,6 +21,7 @@ import { word } from "./words.js";
  * @property {"left" | "right"} of
  * @property {string} [sign] what stands before it
  * @property {number} [head] if it is not the one of the cell
+ * @property {number} [first] the column of the cell that its first column stands for
  *
  * A cell of a step: its number, its place, and what its rule names, in the same head.
  * @typedef {object} At
@@ -44,6 +45,9 @@ export function numbersOf(trace, name) {
 /** @param {Rows} rows @param {number} column */
 const columnOf = (rows, column) => rows.map((row) => row[column]);
 
+/** How many columns a step has. @param {TraceJson} trace @param {string} name */
+const widthOf = (trace, name) => ofHead(numbersOf(trace, name), 0)[0].length;
+
 /** How many heads weights were computed for. @param {RuleJson} rule @param {TraceJson} trace */
 const knownHeads = ({ weights }, trace) => trace.steps[weights].axes[0].labels.length;
 
@@ -61,6 +65,10 @@ const RULES = {
   Joined: {
     operands: ({ of }, trace) => trace.steps[of].axes[0].labels.map((_, head) =>
       ({ name: of, lit: "cell", of: "left", head })),
+    line: ({ value, step, column }) => plainly(value, word("rule.copied", { words: step.axes[1].labels[column] })),
+  },
+  OneJoined: {
+    operands: ({ of, head }, trace) => [{ name: of, lit: "cell", of: "left", head: 0, first: head * widthOf(trace, of) }],
     line: ({ value, step, column }) => plainly(value, word("rule.copied", { words: step.axes[1].labels[column] })),
   },
   Summed: {

@@ -3,12 +3,14 @@
 import { el, svg } from "./dom.js";
 import { word } from "./words.js";
 
+/** @typedef {HTMLElement & { root: ShadowRoot }} Pictured */
+
 const SCALE = 3; // pixels of a PNG for each on the screen: about 300 to the inch
 
 /**
  * What an element shows, as the text of an SVG file. Letters stay letters; what is drawn on a canvas
  * becomes an image.
- * @param {HTMLElement & { root: ShadowRoot }} element
+ * @param {Pictured} element
  * @returns {string}
  */
 export function pictureOf(element) {
@@ -86,7 +88,7 @@ function download(blob, name) {
 
 /**
  * Buttons that save what is shown now. PDF is what the browser's print dialog makes.
- * @param {() => (HTMLElement & { root: ShadowRoot }) | null} shown
+ * @param {() => (Pictured & { pictured?: Pictured }) | null} shown `pictured` is the part of it that is saved, if not all
  * @param {() => string} name of the file, without its ending
  * @returns {HTMLElement}
  */
@@ -96,7 +98,7 @@ export function saveButtons(shown, name) {
     el("button", {
       title: words, "aria-label": words,
       onclick: async () => {
-        const element = shown();
+        const element = shown()?.pictured ?? shown();
         if (element === null) return;
         try {
           said.textContent = "";

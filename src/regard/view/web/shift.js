@@ -28,7 +28,7 @@ const GROWN = 5;
 
 const CSS = `
 [hidden] { display: none !important; }
-h3 { font-size: 15px; margin: 0 0 2px; }
+h2 { font-size: 15px; margin: 0 0 2px; }
 p { margin: 0 0 8px; }
 .wide { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 390px); gap: 16px 22px; align-items: start; }
 @media (max-width: 860px) { .wide { grid-template-columns: minmax(0, 1fr); } }
@@ -232,11 +232,11 @@ export class RegardShift extends RegardElement {
     const moves = el("table", { class: "moves" });
     const which = el("select", { "aria-label": word("shift.focus"), onchange: () => this.#pick(which.selectedIndex) });
     const similar = el("div", {},
-      el("h3", {}, word("shift.alike")),
+      el("h2", {}, word("shift.alike")),
       between,
       el("div", { class: "box", tabindex: 0, role: "region", "aria-label": word("shift.alike_name") }, pairs));
     const lengths = el("div", {},
-      el("h3", {}, ...wordParts("shift.far", { word: which })),
+      el("h2", {}, ...wordParts("shift.far", { word: which })),
       bars,
       el("div", { class: "box", tabindex: 0, role: "region", "aria-label": word("shift.far_name") }, moves));
     const seen = el("div", {}, picture.node, keys, readout, axes);

@@ -44,7 +44,7 @@ td:first-child, th:first-child { padding-left: 2px; }
 .moves i.cut {
   border-right: 3px double var(--page); box-shadow: 4px 0 0 var(--own); width: calc(100% - 4px) !important;
 }
-.moves .later { opacity: 0.4; }
+.moves .later { opacity: 0.66; }
 .moves .now { outline: 2px solid var(--accent); outline-offset: -2px; border-radius: 4px; }
 `;
 

@@ -39,6 +39,7 @@ import { word } from "./words.js";
  * @property {[number, number][]} ablated layers and heads whose output was 0
  * @property {{ layer: number, head: number, token: number } | null} opening what stands out, where a view begins
  * @property {Sequence[]} sequences
+ * @property {Token[][] | null} [written] of each sequence what a model wrote that reads one text and writes another
  * @property {LayerInfo[]} layers
  * @property {HeadInfo[]} heads in the order of layers and heads
  * @property {string[]} notes what could not be seen, or is not in this file
@@ -88,30 +89,35 @@ export const TILE = 256;
  * @property {(sequence: number, token: number) => Promise<Float32Array>} rollout
  * @property {(sequence: number, tokens: number[]) => Promise<Float32Array[]>} hiddenStates of each token:
  *   (stages × width)
+ * @property {() => Promise<[string, number][][] | null>} [predictions] at each position of the first text, the likeliest
+ *   tokens and how likely they are; null, or missing, where there are none
  */
+
+/** The tokens of a layer by position: those that look, and those that are looked at; null where they are not known.
+ * @param {RunInfo} info @param {number} sequence @param {number} layer
+ * @returns {{ from: Token[] | null, to: Token[] | null }} */
+export function tokensOf(info, sequence, layer) {
+  const { cross, named, queries, keys } = info.layers[layer];
+  const read = info.sequences[sequence]?.tokens ?? null;
+  const written = info.written?.[sequence] ?? null;
+  const fitting = (/** @type {Token[] | null} */ tokens, /** @type {number} */ count) => (tokens?.length === count ? tokens : null);
+  if (cross) return { from: fitting(written, queries), to: written === null ? null : fitting(read, keys) };
+  const own = named ? read : fitting(written, keys);
+  return { from: own, to: own };
+}
 
 /** The tokens that stand at the keys of a layer, as labels. @param {RunInfo} info
  * @param {number} sequence @param {number} layer @returns {string[]} */
 export function keyLabels(info, sequence, layer) {
-  const { keys, named } = info.layers[layer];
-  const tokens = info.sequences[sequence]?.tokens;
-  return Array.from({ length: keys }, (_, n) => (named && tokens ? (tokens[n]?.text ?? "") : String(n)));
-}
-
-/** Those of its queries. @param {RunInfo} info
- * @param {number} sequence @param {number} layer @returns {string[]} */
-export function queryLabels(info, sequence, layer) {
-  const { queries, position } = info.layers[layer];
-  const keys = keyLabels(info, sequence, layer);
-  const named = info.layers[layer].named;
-  return Array.from({ length: queries }, (_, n) => (named ? (keys[n + position] ?? "") : String(n)));
+  const tokens = tokensOf(info, sequence, layer).to;
+  return Array.from({ length: info.layers[layer].keys }, (_, n) => (tokens ? (tokens[n]?.text ?? "") : String(n)));
 }
 
 /** Why words have numbers for names, if they have. @param {boolean} cross @param {boolean} named
  * @returns {string[]} */
 export function whyNumbers(cross, named) {
-  if (cross) return [word("numbers.cross")];
-  return named ? [] : [word("numbers.unknown")];
+  if (named) return [];
+  return [word(cross ? "numbers.cross" : "numbers.unknown")];
 }
 
 /** A map with a row a query and a column a key at most: query i is in row ⌊i · rows / queries⌋, so a map

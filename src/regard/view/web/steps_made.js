@@ -90,7 +90,7 @@ function widthOf(trace, { name }) {
 
 /** Which cells of an operand made a cell; `width` is that of each head where heads stand side by side.
  * @param {Sheet} sheet @param {import("./rules.js").Operand} operand @param {number} width @returns {Sheet["lit"]} */
-function lights({ all, head }, { lit, of }, width) {
+function lights({ all, head }, { lit, of, first = 0 }, width) {
   const rows = all[head];
   return ({ row, column }) => {
     if (width > 0) {
@@ -102,7 +102,7 @@ function lights({ all, head }, { lit, of }, width) {
       case "crossed": return [rowBand(of, column, rows)];
       case "column": return [columnBand(of, column, rows)];
       case "row and cell": return [rowBand(of, row, rows), cellBand(of, { row, column })];
-      case "cell": return [cellBand(of, { row, column })];
+      case "cell": return column >= first && column < first + rows[0].length ? [cellBand(of, { row, column: column - first })] : [];
       case "bias": return [cellBand(of, { row: 0, column })];
       default: return [];
     }

@@ -4,9 +4,10 @@ import { RegardElement } from "./base.js";
 import { el, figure } from "./dom.js";
 import { inPieces } from "./pause.js";
 import { css, heat, inkOn, legend, share } from "./scale.js";
-import { whyNumbers } from "./source.js";
-import { names, numbers, pieces } from "./text_pieces.js";
+import { tokensOf, whyNumbers } from "./source.js";
+import { NEXT, Next } from "./text_next.js";
 import { DIMMED, PLACES, Places } from "./text_places.js";
+import { stripsOf } from "./text_strips.js";
 import { alike, headsOf, reasonAgainst, strongest, weigh } from "./text_weights.js";
 import { isDark } from "./theme.js";
 import { word, wordParts } from "./words.js";
@@ -22,12 +23,14 @@ const SWITCHES = [
   { name: "way", title: word("text.way"), choices: ["from", "to"] },
   { name: "of", title: word("text.of"), choices: ["head", "layer", "all", "rollout"] },
   { name: "shades", title: word("text.shades"), choices: ["linear", "log"] },
+  { name: "next", title: word("text.next"), choices: ["on", "off"] },
 ];
 
 /** @extends {RegardElement<RunSource>} */
 export class RegardText extends RegardElement {
-  static css = `${PLACES}
+  static css = `${PLACES}${NEXT}
     .switch { display: inline-flex; flex-wrap: wrap; gap: 2px 6px; align-items: center; }
+    [hidden] { display: none !important; }
     .switch button { white-space: nowrap; }
     .said { display: flex; flex-wrap: wrap; gap: 2px 18px; align-items: baseline; margin: 0 0 8px; }
     .said p { margin: 0; }
@@ -35,7 +38,7 @@ export class RegardText extends RegardElement {
     .said button { padding: 0 8px; margin-left: 8px; font-size: 13px; }
     .below { display: flex; flex-wrap: wrap; gap: 6px 32px; align-items: flex-start; margin-top: 10px; }
     .below section { flex: 1 1 340px; max-width: 560px; }
-    .below h3 { font-size: 14px; margin: 0 0 2px; }
+    .below h2 { font-size: 14px; margin: 0 0 2px; }
     .notes { flex: 1 1 260px; font-size: 13px; } .notes p { margin: 4px 0; } .notes button { padding: 0 6px; }
     .list button { grid-template-columns: minmax(60px, 150px) 3.5em 1fr 5.5em; }
     li .length { height: 10px; border-radius: 3px; background: var(--hot); min-width: 1px; }
@@ -53,6 +56,7 @@ export class RegardText extends RegardElement {
   /** The head that was chosen last. @type {number | null} */
   #head = null;
   #places = new Places();
+  #next = new Next();
   /** @type {Answer | null} */
   #answer = null;
   #asked = "";
@@ -74,7 +78,7 @@ export class RegardText extends RegardElement {
       this.bar,
       el("div", { class: "said" }, this.lead, this.readout),
       this.#places.element,
-      el("div", { class: "below" }, this.strongest, this.notes),
+      el("div", { class: "below" }, this.strongest, this.#next.section, this.notes),
     );
     const text = this.#places.element;
     text.addEventListener("click", (event) => this.#choose(this.#places.of(event)));
@@ -94,9 +98,10 @@ export class RegardText extends RegardElement {
     if (source !== this.#of) [this.#of, this.#made, this.#asked] = [source, "", ""];
     const choice = this.#chosenSwitches(info);
     this.#choice = choice;
-    this.#drawSwitches(info);
+    const foretold = this.#next.under(source, this.state, this.said("next", ""), this.changed);
+    this.#drawSwitches(source);
     const chosen = token === null ? null : this.#placeOfToken(info.layers[layer], token, choice.way);
-    if (!(await this.#build(info, wanted))) return;
+    if (!(await this.#build(info, foretold !== null, wanted))) return;
     const moved = chosen !== this.#places.chosen;
     this.#places.choose(chosen);
 
@@ -116,6 +121,7 @@ export class RegardText extends RegardElement {
       this.#answer = answer;
       this.#point(this.#pointed);
     }
+    this.#foretell();
     const range = this.#range();
     this.#list();
     this.#explain(info, range);
@@ -143,17 +149,21 @@ export class RegardText extends RegardElement {
       this.#head = this.state.head ?? this.#head;
       this.say({ of: null, head: null });
     } else {
-      const usual = /** @type {Record<string, string>} */ ({ way: "from", shades: "linear" })[name];
+      const { info } = /** @type {RunSource} */ (this.source);
+      const next = this.#next.isOn(info, "") ? "on" : "off";
+      const usual = /** @type {Record<string, string>} */ ({ way: "from", shades: "linear", next })[name];
       this.say({ [name]: value === usual ? null : value });
     }
   }
 
-  /** @param {RunInfo} info */
-  #drawSwitches(info) {
+  /** @param {RunSource} source */
+  #drawSwitches(source) {
+    const { info } = source;
     const { of, way, log } = this.#choice;
+    const next = this.#next.isOn(info, this.said("next", "")) ? "on" : "off";
     const { layer, head } = this.state;
     const { cross, heads } = info.layers[layer];
-    const now = /** @type {Record<string, string>} */ ({ of, way, shades: log ? "log" : "linear" });
+    const now = /** @type {Record<string, string>} */ ({ of, way, shades: log ? "log" : "linear", next });
     /** @type {Record<string, { text: string, title: string, hidden?: boolean, disabled?: boolean }>} */
     const looks = {
       from: { text: word("text.from"), title: word("text.from_about") },
@@ -175,7 +185,11 @@ export class RegardText extends RegardElement {
       },
       linear: { text: word("scale.linear"), title: word("text.linear_about") },
       log: { text: word("scale.log"), title: word("text.log_about") },
+      on: { text: word("text.next_on"), title: word("text.next_on_about") },
+      off: { text: word("text.next_off"), title: word("text.next_off_about") },
     };
+    const last = /** @type {HTMLElement} */ (this.bar.lastElementChild);
+    last.hidden = !this.#next.isPossible(source, this.state);
     for (const button of this.bar.querySelectorAll("button")) {
       const { name = "", value = "" } = button.dataset;
       const { text, title, hidden = false, disabled = false } = looks[value];
@@ -217,26 +231,17 @@ export class RegardText extends RegardElement {
     return cross && way === "to" ? queries + token : token;
   }
 
-  /** Make the text, unless it is there. @param {RunInfo} info @param {() => boolean} wanted */
-  async #build(info, wanted) {
+  /** Make the text, unless it is there. @param {RunInfo} info @param {boolean} foretold whether something stands under its
+   * words @param {() => boolean} wanted */
+  async #build(info, foretold, wanted) {
     const { sequence, layer } = this.state;
-    const { cross, named, queries, keys, real } = info.layers[layer];
-    const made = [sequence, cross, named, queries, keys, JSON.stringify(real[sequence])].join();
+    const { cross, named, causal, queries, keys, real } = info.layers[layer];
+    const made = [sequence, cross, named, causal, queries, keys, foretold, JSON.stringify(real[sequence])].join();
     if (made === this.#made) return true;
     this.#made = "";
-    const isReal = real[sequence] ?? null;
-    const positions = Array.from({ length: keys }, (_, n) => n).filter((n) => isReal === null || isReal[n]);
-    const own = info.sequences[sequence];
-    const tokens = named ? (own?.tokens ?? null) : null;
-    const counted = (/** @type {string} */ what, /** @type {number} */ count) =>
-      Array.from({ length: count }, (_, n) => `${what}${n}`);
-    const strips = cross
-      ? [{ title: word("text.queries"), blocks: numbers(queries), first: 0 },
-        { title: word("text.keys"), blocks: numbers(keys), first: queries }]
-      : [{ title: "", blocks: tokens === null ? numbers(keys) : pieces(own, positions), first: 0 }];
-    const called = cross ? [...counted(word("text.query"), queries), ...counted(word("text.key"), keys)]
-      : tokens === null ? counted("", keys) : names(tokens, own.text);
-    if (!(await this.#places.make(strips, called, wanted))) return false;
+    const { strips, called } = stripsOf(info, sequence, layer);
+    const below = (/** @type {number} */ place) => this.#next.below(place, (n) => called[n]);
+    if (!(await this.#places.make(strips, called, wanted, foretold ? below : () => null))) return false;
     this.#cross = cross ? queries : 0;
     this.#made = made;
     this.#asked = "";
@@ -287,7 +292,7 @@ export class RegardText extends RegardElement {
         el("span", { class: "length", style: `width:${(100 * weights[place]) / weights[best[0]]}%` }),
         el("span", { class: "number" }, `${least ? "≥ " : ""}${figure(weights[place])}`))));
     this.strongest.replaceChildren(
-      el("h3", {}, word(this.#choice.way === "from" ? "text.most_from" : "text.most_to")),
+      el("h2", {}, word(this.#choice.way === "from" ? "text.most_from" : "text.most_to")),
       rows.length === 0 ? el("p", { class: "faint" }, word("text.nothing")) : el("ol", { class: "list" }, ...rows),
     );
   }
@@ -296,12 +301,13 @@ export class RegardText extends RegardElement {
   #explain(info, range) {
     const { of } = this.#choice;
     const notes = this.#answer === null ? [] : this.#notesOf(info, this.#answer);
-    const { cross, named, real } = info.layers[this.state.layer];
-    notes.push(...whyNumbers(cross, named && Boolean(info.sequences[this.state.sequence]?.tokens)));
+    const { cross, real } = info.layers[this.state.layer];
+    const { from, to } = tokensOf(info, this.state.sequence, this.state.layer);
+    notes.push(...whyNumbers(cross, from !== null && to !== null));
     if ((real[this.state.sequence] ?? []).includes(false)) notes.push(word("text.padding"));
     this.notes.replaceChildren(
       ...(this.#answer === null ? [] : [legend(range, word(of === "rollout" ? "text.share" : "text.weight"))]),
-      ...notes.map((note) => el("p", {}, note)),
+      ...[...notes, this.#next.about].filter(Boolean).map((note) => el("p", {}, note)),
       ...this.#places.odd().map(({ kind, text }) => el("p", {}, ...wordParts(kind === "part" ? "text.part" : "text.unknown", {
         token: el("span", { class: "token part" }, text), word: el("span", { class: "token unknown" }, text),
       }))),
@@ -339,10 +345,16 @@ export class RegardText extends RegardElement {
     else this.say({ token: place - this.#cross, way: "to" });
   }
 
+  /** What is expected where the reader points, or at the chosen word. */
+  #foretell() {
+    this.#next.list(this.#pointed ?? this.#places.chosen, (place) => this.#places.name(place));
+  }
+
   /** Read out a place. @param {number | null} place */
   #point(place) {
     this.#pointed = place;
     const [answer, chosen] = [this.#answer, this.#places.chosen];
+    this.#foretell();
     if (place === null) {
       this.readout.textContent = answer === null ? "" : word("text.point");
       return;

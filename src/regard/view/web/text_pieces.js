@@ -40,6 +40,12 @@ export function pieces(sequence, positions) {
   return letters === null ? apart(tokens, positions) : inText(letters, tokens, positions);
 }
 
+/** Tokens that stand in no text, such as what a model has written: one behind the other. @param {Token[]} tokens
+ * @returns {Block[]} */
+export function spoken(tokens) {
+  return apart(tokens.map(({ text }) => ({ text, start: 0, end: 1 })), Array.from(tokens.keys()));
+}
+
 /** Numbers instead of tokens. @param {number} count @returns {Block[]} */
 export function numbers(count) {
   const tokens = Array.from({ length: count }, (_, n) => ({ text: String(n), start: 0, end: 1 }));

@@ -15,7 +15,7 @@ export const PLACES = `
   border-radius: 8px; padding: 8px 10px; line-height: 1.9; font-size: 17px; }
 .text.short { font-size: 20px; }
 .text.long { font-size: 15px; }
-.text h3 { font: 13px/1.6 var(--sans); color: var(--faint); margin: 0; }
+.text h2 { font: 13px/1.6 var(--sans); color: var(--faint); margin: 0; }
 .block { white-space: pre-wrap; overflow-wrap: anywhere; padding: 0 4px; }
 .text.long .block { content-visibility: auto; }
 .token { cursor: pointer; border-radius: 3px; padding-block: 2px; }
@@ -28,7 +28,7 @@ export const PLACES = `
   border-radius: 8px; padding: 0 5px; margin: 0 3px; vertical-align: 0.1em; }
 .token.part { display: inline-block; font: 0.62em/1.5 var(--sans); color: var(--faint); border: 1px dotted var(--faint);
   border-radius: 3px; padding: 0 3px; margin-left: 2px; vertical-align: 0.35em; }
-.token.dimmed { opacity: 0.5; }
+.token.dimmed { opacity: 0.64; }
 `;
 
 /** A token that is no letter by itself: which piece of one it is, or its mark on a circle.
@@ -93,17 +93,18 @@ export class Places {
    * @param {{ title: string, blocks: Block[], first: number }[]} strips
    * @param {string[]} names
    * @param {() => boolean} wanted
+   * @param {(place: number) => { element: HTMLElement, said: string } | null} below what stands under a place
    * @returns {Promise<boolean>} whether they were
    */
-  async make(strips, names, wanted) {
+  async make(strips, names, wanted, below) {
     this.element.setAttribute("aria-busy", "true");
     /** @type {(HTMLElement | undefined)[]} */
     const all = [];
     /** @type {HTMLElement[]} */
     const drawn = [];
     for (const { title, blocks, first } of strips) {
-      if (title !== "") drawn.push(el("h3", {}, title));
-      const draw = (/** @type {number} */ n) => drawn.push(this.#block(blocks[n], first, names, all));
+      if (title !== "") drawn.push(el("h2", {}, title));
+      const draw = (/** @type {number} */ n) => drawn.push(this.#block(blocks[n], first, names, all, below));
       if (!(await inPieces(blocks.length, draw, wanted))) return false;
     }
     const count = all.reduce((sum) => sum + 1, 0);
@@ -120,8 +121,9 @@ export class Places {
     return true;
   }
 
-  /** @param {Block} block @param {number} first @param {string[]} names @param {(HTMLElement | undefined)[]} all */
-  #block(block, first, names, all) {
+  /** @param {Block} block @param {number} first @param {string[]} names @param {(HTMLElement | undefined)[]} all
+   * @param {(place: number) => { element: HTMLElement, said: string } | null} below */
+  #block(block, first, names, all, below) {
     const made = el("div", { class: "block", role: "none" });
     let letters = 0;
     for (const piece of block) {
@@ -139,7 +141,12 @@ export class Places {
       if (piece.kind === "part" || piece.kind === "blank") span.setAttribute("aria-label", names[place]);
       span.textContent = piece.kind === "part" ? partly(names[place]) : piece.text;
       all[place] = span;
-      made.append(span);
+      const under = below(place);
+      if (under === null) made.append(span);
+      else {
+        span.setAttribute("aria-description", under.said);
+        made.append(el("ruby", {}, span, under.element));
+      }
     }
     // So that the scroll bar is about right before a block was laid out.
     made.style.containIntrinsicBlockSize = `auto ${Math.ceil(letters / 130) * 29}px`;

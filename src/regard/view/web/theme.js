@@ -83,8 +83,9 @@ function condition() {
   return chosen === "" ? SYSTEM : chosen === "dark" ? "all" : "not all";
 }
 
-/** Light or dark for the whole page; "": as the system has it. @param {"" | "light" | "dark"} theme */
-export function setTheme(theme) {
+/** Light or dark for the whole page; anything else: as the system has it. @param {unknown} said by the state */
+export function setTheme(said) {
+  const theme = said === "light" || said === "dark" ? said : "";
   if (theme === chosen) return;
   chosen = theme;
   for (const rule of darkRules) rule.media.mediaText = condition();

@@ -13,6 +13,7 @@ import { word } from "./words.js";
  */
 
 const VIEWS = /** @type {const} */ (["flow", "steps"]);
+const ELEMENTS = /** @type {const} */ (["flow", "steps", "head"]);
 
 /** Both elements, one at a time in `panel`, by `tabs`; `say` is told what the reader changed, and puts it into `state`. */
 export class TraceViews {
@@ -24,7 +25,7 @@ export class TraceViews {
   #changes = "";
   tabs = el("div", { role: "tablist", "aria-label": word("trace.views") });
   panel = el("section", { role: "tabpanel", id: "panel" });
-  #made = /** @type {Record<string, AnyElement>} */ (Object.fromEntries(VIEWS.map((name) => [name, document.createElement(`regard-${name}`)])));
+  #made = /** @type {Record<string, AnyElement>} */ (Object.fromEntries(ELEMENTS.map((name) => [name, document.createElement(`regard-${name}`)])));
 
   /** @param {(changed: Partial<State>) => void} say */
   constructor(say) {
@@ -44,8 +45,9 @@ export class TraceViews {
     return this.#state?.view === "steps" && !this.tabs.hidden ? "steps" : "flow";
   }
 
+  /** Its element; the steps of a model are those of one head. */
   get shown() {
-    return this.#made[this.name];
+    return this.#made[this.name === "steps" && this.#trace === null ? "head" : this.name];
   }
 
   /** @param {string} name */
@@ -61,11 +63,11 @@ export class TraceViews {
     this.#made.steps.source = computed(trace, readChanges(this.#changes));
   }
 
-  /** A pass without steps of its own, such as one of a model. @param {import("./flow_source.js").FlowSource} source */
+  /** A pass of a model. @param {import("./flow_source.js").FlowSource} source */
   set flow(source) {
     this.#trace = null;
-    this.#made.flow.source = source;
-    this.tabs.hidden = true;
+    this.#made.flow.source = this.#made.head.source = source;
+    this.tabs.hidden = source.steps === undefined;
   }
 
   get state() {

@@ -1,0 +1,114 @@
+// What a model predicts at the words of a text: the likeliest token under each, and a list of the likeliest.
+
+import { el, figure, visible } from "./dom.js";
+import { word } from "./words.js";
+
+/**
+ * @import { RunInfo, RunSource } from "./source.js"
+ * @import { State } from "./base.js"
+ *
+ * Of each position the likeliest tokens, likeliest first, and their probabilities.
+ * @typedef {[string, number][][]} Predicted
+ */
+
+const AT_ONCE = 200; // positions of a text that they stand under unless the reader says otherwise
+
+/** How they look. */
+export const NEXT = `
+.text ruby { ruby-position: under; ruby-align: center; }
+.text rt { font: 12px/1.3 var(--sans); color: var(--faint); padding: 3px 5px 0; white-space: nowrap; unicode-bidi: isolate; }
+.text rt b { display: block; font-weight: 600; color: var(--ink); }
+.next li { display: grid; grid-template-columns: minmax(60px, 150px) 1fr 5.5em; gap: 8px; align-items: center; padding: 1px 4px; }
+`;
+
+/** The predictions of a run: asked for once, and only where they are shown. */
+export class Next {
+  /** @type {RunSource | null} */
+  #of = null;
+  /** Undefined: not known yet. @type {Predicted | null | undefined} */
+  #found;
+  #asked = false;
+  /** @type {Predicted | null} */
+  #shown = null;
+  #masked = false;
+  section = el("section", { class: "next", hidden: true });
+
+  /** Is there anything to switch on? @param {RunSource} source @param {State} state */
+  isPossible(source, { sequence, layer }) {
+    if (source !== this.#of) [this.#of, this.#found, this.#asked] = [source, undefined, false];
+    const { layers } = source.info;
+    const { cross, causal, queries } = layers[layer];
+    // What a model writes is predicted, not what it reads.
+    const writes = layers.some((each) => each.cross);
+    const own = !writes || cross || causal;
+    return source.predictions !== undefined && this.#found !== null && sequence === 0 && own
+      && queries === layers[layers.length - 1].queries;
+  }
+
+  /** Do they stand under the words? @param {RunInfo} info @param {string} said */
+  isOn({ layers }, said) {
+    return said === "on" || (said !== "off" && layers[layers.length - 1].queries <= AT_ONCE);
+  }
+
+  /** What stands under the words, or null: nothing, or nothing yet. @param {RunSource} source @param {State} state
+   * @param {string} said @param {() => void} came when more is known
+   * @returns {Predicted | null} */
+  under(source, state, said, came) {
+    const on = this.isPossible(source, state) && this.isOn(source.info, said);
+    if (on && !this.#asked) {
+      this.#asked = true;
+      const answered = (/** @type {Predicted | null} */ found) => {
+        if (source !== this.#of) return;
+        this.#found = found;
+        came();
+      };
+      // A model that is gone predicts nothing.
+      source.predictions?.().then(answered, () => answered(null));
+    }
+    const { layers } = source.info;
+    this.#masked = !layers.some((each) => each.causal);
+    this.#shown = on ? (this.#found ?? null) : null;
+    this.section.hidden = this.#shown === null;
+    return this.#shown;
+  }
+
+  /** What is said of them. */
+  get about() {
+    return this.#shown === null ? "" : word(this.#masked ? "text.next_about_masked" : "text.next_about");
+  }
+
+  /** What stands under a word, and how it is said. @param {number} place @param {(place: number) => string} name
+   * @returns {{ element: HTMLElement, said: string } | null} */
+  below(place, name) {
+    const all = this.#shown ?? [];
+    const [best] = all[place] ?? [];
+    if (best === undefined) return null;
+    const [token, probability] = best;
+    const guess = shown(token);
+    const meant = this.#masked ? place : place + 1;
+    const right = meant < all.length && guess === name(meant);
+    const number = probability.toFixed(2);
+    return {
+      element: el("rt", { "aria-hidden": "true" }, el("b", {}, guess), right ? word("text.next_right", { number }) : number),
+      said: word(right ? "text.next_said_right" : "text.next_said", { token: guess, number }),
+    };
+  }
+
+  /** List the likeliest at a place. @param {number | null} place @param {(place: number) => string} name */
+  list(place, name) {
+    if (this.#shown === null) return;
+    const at = place !== null && this.#shown[place] !== undefined ? place : this.#shown.length - 1;
+    this.section.replaceChildren(
+      el("h2", {}, word(this.#masked ? "text.next_instead" : "text.next_after", { word: name(at) })),
+      el("ol", { class: "list" }, ...this.#shown[at].map(([token, probability]) => el("li", {},
+        el("span", { class: "name", dir: "auto" }, shown(token)),
+        el("span", { class: "length", style: `width:${100 * probability}%` }),
+        el("span", { class: "number" }, figure(probability))))),
+    );
+  }
+}
+
+/** A token as the text has it: without the space before it. @param {string} token */
+function shown(token) {
+  return visible(token.trim() === "" ? token : token.trim());
+}
