@@ -6,6 +6,7 @@ nobody's rule: it is learned by back-propagation, like everything else.
 
     python examples/learn_to_translate_dates.py              half a minute on two cores
     python examples/learn_to_translate_dates.py --steps 20   a glance
+    python examples/learn_to_translate_dates.py --html dates.html   one pass, to be looked at
 """
 
 from __future__ import annotations
@@ -31,13 +32,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=400, help="how many batches to learn from")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--html", metavar="FILE", help="write the whole pass of a date as a page")
     arguments = parser.parse_args()
     if arguments.steps < 1:
         parser.error("--steps must be at least 1")
     torch.manual_seed(arguments.seed)
     chance = random.Random(arguments.seed)
     model = learn(arguments.steps, chance)
-    show(model, chance)
+    written, wanted = show(model, chance)
+    if arguments.html is not None:
+        flow_of(model, written, wanted).html(arguments.html)
 
 
 # ── dates ─────────────────────────────────────────────────────────────────────────────────────
@@ -137,7 +141,7 @@ def accuracy(model: Transformer, chance: random.Random) -> float:
 
 
 @torch.no_grad()
-def show(model: Transformer, chance: random.Random) -> None:
+def show(model: Transformer, chance: random.Random) -> tuple[str, str]:
     """One date, and which of its letters the decoder looked at to write each of its own."""
     while len((pair := some_pair(chance))[0]) > 18 or not pair[0][0].isalpha():
         pass
@@ -154,6 +158,23 @@ def show(model: Transformer, chance: random.Random) -> None:
     for letter, row in zip(wanted, weights[: len(wanted)], strict=True):
         marks = "  ".join(" ·░▒▓█"[min(5, int(float(weight) * 8))] for weight in row)
         print(f"      {letter}   {marks}")
+    return written, wanted
+
+
+class Letters:
+    """Names for tokens, so that a picture can show them."""
+
+    def __call__(self, text: str) -> list[int]:
+        return tokens_of(text)
+
+    def decode(self, tokens: list[int]) -> str:
+        return "".join(("pad", "start", "stop", *LETTERS)[token] for token in tokens)
+
+
+def flow_of(model: Transformer, written: str, wanted: str) -> regard.Flow:
+    """The whole pass of a date in one picture; a page of it holds the last layer whole."""
+    target = [START, *tokens_of(wanted)]
+    return regard.flow(written, model=model, target=target, tokenizer=Letters(), layer=-1)
 
 
 if __name__ == "__main__":
