@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.axe import violations
 from helpers.browser_page import Opened
 from helpers.traced_models import traced
 
@@ -19,7 +18,6 @@ from regard.worked import example
 
 OpenPage = Callable[..., Opened]
 
-AXE = Path(__file__).parents[2] / ".venv/typescript/node_modules/axe-core/axe.min.js"
 MAT = "The cat sat on the mat"
 
 
@@ -360,18 +358,9 @@ def test_the_steps_show_the_changed_pass_too(open_page: OpenPage) -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_nothing(open_page: OpenPage, dark: bool) -> None:
-    if not AXE.exists():
-        reason = "axe-core is not installed, so nobody looked: make .venv/npm.stamp"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    script = AXE.read_text(encoding="utf-8")
     for address in (
         "#token=1",
         "#step=scaled&cell=1,2&changes=causal,on",
         "#present=yes&step=weights",
     ):
-        opened = apple(open_page, address, dark=dark)
-        opened.page.evaluate(script)
-        found = opened.page.evaluate("axe.run().then(({ violations }) => violations)")
-        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
+        assert violations(apple(open_page, address, dark=dark).page) == []
