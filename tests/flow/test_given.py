@@ -88,6 +88,38 @@ def test_a_score_that_is_set_is_shared_out_anew() -> None:
     assert flow.explain("scaled", 1, 4, 2) == "2.5 is set by hand"
 
 
+def test_a_score_that_is_set_before_its_scaling_is_divided_and_shared_out_anew() -> None:
+    made = _made(causal=True)
+    place = {"kind": "score", "stage": "scores", "head": 1, "column": 2, "value": 2.5}
+    flow = made.flow().changed([{**place, "row": 4}, {**place, "row": 0}])
+    scores = made.steps["scores"].array.copy()
+    scores[1, 4, 2] = scores[1, 0, 2] = 2.5
+    assert np.array_equal(flow.steps["scores"].array, scores)
+    expected = scores / np.sqrt(D_K)
+    expected[:, np.triu(np.ones((N, N), dtype=bool), 1)] = -np.inf  # also where it is set
+    np.testing.assert_allclose(flow.steps["scaled"].array, expected, rtol=1e-15)
+    np.testing.assert_allclose(flow.steps["weights"].array, reference.softmax(expected), rtol=1e-12)
+    assert flow.explain("scores", 1, 4, 2) == "2.5 is set by hand"
+    assert flow.explain("scaled", 1, 4, 2) == "1.4434 ≈ 2.5 / √3"
+    after = {"kind": "score", "stage": "scaled", "head": 1, "row": 4, "column": 2, "value": -0.5}
+    for changes in ([after, {**place, "row": 4}], [{**place, "row": 4}, after]):
+        assert made.flow().changed(changes).cells("scaled", 1, (4, 5), (2, 3)) == [[-0.5]]
+
+
+@pytest.mark.parametrize("positions", ["none", "sinusoidal"])
+def test_another_word_of_the_example_brings_its_numbers(positions: Any) -> None:
+    made = _made(positions=positions)
+    assert made.flow().outline["vocabulary"] == ["a", "b", "c", "d", "e"]
+    flow = made.flow().changed([{"kind": "word", "position": 3, "text": "a"}])
+    x = made.matrices.get("embeddings", made.steps["input"].array)[[0, 1, 2, 0, 4]]
+    projections = Projections(*(made.matrices[f"W_{name}"] for name in "QKVO"))
+    truth = trace(x, model=projections, tokens=["a", "b", "c", "a", "e"], positions=positions)
+    assert flow.sequences == truth.sequences
+    for name, step in truth.steps.items():
+        assert np.array_equal(flow.steps[name].array, step.array), name
+        assert flow.steps[name].axes == step.axes
+
+
 def test_a_link_that_is_cut_is_masked_in_one_head_or_in_all() -> None:
     made = _made()
     cut = {"kind": "cut", "attention": "attention", "row": 3, "column": 1}
@@ -127,7 +159,8 @@ def test_a_score_of_a_masked_key_may_be_set() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"kind": "word", "position": 0, "text": "dog"}, "can make"),
+        ({"kind": "word", "position": 0, "text": "dog"}, "numbers for: a, b, c, d, e; got 'dog'"),
+        ({"kind": "word", "position": 5, "text": "a"}, "from 0 to 4; got 5"),
         ({"kind": "shake"}, "the kind of a change"),
         (
             {"kind": "score", "stage": "weights", "head": 0, "row": 0, "column": 0, "value": 1},

@@ -15,6 +15,7 @@ from torch import nn
 import regard
 from regard import Flow
 from regard._flow.model import ModelFlow
+from regard._rules.attention import Scaled
 from regard.nn import MultiHeadAttention
 
 MODELS = [name for name in MADE if name not in ("feed-forward", "layer norm", "RMS norm")]
@@ -158,6 +159,9 @@ class Changed(MultiHeadAttention):
             allowed[5, 4, 2] = False
         if self.kind == "score":
             scores[2, 4, 1] = 3.25
+        if self.kind == "score before scaling":
+            scores[2, 4, 1] = 3.25 / self.head_width**0.5
+            scores[2, 1, 4] = 3.25 / self.head_width**0.5  # which is masked all the same
         if self.kind == "later score":
             scores[2, 1, 4] = 3.25
             allowed[2, 1, 4] = True
@@ -192,14 +196,16 @@ CHANGES: dict[str, dict[str, Any]] = {
     },
     "head": {"kind": "head", "attention": PATH, "head": 4},
 }
+BEFORE = {**CHANGES["score"], "stage": f"{PATH}.scores"}
 
 
-@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize("kind", [*CHANGES, "score before scaling"])
 def test_a_change_is_what_a_model_made_that_way_computes(kind: str) -> None:
     model, given, options = made("language model")
     flow = regard.flow(given, model=model, **options)
     before = _state(model)
-    changed = flow.changed([CHANGES[kind]])
+    masked = {**BEFORE, "row": 1, "column": 4}
+    changed = flow.changed([CHANGES[kind]] if kind in CHANGES else [BEFORE, masked])
     other: Any = copy.deepcopy(model)
     for n, layer in enumerate(other.decoder.layers):
         if n == 0 or kind in ("scale", "causal"):
@@ -225,6 +231,13 @@ def test_what_is_changed_says_so() -> None:
     assert score.explain(f"{PATH}.scaled", 2, 4, 1).endswith(" is set by hand")
     assert score.cells(f"{PATH}.scaled", 2, (4, 5), (1, 2))[0, 0] == pytest.approx(3.25)
     assert list(score.outline["stages"]) == list(flow.outline["stages"])
+    before = flow.changed([BEFORE])
+    assert before.cells(f"{PATH}.scores", 2, (4, 5), (1, 2))[0, 0] == 3.25
+    assert before.explain(f"{PATH}.scores", 2, 4, 1) == "3.25 is set by hand"
+    assert " 3.25 / √" in before.explain(f"{PATH}.scaled", 2, 4, 1)
+    # What is not touched came about as before, and not by a bias that the model has not.
+    for each in (score, before):
+        assert each.explain(f"{PATH}.scaled", 2, 4, 2) == flow.explain(f"{PATH}.scaled", 2, 4, 2)
     without = flow.changed([CHANGES["head"]])
     line = without.explain(f"{PATH}.head_output", 4, 2, 0)
     assert line == "0.0 is what is left: this head is cut out"
@@ -233,6 +246,35 @@ def test_what_is_changed_says_so() -> None:
     assert plain.explain(f"{PATH}.scaled", 0, 2, 1).endswith(", not scaled")
     open_ = flow.changed([CHANGES["causal"]])
     assert open_.outline["stages"][f"{PATH}.scaled"]["causal"] is False
+
+
+def test_of_a_score_and_a_cut_the_later_one_counts() -> None:
+    flow, score = _flow("language model"), CHANGES["score"]
+    cut = {"kind": "cut", "attention": PATH, "row": 4, "column": 1}
+    for head in (None, 2):
+        changed = flow.changed([score, {**cut, "head": head}])
+        assert changed.steps[f"{PATH}.weights"].array[2, 4, 1] == 0.0
+        assert "masked" in changed.explain(f"{PATH}.scaled", 2, 4, 1)
+        changed = flow.changed([{**cut, "head": head}, score])
+        assert changed.cells(f"{PATH}.scaled", 2, (4, 5), (1, 2)) == pytest.approx(3.25)
+
+
+def test_a_score_of_a_model_with_a_bias_is_set_with_it() -> None:
+    flow = _flow("language model with ALiBi")
+    for stage, value in ((f"{PATH}.scaled", -0.75), (f"{PATH}.scores", 1.5)):
+        change = {"kind": "score", "stage": stage, "head": 1, "row": 3, "column": 2, "value": value}
+        changed = flow.changed([change])
+        assert changed.cells(stage, 1, (3, 4), (2, 3)) == pytest.approx(value)
+        scaled = flow.steps[f"{PATH}.scaled"].array[1].copy()
+        own = flow.steps[f"{PATH}.scores"].array[1, 3, 2]
+        rule = changed.steps[f"{PATH}.scaled"].rule
+        assert isinstance(rule, Scaled)
+        scaled[3, 2] = (
+            value if stage.endswith("scaled") else scaled[3, 2] + (value - own) / rule.divisor
+        )
+        weights = np.exp(scaled[3]) / np.exp(scaled[3]).sum()
+        np.testing.assert_allclose(changed.steps[f"{PATH}.weights"].array[1, 3], weights)
+        assert changed.explain(f"{PATH}.scaled", 1, 4, 2) == flow.explain(f"{PATH}.scaled", 1, 4, 2)
 
 
 def test_changes_of_cross_attention() -> None:

@@ -66,6 +66,34 @@ def test_another_word_is_read_as_if_it_had_stood_there(llama: Loaded) -> None:
         flow.changed([{"kind": "word", "position": 0, "text": "love"}])
 
 
+def test_words_are_called_by_their_place_in_the_first_text(llama: Loaded) -> None:
+    flow = llama.see(TEXT).flow()
+    assert flow.outline["words"] == {"input": [None, 1, 2, 3, 4, None]}
+    longer = {"kind": "word", "position": 2, "text": "apple apple"}
+    last = {"kind": "word", "position": 4, "text": "love"}
+    for changes in ([longer, last], [last, longer]):
+        other = flow.changed(changes)
+        assert other.sequences["input"][1:-1] == ("i", "apple", "apple", "apple", "love")
+        assert other.outline["words"] == {"input": [None, 1, 2, 2, 3, 4, None]}
+        assert other.title == "i apple apple apple love"
+
+
+def test_a_word_of_several_tokens_is_swapped_as_a_whole() -> None:
+    from regard._flow.counterpart import _swapped, _words
+    from regard.models import Reading
+    from regard.text import Token
+
+    text = "so unhappily, yes"
+    spans = [(0, 0), (0, 2), (2, 5), (5, 12), (12, 13), (13, 17)]  # with the blanks before words
+    tokens = [Token(text[start:end], start, end) for start, end in spans]
+    reading = Reading(text, tokens, [*range(6)], [0] * 6)
+    words = _words(reading)
+    assert words == [None, 1, 2, 2, 4, 5]
+    made, of = _swapped(reading, words, {3: "sad", 5: "no"})
+    assert made == "so sad, no"
+    assert of == [1, 1, 2, 2, 2, 2, 4, 5, 5, 5]
+
+
 def test_heads_that_a_run_was_without_are_left_out(llama: Loaded) -> None:
     run = llama.see(TEXT, ablate={1: [2]}, keep=("hidden_states",))
     flow = run.flow()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import warnings
 import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -113,7 +115,6 @@ def _subject(
     tokenizer: Any = loaded.tokenizer
     sequences = {"input": tuple(token.label for token in reading.tokens)}
     arguments: tuple[Tensor, ...] = (torch.tensor([reading.ids]),)
-    pieces = {"input": _pieces(reading)}
     if target is not None:
         own = tuple(token.label for token in target_tokens(loaded, target))
         sequences, arguments = (
@@ -123,20 +124,18 @@ def _subject(
     head = getattr(ours, "head", None)
     outcomes = _names(tokenizer, head.out_features) if isinstance(head, nn.Linear) else ()
 
-    def word(position: int, text: str) -> Subject:
-        place = reading.tokens[position]
-        if place.start == place.end:
-            raise ValueError(
-                f"changed(): the position of another word must be in the text; {position} is "
-                f"{place.text}, which the model adds."
-            )
-        new = f"{reading.text[: place.start]}{text}{reading.text[place.end :]}"
-        read = loaded.reader().read(new, "changed")
+    words = _words(reading)
+
+    def with_words(others: Mapping[int, str]) -> Subject:
+        text, of = _swapped(reading, words, others)
+        read = loaded.reader().read(text, "changed")
         loaded.reader().check([read], "changed")
-        return _subject(loaded, ours, read, target, layer, left_out)
+        stood = [of[each.start] if each.start < each.end else None for each in read.tokens]
+        return replace(_subject(loaded, ours, read, target, layer, left_out), words=stood)
 
     asked = Prepared(ours, sequences, arguments, {}, outcomes, reading.text, "")
-    more: dict[str, Any] = {"pieces": pieces, "text_of": texts_of(tokenizer), "word": word}
+    more: dict[str, Any] = {"words": words, "text_of": texts_of(tokenizer)}
+    more["with_words"] = with_words
     return Subject(asked, loaded.name, layer=layer, left_out=left_out, **more)
 
 
@@ -145,23 +144,49 @@ def _names(tokenizer: Any, count: int) -> tuple[str, ...]:
     return names_of_ids(range(count), tokenizer)
 
 
-def _pieces(reading: Reading) -> list[tuple[int, int]]:
-    """Which tokens, from the first to before the last, are pieces of one word."""
-    found: list[tuple[int, int]] = []
-    first, tokens = 0, reading.tokens
-    for n in range(1, len(tokens) + 1):
+def _words(reading: Reading) -> list[int | None]:
+    """Of each token the first that is a piece of its word; None of those that a model adds."""
+    found: list[int | None] = []
+    tokens, text = reading.tokens, reading.text
+    for n, token in enumerate(tokens):
         joined = (
-            n < len(tokens)
-            and tokens[n].start < tokens[n].end
-            and tokens[n].start == tokens[n - 1].end > 0
-            and reading.text[tokens[n].start].isalnum()
-            and reading.text[tokens[n].start - 1].isalnum()
+            n > 0
+            and token.start < token.end
+            and token.start == tokens[n - 1].end > 0
+            and text[token.start].isalnum()
+            and text[token.start - 1].isalnum()
         )
-        if not joined:
-            if n - first > 1:
-                found.append((first, n))
-            first = n
+        found.append(found[-1] if joined else n if token.start < token.end else None)
     return found
+
+
+def _swapped(
+    reading: Reading, words: Sequence[int | None], others: Mapping[int, str]
+) -> tuple[str, list[int | None]]:
+    """The text with other words, by any of their tokens; and of each letter of it, the word of the
+    first text that it stands for.
+    """
+    text, of = reading.text, list[int | None]([None] * len(reading.text))
+    for token, first in zip(reading.tokens, words, strict=True):
+        of[token.start : token.end] = [first] * (token.end - token.start)
+    spans: dict[int, tuple[int, int, str]] = {}
+    for position, other in others.items():
+        first = words[position]
+        if first is None:
+            raise ValueError(
+                f"changed(): the position of another word must be in the text; {position} is "
+                f"{reading.tokens[position].text}, which the model adds."
+            )
+        own = [token for token, n in zip(reading.tokens, words, strict=True) if n == first]
+        start, end = own[0].start, own[-1].end
+        blanks = len(text[start:end]) - len(text[start:end].lstrip())  # which a token begins with
+        spans[first] = start + blanks % (end - start), end, other
+    made, made_of, at = "", list[int | None](), 0
+    for first, (start, end, other) in sorted(spans.items()):
+        made += text[at:start] + other
+        made_of += [*of[at:start], *[first] * len(other)]
+        at = end
+    return made + text[at:], made_of + of[at:]
 
 
 def _last_states(run: Run, again: partial[Run]) -> Tensor:

@@ -122,7 +122,8 @@ class Flow(ABC):
             if change.kind == "head" and here and about["part"] == "head_output":
                 return cell.told("is what is left: this head is cut out")
             place = change.stage, change.head, change.row, change.column
-            if change.kind in ("score", "number") and place == (stage, head, row, column):
+            here = place == (stage, head, row, column) and value != -np.inf  # as it is cut since
+            if change.kind in ("score", "number") and here:
                 return cell.told("is set by hand")
         if stage not in self.sketch:
             return cell.told("is given")

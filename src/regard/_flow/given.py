@@ -57,6 +57,9 @@ class TraceFlow(Flow):
         found = super()._outlined()
         if self.trace.model:
             return found
+        if "word" in self.possible:
+            found["vocabulary"] = vocabulary(self._origin)
+            found["words"] = {"input": list(range(len(self.trace.tokens)))}
         stages = found["stages"]
         for name, stage in list(stages.items()):
             rule = self.steps[name].rule
@@ -102,6 +105,8 @@ class TraceFlow(Flow):
 def _possible(trace: Trace) -> tuple[str, ...]:
     """What of attention alone can be changed, by where it starts."""
     found = ["number"] if any(isinstance(step.rule, Given) for step in trace.steps.values()) else []
+    if len(vocabulary(trace)) > 1:
+        found.append("word")
     if "scores" in trace.steps:
         found += ["score", "cut", "scale", "causal"]
     if "weights" in trace.steps and "concatenated" in trace.steps:
@@ -109,9 +114,18 @@ def _possible(trace: Trace) -> tuple[str, ...]:
     return tuple(found)
 
 
+def vocabulary(trace: Trace) -> list[str]:
+    """The words that a trace has a row of X for; none if it does not start from one X."""
+    starts = "W_Q" in trace.matrices and list(trace.sequences) == ["input"]
+    return list(dict.fromkeys(trace.tokens)) if starts else []
+
+
 def _changed(trace: Trace, changes: list[Change]) -> Trace:
     """The steps once more, from the given numbers on, as the changes have them."""
     given = _Given(trace)
+    for change in changes:
+        if change.kind == "word":
+            given.swap(change)
     for change in changes:
         if change.kind == "number":
             given.put(change)
@@ -147,6 +161,22 @@ class _Given:
         }
         if "embeddings" not in self._arrays and "input" in self._arrays:
             self._arrays["embeddings"] = self._arrays["input"]  # the same, without positions
+        self._tokens = list(trace.tokens)
+
+    def swap(self, change: Change) -> None:
+        """Put another word of the example into a place: its row of X is the other's."""
+        position = within(change, "position", change.position, len(self._tokens))
+        known, name = vocabulary(self._trace), str(change.text)
+        if name not in known:
+            raise ValueError(
+                f"changed(): another word must be one that this example has numbers for: "
+                f"{', '.join(known)}; got {name!r}."
+            )
+        first = "embeddings" if "embeddings" in self._trace.matrices else "input"
+        numbers = self._trace.matrices.get(first)
+        numbers = self._trace.steps[first].array if numbers is None else numbers
+        self._arrays["embeddings"][position] = numbers[self._trace.tokens.index(name)]
+        self._tokens[position] = name
 
     def put(self, change: Change) -> None:
         name = "embeddings" if change.stage == "input" else str(change.stage)
@@ -164,7 +194,7 @@ class _Given:
 
     def arguments(self) -> dict[str, Any]:
         trace, arrays = self._trace, self._arrays
-        found: dict[str, Any] = {"tokens": trace.tokens}
+        found: dict[str, Any] = {"tokens": self._tokens}
         found["key_tokens"] = trace.sequences.get("context")
         if "W_Q" not in arrays:
             for name in ("query", "key", "value", "weights"):
@@ -188,23 +218,29 @@ class _Given:
 def _from_scores(trace: Trace, changes: list[Change]) -> Trace:
     """A trace whose scaled scores, links or heads are changed; what follows is computed anew."""
     steps = dict(trace.steps)
-    scaled = steps["scaled"].array.copy()
+    scores, scaled = (steps[name].array.copy() for name in ("scores", "scaled"))
     cut: set[int] = set()
-    for change in changes:
+    # A score before its scaling first: one after it is set whatever came before.
+    for change in sorted(changes, key=lambda each: each.stage != "scores"):
         if change.kind == "head":
             heads = len(steps["head_output"].array)
             cut.add(within(change, "head", change.head, heads))
             continue
-        if change.kind == "score" and change.stage != "scaled":
+        if change.kind == "score" and change.stage not in ("scores", "scaled"):
             raise ValueError(
-                f"changed(): the stage of a change of kind 'score' must be 'scaled'; got "
-                f"{change.stage!r}."
+                f"changed(): the stage of a change of kind 'score' must be 'scores' or 'scaled'; "
+                f"got {change.stage!r}."
             )
         i = within(change, "row", change.row, scaled.shape[1])
         j = within(change, "column", change.column, scaled.shape[2])
         every = change.kind == "cut" and change.head is None
         h = slice(None) if every else within(change, "head", change.head, len(scaled))
-        scaled[h, i, j] = -np.inf if change.kind == "cut" else change.value
+        if change.stage == "scores":
+            scores[h, i, j] = change.value
+            masked = np.isneginf(scaled[h, i, j])
+            scaled[h, i, j] = -np.inf if masked else scores[h, i, j] / (trace.divisor or 1.0)
+        else:
+            scaled[h, i, j] = -np.inf if change.kind == "cut" else change.value
     q, k = (steps[name].array for name in ("query", "key"))
     v = steps["value"].array if "value" in steps else np.zeros((*k.shape[:-1], 0))
     allowed = ~np.isneginf(scaled)
@@ -213,6 +249,7 @@ def _from_scores(trace: Trace, changes: list[Change]) -> Trace:
     plain = steps["scores"].array / (trace.divisor or 1.0)
     added = np.where(allowed, scaled - np.where(np.isneginf(before), plain, before), 0.0)
     made = attended(q, k, v, trace.divisor or 1.0, added, mask=allowed)
+    steps["scores"] = replace(steps["scores"], array=scores)
     steps["scaled"] = replace(steps["scaled"], array=scaled)
     steps["weights"] = replace(steps["weights"], array=made.weights)
     if "head_output" in steps:

@@ -48,9 +48,9 @@ class Subject:
     name: str = ""
     note: str = ""
     layer: int = 0  # the attention whose band is chosen
-    pieces: Mapping[str, list[tuple[int, int]]] | None = None
+    words: Sequence[int | None] = ()  # of each token that was read, where its word begins
     text_of: Callable[[int], str] | None = None  # what a token id stands for
-    word: Callable[[int, str], Subject] | None = None
+    with_words: Callable[[Mapping[int, str]], Subject] | None = None  # others, by where they begin
     left_out: Mapping[int, frozenset[int]] | None = None  # heads that were cut before, by attention
 
 
@@ -76,7 +76,7 @@ class ModelFlow(LazyFlow):
         self.note = subject.note
         self.title, self.model = asked.title, subject.name or type(asked.model).__name__
         self._refuse_long()
-        self.possible = _POSSIBLE if subject.word is None else (*_POSSIBLE, "word")
+        self.possible = _POSSIBLE if subject.with_words is None else (*_POSSIBLE, "word")
         self._layers = {
             path: module
             for path, module in self._model.named_modules()
@@ -146,7 +146,7 @@ class ModelFlow(LazyFlow):
         path = change.attention
         if change.kind == "score":
             path, _, part = str(change.stage).rpartition(".")
-            path = path if part == "scaled" else None
+            path = path if part in ("scores", "scaled") else None
         path = "" if path == "attention" and "attention" not in self._attentions else path
         if path is None or path not in self._attentions:
             what = "stage" if change.kind == "score" else "attention"
@@ -168,10 +168,18 @@ class ModelFlow(LazyFlow):
         row = within(change, "row", change.row, shape[1])
         column = within(change, "column", change.column, shape[2])
         if change.kind == "cut":
-            return replace(before, cut=(*before.cut, (head, row, column)))
+            # Of a cut and a score that is set, the later one counts.
+            kept = tuple(
+                each
+                for each in before.scores
+                if each[1:3] != (row, column) or head not in (None, each[0])
+            )
+            return replace(before, cut=(*before.cut, (head, row, column)), scores=kept)
         assert head is not None
         assert change.value is not None
-        return replace(before, scores=(*before.scores, (head, row, column, change.value)))
+        which = "scores" if str(change.stage).endswith("scaled") else "products"
+        more = (*getattr(before, which), (head, row, column, change.value))
+        return replace(before, **{which: more})
 
     def _run(self) -> None:
         """The pass: what comes into each layer is kept, and all steps outside of them."""
@@ -278,8 +286,8 @@ class ModelFlow(LazyFlow):
 
     def _outlined(self) -> dict[str, Any]:
         found = super()._outlined()
-        if self.subject.pieces is not None:
-            found["pieces"] = dict(self.subject.pieces)
+        if self.subject.with_words is not None:
+            found["words"] = {"input": list(self.subject.words)}
         return found
 
     def picture(self, stage: str, head: int = 0) -> Picture:
@@ -328,12 +336,14 @@ class ModelFlow(LazyFlow):
         if not changes:
             return origin
         subject, rest = origin.subject, [each for each in changes if each.kind != "word"]
-        for change in (each for each in changes if each.kind == "word"):
-            assert subject.word is not None
-            assert change.text is not None
-            count = len(next(iter(subject.asked.sequences.values())))
-            position = within(change, "position", change.position, count)
-            subject = subject.word(position, change.text)
+        words = {
+            within(each, "position", each.position, len(subject.words)): str(each.text)
+            for each in changes
+            if each.kind == "word"
+        }
+        if words:
+            assert subject.with_words is not None
+            subject = subject.with_words(words)
         same = all(change.kind not in ("scale", "causal") for change in rest)
         same = same and (origin.skeleton.is_usual or subject is origin.subject)
         sketch = origin.skeleton if same else None

@@ -103,8 +103,16 @@ def _add_weights(recording: Recording, path: str, recorded: Recorded) -> float:
         own = q.shape[1] == k.shape[1] and begin + "context" not in recording.steps
         causal = bool(own and later.any() and not (allowed & later).any())
     bias = recording.steps[begin + "bias"].array if begin + "bias" in recording.steps else None
-    step = attended(numbers(q), numbers(k), numbers(v), divisor, bias, mask=allowed)
-    added = None if bias is None else tensors[begin + "bias"][0]
+    # What a change has added to scores is no bias of the model's.
+    every = [tensors[begin + name][0] for name in ("bias", "shift") if begin + name in tensors]
+    added = sum(every[1:], every[0]) if every else None
+    total = None if added is None else numbers(added)
+    step = attended(numbers(q), numbers(k), numbers(v), divisor, total, mask=allowed)
+    scores = step.scores
+    if module.change is not None:
+        scores = scores.copy()
+        for head, row, column, value in module.change.products:
+            scores[head, row, column] = value
     output = recorded.tensor[0]
     if module.change is not None and (out := sorted(module.change.left_out)):
         output = output.clone()
@@ -120,7 +128,7 @@ def _add_weights(recording: Recording, path: str, recorded: Recorded) -> float:
         formula += LATER if causal else ", −∞ where masked"
     plain = divisor == 1.0 and module.head_width > 1
     rule = Scaled("scores", divisor, None if bias is None else "bias", causal, plain)
-    recording.add(path, "scores", points["scores"], step.scores)
+    recording.add(path, "scores", points["scores"], scores)
     kind = replace(points["scaled"], formula=formula, rule=rule)
     recording.add(path, "scaled", kind, step.scaled)
     recording.add(path, "weights", points["weights"], step.weights)

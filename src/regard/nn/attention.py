@@ -154,14 +154,14 @@ class MultiHeadAttention(nn.Module):
                 bias = place.bias if bias is None else place.bias + bias
         elif cache is not None and known is None:
             cache.context = Context(context, k, v)
-        change = self.change
+        change, shift = self.change, None
         if change is not None:
             if context is not None:
                 change = replace(change, causal=None)
             options = Options(causal, window, mask, bias, lengths=lengths)
-            options = change.options(q, k, self.scale, options)
+            options = change.options(q, k, options)
             causal, window, mask = options.causal, options.window, options.mask
-            bias, lengths = options.bias, options.lengths
+            lengths, shift = options.lengths, change.shift(q, k, self.scale, bias)
         if is_recording():
             options = Options(causal, window, mask, lengths=lengths)
             allowed = options.allowed(q.shape[2], k.shape[2], q.device)
@@ -169,6 +169,10 @@ class MultiHeadAttention(nn.Module):
                 record(self, "mask", allowed)
             if bias is not None:
                 record(self, "bias", bias.expand(*q.shape[:3], k.shape[2]))
+            if shift is not None:
+                record(self, "shift", shift)
+        if shift is not None:
+            bias = shift if bias is None else bias + shift
         found: Any = attention(  # pyright: ignore[reportCallIssue] -- each see has an overload
             q,
             k,

@@ -178,6 +178,8 @@ class _Packing:
     def _follows(self, step: Step) -> bool:
         """Does the page work it out by itself: what is turned, scored, weighed, joined, added?"""
         rule = step.rule
+        if any(change.kind == "score" for change in self.flow.changes):
+            return False
         if isinstance(rule, Scaled):
             masked = np.isneginf(step.array)
             rows, columns = masked.shape[-2:]
