@@ -57,12 +57,19 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def own_models() -> list[Path]:
+    """Folders of models that the studio may read with; a module of tests may have its own."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory, own_models: list[Path]) -> Iterator[str]:
     """Where a studio listens, with its token: `regard studio` itself, on a folder with two runs."""
     folder = tmp_path_factory.mktemp("studio")
     made_run().save(folder / "runs" / "one")
     made_run(seed=1).save(folder / "runs" / "two")
     command = [sys.executable, "-m", "regard", "studio", str(folder / "runs"), "--no-browser"]
+    command += [part for model in own_models for part in ("--model", str(model))]
     environment = {"REGARD_RUNS": str(folder / "store"), "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(
         command,

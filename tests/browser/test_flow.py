@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.axe import violations
 from helpers.browser_page import Opened
+from helpers.flow_page import apple, at, box, changed, keys, line
 from helpers.traced_models import traced
 
 from regard import Projections, Trace, reference, trace
@@ -19,44 +20,6 @@ from regard.worked import example
 OpenPage = Callable[..., Opened]
 
 MAT = "The cat sat on the mat"
-
-
-def apple(open_page: OpenPage, address: str = "", **options: Any) -> Opened:
-    return open_page(trace_page(example("apple").trace()), address=address, **options)
-
-
-def box(opened: Opened, stage: str, kind: str = "matrix") -> dict[str, Any]:
-    """A box of the picture, in pixels of the window."""
-    found = opened.ask(
-        """{
-            const canvas = element.root.querySelector("canvas").getBoundingClientRect();
-            const own = ({ stage, kind }) => stage === values[0] && kind === values[1];
-            const box = element.boxes.find(own);
-            return { ...box, x: box.x + canvas.x + 1, y: box.y + canvas.y + 1 };
-        }""",
-        stage,
-        kind,
-    )
-    return dict(found)
-
-
-def at(
-    opened: Opened, stage: str, row: float, column: float, rows: int = 4, columns: int = 4
-) -> Any:
-    """The middle of a cell, in pixels of the window."""
-    found = box(opened, stage)
-    x = found["x"] + (column + 0.5) * found["width"] / columns
-    return x, found["y"] + (row + 0.5) * found["height"] / rows
-
-
-def line(opened: Opened) -> str:
-    return str(opened.page.locator("regard-flow .line").text_content())
-
-
-def keys(opened: Opened, *names: str) -> None:
-    for name in names:
-        opened.page.keyboard.press(name)
-        opened.settle()
 
 
 # ── the numbers ──────────────────────────────────────────────────────────────────────────────────
@@ -109,19 +72,6 @@ def test_what_is_seen_at_a_cell_is_its_number(open_page: OpenPage) -> None:
     opened.settle()
     assert y > turned["y"] + turned["height"]
     assert line(opened) == made.explain("key", 3, 1)
-
-
-def changed(opened: Opened, *changes: dict[str, Any]) -> Callable[[str], Any]:
-    """The steps after changes, as the page computes them."""
-    made = opened.ask("(await element.source.changed(values[0])).trace.steps", list(changes))
-
-    def array(name: str) -> Any:
-        words = {None: -np.inf}
-        return np.vectorize(lambda x: words.get(x, x), otypes=[float])(
-            np.array(made[name]["array"], dtype=object)
-        )
-
-    return array
 
 
 def test_switches_give_what_python_gives(open_page: OpenPage) -> None:

@@ -12,6 +12,7 @@ import pytest
 from helpers.made_runs import ENGLISH, made_run
 
 import regard
+from regard.worked import example
 
 Visit = Callable[..., Any]
 
@@ -115,27 +116,63 @@ def test_a_sentence_is_explained_and_the_toggles_change_every_step(visit: Visit)
     page.locator("regard-steps", has_text="like").wait_for()
     usual = regard.trace("we like it")
     assert np.allclose(_output(page), usual.steps["output"].array)
-    settings: dict[str, dict[str, Any]] = {
-        "causal mask": {"causal": True},
-        "divide by √dₖ": {"causal": True, "scale": False},
-        "positions": {"causal": True, "scale": False, "positions": "sinusoidal"},
-    }
-    for box, setting in settings.items():
-        with page.expect_response("**/api/explain"):
-            page.get_by_role("checkbox", name=box).click()
-        page.wait_for_timeout(100)
-        expected = regard.trace("we like it", **setting)
-        assert np.allclose(_output(page), expected.steps["output"].array), box
+    page.get_by_role("button", name="mask", exact=True).click()
+    page.get_by_role("button", name="÷ √dₖ", exact=True).click()
+    page.wait_for_timeout(100)
+    expected = regard.trace("we like it", causal=True, scale=False)
+    assert np.allclose(_output(page), expected.steps["output"].array)
+    with page.expect_response("**/api/explain"):
+        page.get_by_role("checkbox", name="positions").click()
+    page.wait_for_timeout(100)
+    expected = regard.trace("we like it", causal=True, scale=False, positions="sinusoidal")
+    assert np.allclose(_output(page), expected.steps["output"].array)
     with page.expect_response("**/api/explain"):
         page.get_by_role("spinbutton", name="heads").fill("4")
         page.keyboard.press("Tab")
     page.wait_for_timeout(100)
     assert len(page.evaluate("document.querySelector('regard-steps').source.matrices.W_Q")) == 4
-    assert "causal=yes" in page.url
+    assert "positions=sinusoidal" in page.url
     page.reload()
     page.wait_for_selector("regard-steps")
     page.locator("regard-steps", has_text="like").wait_for()
-    assert page.get_by_role("checkbox", name="causal mask").is_checked()
+    assert page.get_by_role("checkbox", name="positions").is_checked()
+
+
+def test_there_is_one_switch_for_the_root_and_one_for_the_mask_in_both_views(visit: Visit) -> None:
+    page = visit("#page=explain&example=apple&causal=yes&scale=no&edits=X-0-1-1-0.5*W_Q-0-0-1-2")
+    for view in ("Flow", "Steps"):
+        page.get_by_role("tab", name=view).click()
+        for name, pressed in (("÷ √dₖ", "false"), ("mask", "true")):
+            switch = page.get_by_role("button", name=name, exact=True)
+            switch.wait_for()
+            assert switch.get_attribute("aria-pressed") == pressed
+        assert page.get_by_role("checkbox").count() == 1  # positions
+        assert page.get_by_role("button", name="Reset").count() == 1
+    # An address of before leads to the same.
+    assert "causal=yes" not in page.url
+    truth = example("apple").trace(causal=True, scale=False)
+    x, matrices = truth.steps["input"].array.copy(), dict(truth.matrices)
+    x[1, 1], matrices["W_Q"] = 0.5, matrices["W_Q"].copy()
+    matrices["W_Q"][0, 0, 1] = 2
+    heads = truth.steps["head_output"].array[1:]
+    projections = regard.Projections(*(matrices[f"W_{n}"] for n in "QKV"), given_heads=heads)
+    expected = regard.trace(x, model=projections, causal=True, scale=False)
+    assert np.allclose(_output(page), expected.steps["output"].array)
+
+
+def test_a_word_of_one_s_own_sentence_is_swapped_for_any_other(visit: Visit) -> None:
+    page = visit("#page=explain&view=steps&numbers=random&text=we+like+it&changes=word,1,love")
+    page.locator("regard-steps", has_text="love").wait_for()
+    page.wait_for_timeout(100)
+    assert np.allclose(_output(page), regard.trace("we love it").steps["output"].array)
+    page.get_by_role("tab", name="Flow").click()
+    page.get_by_role("button", name="love").first.click()
+    page.get_by_role("button", name="Swap “love”").click()
+    page.keyboard.type("two words")
+    page.keyboard.press("Enter")
+    page.get_by_text("Write one word; “two words” has 2.").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_text("Write one word").wait_for(state="detached")
 
 
 def test_a_pass_is_changed_presented_and_shared_by_its_address(visit: Visit) -> None:
@@ -164,11 +201,10 @@ def test_an_edited_number_changes_every_later_step(visit: Visit) -> None:
     matrices = page.evaluate("document.querySelector('regard-steps').source.matrices")
     grid = page.locator("regard-steps .results .grid").first
     grid.focus()
-    with page.expect_response("**/api/explain"):
-        page.keyboard.press("Enter")
-        page.keyboard.press("Control+a")
-        page.keyboard.type("2.5")
-        page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("2.5")
+    page.keyboard.press("Enter")
     page.wait_for_timeout(200)
     x[1][2] = 2.5
     model = regard.Projections(*(np.array(matrices[f"W_{name}"]) for name in "QKVO"))

@@ -4,22 +4,24 @@ import { RegardElement } from "./base.js";
 import { contextOf, el, refill } from "./dom.js";
 import { FlowAnswer, readingOf } from "./flow_answer.js";
 import { onScreen, writeCamera } from "./flow_camera.js";
-import { hasChange, readChanges, withChange, withoutChange, writeChanges } from "./flow_changes.js";
-import { controls, stopButtons } from "./flow_controls.js";
+import { Changer } from "./flow_changer.js";
+import { changeButtons, controls, stopButtons } from "./flow_controls.js";
 import { drawFlow } from "./flow_draw.js";
 import { Eye } from "./flow_eye.js";
 import { listen } from "./flow_hands.js";
-import { Held, changeOf, hitAt } from "./flow_hit.js";
+import { hitAt } from "./flow_hit.js";
 import { press } from "./flow_keys.js";
 import { layout } from "./flow_layout.js";
 import { lightsOf } from "./flow_lights.js";
 import { lookOf } from "./flow_look.js";
 import { drawMoves } from "./flow_moves.js";
+import { NextLine } from "./flow_next.js";
 import { Panes } from "./flow_panes.js";
 import { Passes } from "./flow_passes.js";
-import { countsOf, placeIn } from "./flow_place.js";
+import { countsOf, followedIn, placeIn } from "./flow_place.js";
 import { Player, nearTo, unmade } from "./flow_player.js";
 import { FLOW_CSS } from "./flow_style.js";
+import { toldChanges } from "./flow_told.js";
 import { sentenceOf, stopFrom, stopsOf } from "./flow_walk.js";
 import { onceAFrame } from "./pause.js";
 import { setTheme } from "./theme.js";
@@ -27,15 +29,14 @@ import { word } from "./words.js";
 
 /**
  * @typedef {import("./flow_source.js").FlowSource} FlowSource
- * @typedef {import("./flow_changes.js").Change} Change
  * @typedef {import("./flow_draw.js").Scene} Scene
- * @typedef {import("./flow_draw.js").Cell} Cell
  * @typedef {import("./flow_layout.js").Plan} Plan
  * @typedef {import("./flow_panes.js").Pane} Pane
  */
 
 const NARROW = 700; // pixels that are too few for a line of stages
 const KEPT = 250; // milliseconds after which a camera is put into the address
+const SOON = 200; // milliseconds that nobody has to be told to wait
 
 /** @extends {RegardElement<FlowSource>} */
 export class RegardFlow extends RegardElement {
@@ -46,11 +47,22 @@ export class RegardFlow extends RegardElement {
   #sentence = el("p", { class: "say", role: "status" });
   #hint = el("p", { class: "hint faint" });
   #lacks = el("p", { class: "lacks faint" });
-  #answer = new FlowAnswer((change) => this.#make(change), (change) => this.#unmake(change), () => this.#edit());
+  #did = el("div", { class: "bar did" });
+  #told = el("p", { class: "told", role: "alert" });
+  #next = new NextLine();
+  #answer = new FlowAnswer(() => this.#changer);
   #panes = new Panes((pane) => this.#listen(pane));
   #passes = new Passes(() => this.#news());
-  /** Changes that are being made by a hand. @type {Change[] | null} */
-  #live = null;
+  #changer = new Changer({
+    said: () => this.said("changes", ""),
+    say: (changes) => this.say({ changes, ...(changes === null ? { beside: null } : {}) }),
+    store: () => this.#passes.after, head: () => this.#at.head, cell: () => this.#at.cell,
+    pane: () => this.#panes.shown[this.#beside ? 1 : 0], scene: (pane) => this.#scene(pane),
+    settle: () => this.changed(), draw: () => this.#frame(),
+    tell: (text) => (this.#told.textContent = text), field: (...given) => this.#answer.edit(...given),
+  });
+  /** @type {FlowSource | null} */
+  #known = null;
   #asked = 0;
   /** @type {Plan | null} */
   #plan = null;
@@ -60,7 +72,6 @@ export class RegardFlow extends RegardElement {
   player = new Player();
   #look = lookOf(this);
   #kept = 0;
-  #held = new Held();
   #still = matchMedia("(prefers-reduced-motion: reduce)");
   #connected = new AbortController();
   #presenting = new AbortController();
@@ -74,7 +85,7 @@ export class RegardFlow extends RegardElement {
 
   constructor() {
     super();
-    this.root.append(this.#bar, this.#stops, this.#panes.element, this.#sentence, this.#answer.element, this.#lacks, this.#hint);
+    this.root.append(this.#bar, this.#stops, this.#panes.element, this.#did, this.#told, this.#sentence, this.#next.element, this.#answer.element, this.#lacks, this.#hint);
     this.root.addEventListener("keydown", (event) => this.#key(/** @type {KeyboardEvent} */ (event)));
   }
 
@@ -112,19 +123,21 @@ export class RegardFlow extends RegardElement {
   }
 
   get #changes() {
-    return this.#live ?? readChanges(this.said("changes", ""));
+    return this.#changer.all;
   }
 
   /** Are there two pictures? */
   get #beside() {
-    return this.#at.beside && this.#changes.length > 0;
+    return this.#at.beside && this.#passes.before !== this.#passes.after && this.#passes.alike;
   }
 
   /** @param {FlowSource} source */
   async update(source) {
     const asked = ++this.#asked;
     this.#width = this.clientWidth;
-    if (!(await this.#passes.settle(source, this.#changes, this.state.head ?? 0)) || asked !== this.#asked) return;
+    if (source !== this.#known) this.#changer.past.forget();
+    this.#known = source;
+    if (!(await this.#settled(source)) || asked !== this.#asked) return;
     const theme = this.said("theme", "");
     setTheme(theme === "light" || theme === "dark" ? theme : "");
     this.#look = lookOf(this);
@@ -133,8 +146,21 @@ export class RegardFlow extends RegardElement {
     this.#arrange();
     this.#eye.aim(/** @type {Plan} */ (this.#plan), this.#outline, this.#planned, this.#at.stage, this.#at.zoom, this.#room, this.#still.matches);
     this.player.begin(this.#outline, this.#at.stage, this.#still.matches || this.#at.cell !== null);
-    await this.#answer.show(this.#passes, this.#at.cell, this.#at.head, this.#changes);
+    const { cell, head, token } = this.#at;
+    await Promise.all([this.#answer.show(this.#passes, cell, head, this.#changes), this.#next.show(this.#passes, token)]);
     if (asked === this.#asked) this.#draw();
+  }
+
+  /** Have the pass as it is changed; meanwhile the one from before is there, and said to be. @param {FlowSource} source */
+  async #settled(source) {
+    const waits = setTimeout(() => {
+      this.#panes.element.ariaBusy = "true";
+      this.#told.textContent = word("flow.computing");
+    }, SOON);
+    const settled = await this.#passes.settle(source, this.#changer.wanted, this.state.head ?? 0);
+    clearTimeout(waits);
+    if (settled) this.#panes.element.ariaBusy = null;
+    return settled;
   }
 
   /** Into the presentation, or out of it. */
@@ -157,18 +183,22 @@ export class RegardFlow extends RegardElement {
     const shown = {
       outline, stops: stopsOf(outline), stage: this.#at.stage, token: this.#at.token, head: this.#at.head, changes: this.#changes,
       playing: this.player.playing, present: this.#at.present, beside: this.#beside, narrow: this.clientWidth < NARROW,
-      say: (/** @type {any} */ change) => this.say(change),
-      make: (/** @type {Change} */ change) => this.#make(change), unmake: (/** @type {Change} */ change) => this.#unmake(change),
+      pair: this.#passes.before !== this.#passes.after && this.#passes.alike,
+      say: (/** @type {any} */ change) => this.say(change), changer: this.#changer, swap: () => this.#swap(),
       play: () => this.#play(), walk: (/** @type {number} */ by) => this.#walk(by), zoom: (/** @type {number} */ factor) => this.#zoom(factor),
     };
     refill(this.#bar, controls(shown));
     refill(this.#stops, stopButtons(shown));
+    refill(this.#did, [...toldChanges(this.#passes.before.outline, outline, this.#changes, (change) => this.#changer.unmake(change)), ...changeButtons(shown)]);
+    this.#told.textContent = this.#passes.refused;
     this.#stops.hidden = this.#stops.childElementCount === 0;
     this.#sentence.textContent = sentenceOf(outline, this.#at.stage);
     const fixed = outline.changes.length === 0;
-    this.#lacks.textContent = outline.lacks || (fixed ? word("flow.no.changes") : "");
+    const given = outline.kind === "attention" && this.#changes.some(({ kind }) => kind === "number" || kind === "word")
+      && outline.stages.head_output?.heads > outline.stages.weights?.heads;
+    this.#lacks.textContent = outline.lacks || (fixed ? word("flow.no.changes") : given ? word("flow.given.stays") : "");
     const reading = readingOf(this.#passes, this.#at.stage, this.#at.head);
-    this.#hint.textContent = `${reading} ${word(fixed ? "flow.hint.model" : "flow.hint")} ${word("flow.keys")}`;
+    this.#hint.textContent = `${reading} ${word(fixed ? "flow.hint.model" : "flow.hint")} ${word("flow.keys")} ${fixed ? "" : word("flow.keys.change")}`;
   }
 
   /** Canvases and a plan for the room that there is. */
@@ -177,7 +207,7 @@ export class RegardFlow extends RegardElement {
     this.#panes.show(this.#beside ? 2 : 1, this.#outline.title);
     const { width, height: room } = this.#panes.room(present);
     const tall = this.clientWidth < NARROW && stage === "" && !present && this.#outline.kind === "attention";
-    const planned = [width, room, tall, this.#passes.before.id].join(" ");
+    const planned = [width, room, tall, (this.#passes.alike ? this.#passes.before : this.#passes.after).id].join(" ");
     if (planned !== this.#planned || this.#plan === null) {
       this.#plan = layout(this.#outline, { width, height: tall ? Infinity : room });
       this.#planned = planned;
@@ -193,29 +223,25 @@ export class RegardFlow extends RegardElement {
       over: (pixel) => {
         const hit = this.#hit(pane, pixel);
         if (hit === null) return "";
-        return hit.kind === "cell" && this.#outline.stages[hit.stage].part === "scaled" && this.#outline.changes.includes("score") ? "score" : "cell";
+        return hit.kind === "cell" && this.#changer.can(hit) !== null ? "score" : "cell";
       },
       pick: (pixel) => this.#pick(pane, pixel),
       pan: (dx, dy) => this.#pan(dx, dy),
       zoom: (factor, pixel) => this.#zoom(factor, pixel),
       grab: (pixel) => {
         const hit = this.#hit(pane, pixel);
-        if (hit === null || hit.kind !== "cell" || !this.#held.take(this.#store(pane), hit, this.#at.head)) return false;
+        if (hit === null || hit.kind !== "cell" || !this.#changer.grab(this.#store(pane), hit)) return false;
         this.say({ step: hit.stage, cell: `${hit.row},${hit.column}`, zoom: writeCamera(this.#eye.camera, this.#room) });
         return true;
       },
-      drag: (up) => {
-        this.#live = this.#held.dragged(readChanges(this.said("changes", "")), up);
-        // A pass of a model takes longer than a frame: it is computed when the hand lets go.
-        if (this.#outline.kind === "attention") this.changed();
-      },
-      drop: () => {
-        const changes = this.#live;
-        this.#live = null;
-        if (changes !== null) this.say({ changes: writeChanges(changes) });
-      },
+      drag: (up) => this.#changer.drag(up),
+      drop: (kept) => this.#changer.drop(kept),
     });
-    pane.canvas.addEventListener("dblclick", () => this.#edit());
+    pane.canvas.addEventListener("dblclick", ({ offsetX: x, offsetY: y }) => {
+      const hit = this.#hit(pane, { x, y });
+      if (hit?.kind === "token") this.#changer.swap(hit);
+      else if (hit?.kind === "cell") this.#changer.edit();
+    });
   }
 
   /** @param {Pane} pane */
@@ -229,11 +255,11 @@ export class RegardFlow extends RegardElement {
     const now = performance.now();
     const hidden = stage !== "" && (this.player.playing || this.#at.present) ? unmade(this.#outline, stage) : new Set();
     const { before, after } = this.#passes;
-    const ghost = before !== after && !this.#beside ? before : null;
+    const ghost = before !== after && !this.#beside && this.#passes.alike ? before : null;
     return {
       plan: /** @type {Plan} */ (this.#plan), store: this.#store(pane), ghost, camera: this.#eye.camera, ...this.#room, look: this.#look,
       head: this.#at.head, token: this.#at.token, cell: this.#at.cell, lights: lightsOf(this.#outline, this.#at.cell), stage,
-      made: this.player.share(now), time: now, hidden, near: nearTo(this.#outline, stage),
+      made: this.player.share(now), time: now, hidden, near: nearTo(this.#outline, stage), changes: this.#beside && pane.first ? [] : this.#changes,
     };
   }
 
@@ -247,6 +273,7 @@ export class RegardFlow extends RegardElement {
       const scene = this.#scene(pane);
       if (!drawFlow(pen, scene, pane.layers)) this.#frame();
       drawMoves(pen, scene);
+      if (pane === this.#panes.shown[this.#beside ? 1 : 0]) this.#changer.hand.show(pane.figure, scene);
     }
     if (this.player.isOver(now)) this.#onward();
     if (this.player.playing || this.#eye.travels || this.player.moves(now)) this.#frame();
@@ -322,38 +349,17 @@ export class RegardFlow extends RegardElement {
     const zoom = this.#at.zoom === "" && this.#at.stage === "" ? writeCamera(this.#eye.camera, this.#room) : this.#at.zoom || null;
     if (hit === null) this.say({ cell: null });
     else if (hit.kind === "token") this.say({ token: hit.token === this.#at.token ? null : hit.token });
-    else if (hit.kind === "ribbon" && this.#outline.changes.includes("cut")) this.#make(this.#link(hit));
+    else if (hit.kind === "ribbon" && this.#outline.changes.includes("cut")) this.#changer.cut(hit);
     else this.say({ step: hit.stage, cell: `${hit.row},${hit.column}`, zoom });
   }
 
-  /** @param {Cell} cell @returns {Change} */
-  #link({ stage, row, column }) {
-    return { kind: "cut", attention: this.#outline.stages[stage].attention, head: this.#at.head, row, column };
-  }
-
-  /** @param {Change} change */
-  #make(change) {
-    this.say({ changes: writeChanges(withChange(this.#changes, change)) });
-  }
-
-  /** @param {Change} change */
-  #unmake(change) {
-    this.say({ changes: writeChanges(withoutChange(this.#changes, change)) || null });
-  }
-
-  /** Let another number be written into the cell. */
-  #edit() {
-    const cell = this.#at.cell;
-    const kind = cell === null ? null : changeOf(this.#outline, cell.stage);
-    if (cell === null || kind === null) return;
-    const store = this.#passes.after;
-    const value = store.value(cell.stage, this.#at.head, cell.row, cell.column);
-    const head = store.headOf(cell.stage, this.#at.head);
-    if (typeof value !== "number" || head === null) return;
-    const before = this.said("changes", "");
-    const set = (/** @type {number} */ next) => this.#make({ kind, ...cell, head, value: next });
-    const pane = this.#panes.shown[this.#beside ? 1 : 0];
-    this.#answer.edit(pane, this.#scene(pane), cell, value, set, () => this.say({ changes: before || null }));
+  /** Let another word stand in the place of the one that is followed, or of the row of the chosen cell. */
+  #swap() {
+    const { cell, token } = this.#at;
+    const { stages } = this.#outline;
+    const first = Object.keys(stages).find((name) => stages[name].row_labels === followedIn(this.#outline));
+    if (cell !== null) this.#changer.swap(cell);
+    else if (token !== null && first !== undefined) this.#changer.swap({ stage: first, row: token });
   }
 
   /** @param {KeyboardEvent} event */
@@ -374,13 +380,11 @@ export class RegardFlow extends RegardElement {
         const stage = this.#at.stage || stopsOf(this.#outline)[0].stage;
         this.say({ step: stage, cell: `${Math.min(this.#at.token ?? 0, this.#outline.stages[stage].rows - 1)},0` });
       },
-      edit: () => this.#edit(),
-      cut: () => {
-        const cell = this.#at.cell;
-        if (cell === null || !["weights", "scaled"].includes(this.#outline.stages[cell.stage].part)) return;
-        const change = this.#link(cell);
-        hasChange(this.#changes, change) ? this.#unmake(change) : this.#make(change);
-      },
+      edit: () => this.#changer.edit(),
+      step: (by) => this.#changer.step(by),
+      swap: () => this.#swap(),
+      undo: (back) => this.#changer.undo(back),
+      cut: () => this.#changer.cut(this.#at.cell),
       leave: () => {
         if (this.#at.cell !== null) this.say({ cell: null });
         else if (this.#at.present) this.say({ present: null });

@@ -9,6 +9,7 @@ import { changeOf } from "./flow_hit.js";
 import { headNumber } from "./flow_place.js";
 import { ofKeys } from "./flow_segments.js";
 import { labelsOf } from "./flow_source.js";
+import { wordAt } from "./flow_swap.js";
 import { word } from "./words.js";
 
 /**
@@ -20,8 +21,9 @@ import { word } from "./words.js";
 
 /** How the colours of a stage are to be read, and its blocks. @param {import("./flow_passes.js").Passes} passes @param {string} stage @param {number} head
  * @returns {string} */
-export function readingOf({ before, after }, stage, head) {
-  const ghost = before === after ? "" : word("flow.ghost");
+export function readingOf({ before, after, alike }, stage, head) {
+  const count = (/** @type {Store} */ { outline }) => outline.sequences.input?.length ?? 0;
+  const ghost = before === after ? "" : alike ? word("flow.ghost") : word("flow.unlike", { before: count(before), after: count(after) });
   const shades = stage === "" ? null : after.shades(stage, head);
   if (shades === null) return `${word("flow.colours.all")} ${ghost}`;
   const { symbol, part } = after.outline.stages[stage];
@@ -39,15 +41,13 @@ export class FlowAnswer {
   element = el("div", { class: "answer" }, el("div", { role: "status" }, this.#where, this.#line), this.#actions);
   #asked = 0;
 
-  /** @param {(change: Change) => void} make @param {(change: Change) => void} unmake @param {() => void} edit */
-  constructor(make, unmake, edit) {
-    this.make = make;
-    this.unmake = unmake;
-    this.edits = edit;
+  /** @param {() => import("./flow_changer.js").Changer} changer */
+  constructor(changer) {
+    this.changer = changer;
   }
 
   /** @param {import("./flow_passes.js").Passes} passes @param {Cell | null} cell @param {number} head @param {Change[]} changes */
-  async show({ before, after: now }, cell, head, changes) {
+  async show({ before, after: now, alike }, cell, head, changes) {
     const asked = ++this.#asked;
     if (cell === null) {
       this.#where.replaceChildren();
@@ -59,7 +59,7 @@ export class FlowAnswer {
     const stage = outline.stages[cell.stage];
     const own = now.headOf(cell.stage, head);
     const pieces = own === null ? null : await now.source.explain(cell.stage, own, cell.row, cell.column);
-    const was = before === now || own === null ? null : await before.source.cells(cell.stage, own, [cell.row, cell.row + 1], [cell.column, cell.column + 1]);
+    const was = before === now || own === null || !alike ? null : await before.source.cells(cell.stage, own, [cell.row, cell.row + 1], [cell.column, cell.column + 1]);
     if (asked !== this.#asked) return;
     const row = visible(labelsOf(outline, stage.row_labels, stage.rows)[cell.row]);
     const column = visible(labelsOf(outline, stage.column_labels, stage.columns)[cell.column]);
@@ -75,22 +75,25 @@ export class FlowAnswer {
   #buttons({ outline }, cell, head, changes) {
     const stage = outline.stages[cell.stage];
     const buttons = [];
-    if (changeOf(outline, cell.stage) !== null) buttons.push(el("button", { type: "button", name: "edit", onclick: this.edits }, word("flow.edit")));
+    if (changeOf(outline, cell.stage) !== null) buttons.push(el("button", { type: "button", name: "edit", onclick: () => this.changer().edit() }, word("flow.edit")));
     if (["weights", "scaled"].includes(stage.part) && outline.changes.includes("cut")) {
       /** @type {Change} */
       const change = { kind: "cut", attention: stage.attention, head, row: cell.row, column: cell.column };
       const cut = hasChange(changes, change);
-      buttons.push(el("button", { type: "button", name: "cut", onclick: () => (cut ? this.unmake(change) : this.make(change)) }, word(cut ? "flow.mend" : "flow.cut")));
+      buttons.push(el("button", { type: "button", name: "cut", onclick: () => this.changer().cut(cell) }, word(cut ? "flow.mend" : "flow.cut")));
     }
+    const own = wordAt(outline, cell.stage, cell.row, changes);
+    if (own !== null) buttons.push(el("button", { type: "button", name: "swap-row", onclick: () => this.changer().swap(cell) }, word("flow.swap", { word: visible(own.text) })));
     return buttons;
   }
 
   /**
-   * A field over a cell: each number that is written is set at once, Escape brings the one from before back.
+   * A field over a cell. Each number that is written is set at once, or, if not `each` is, at the end; Escape brings the one from
+   * before back.
    * @param {{ figure: HTMLElement, canvas: HTMLCanvasElement }} pane @param {Scene} scene @param {Cell} cell @param {number} value
-   * @param {(value: number) => void} set @param {() => void} restore
+   * @param {{ set: (value: number) => void, restore: () => void, each: boolean }} how
    */
-  edit({ figure: parent, canvas }, { plan, camera, store }, cell, value, set, restore) {
+  edit({ figure: parent, canvas }, { plan, camera, store }, cell, value, { set, restore, each }) {
     const box = plan.boxes.find((each) => each.stage === cell.stage && each.kind === "matrix");
     if (box === undefined || parent.querySelector("input") !== null) return;
     const stage = store.outline.stages[cell.stage];
@@ -105,21 +108,26 @@ export class FlowAnswer {
       style: `left:${x}px;top:${y}px;width:${w}px;height:${h}px`,
     });
     let open = true;
-    const close = (/** @type {boolean} */ back) => {
+    let put = input.value;
+    const read = () => {
+      if (input.value === put || input.value === "" || !Number.isFinite(Number(input.value))) return;
+      put = input.value;
+      set(Number(put));
+    };
+    const close = (/** @type {boolean} */ back, /** @type {boolean} */ kept) => {
       if (!open) return;
       open = false; // as to remove it is to blur it
+      if (kept) read();
       input.remove();
       if (back) canvas.focus({ preventScroll: true });
     };
-    input.addEventListener("input", () => {
-      if (input.value !== "" && Number.isFinite(Number(input.value))) set(Number(input.value));
-    });
+    if (each) input.addEventListener("input", read);
     input.addEventListener("keydown", (event) => {
       event.stopPropagation();
       if (event.key === "Escape") restore();
-      if (event.key === "Enter" || event.key === "Escape") close(true);
+      if (event.key === "Enter" || event.key === "Escape") close(true, event.key === "Enter");
     });
-    input.addEventListener("blur", () => close(false));
+    input.addEventListener("blur", () => close(false, true));
     parent.append(input);
     input.focus({ preventScroll: true });
     input.select();

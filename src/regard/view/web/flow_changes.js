@@ -69,14 +69,37 @@ function about(change) {
   return said.slice(0, change.kind === "cut" || change.kind === "head" ? said.length : -1).join(",");
 }
 
+/** The score that a change sets or cuts, before or after it is divided. @param {Change} change */
+function link(change) {
+  if (change.kind === "cut") return [change.attention, change.head, change.row, change.column].join(",");
+  if (change.kind !== "score") return null;
+  const attention = change.stage.replace(/\.?[^.]*$/, "") || "attention";
+  return [attention, change.head, change.row, change.column].join(",");
+}
+
 /** @param {Change[]} changes @param {Change} change @returns {Change[]} */
 export function withChange(changes, change) {
-  return [...withoutChange(changes, change), change];
+  const own = link(change);
+  return [...withoutChange(changes, change).filter((each) => own === null || link(each) !== own), change];
 }
 
 /** @param {Change[]} changes @param {Change} change @returns {Change[]} */
 export function withoutChange(changes, change) {
   return changes.filter((each) => about(each) !== about(change));
+}
+
+/** Those that can be made: of kinds that are possible, in places that are there. @param {import("./flow_source.js").Outline} outline
+ * @param {Change[]} changes @returns {Change[]} */
+export function possibleChanges({ changes: kinds, stages, words }, changes) {
+  return changes.filter((change) => {
+    if (!kinds.includes(change.kind)) return false;
+    if ("position" in change) return change.position < (words?.input.length ?? 0);
+    if ("on" in change) return true;
+    const stage = "stage" in change ? stages[change.stage]
+      : Object.values(stages).find(({ attention, part }) => attention === change.attention && part === (change.kind === "cut" ? "weights" : "head_output"));
+    if (stage === undefined || (change.head ?? 0) >= stage.heads) return false;
+    return !("row" in change) || (change.row < stage.rows && change.column < stage.columns);
+  });
 }
 
 /** Is this change, or another about the same, among them? @param {Change[]} changes @param {Change} change */

@@ -2,6 +2,7 @@
 
 import { number, ofHead } from "./arithmetic.js";
 import { numbersOf } from "./rules.js";
+import { word } from "./words.js";
 
 /**
  * @typedef {import("./arithmetic.js").TraceJson} TraceJson
@@ -55,10 +56,7 @@ const RULES = {
     const [w, b] = [rows(weight, head), bias === null ? null : rows(bias, head)[0]];
     return rows(left, head).map((row) => w[0].map((_, j) => dot(row, (n) => w[n][j]) + (b === null ? 0 : b[j])));
   },
-  Scored: ({ rows }, { query, key }, _, head) => {
-    const keys = rows(key, head);
-    return rows(query, head).map((row) => keys.map((each) => dot(row, (n) => each[n])));
-  },
+  Scored: scored,
   Turned: ({ rows }, { of, cosine, sine, halves }, _, head) => {
     const [cosines, sines] = [rows(cosine, head), rows(sine, head)];
     const width = cosines[0].length;
@@ -96,8 +94,18 @@ function scaled(work, rule, step, head) {
     return score / rule.divisor + (bias === null ? 0 : bias[i][j]);
   }));
   for (const change of work.changes) {
-    if (change.kind === "score" && change.head === head && change.row < made.length) made[change.row][change.column] = change.value;
-    if (change.kind === "cut" && (change.head ?? head) === head && change.row < made.length) made[change.row][change.column] = -Infinity;
+    if (change.kind === "score" && change.stage === "scaled" && change.head === head) made[change.row][change.column] = change.value;
+    if (change.kind === "cut" && (change.head ?? head) === head) made[change.row][change.column] = -Infinity;
+  }
+  return made;
+}
+
+/** @param {Work} work @param {RuleJson} rule @param {StepJson} _ @param {number} head @returns {Matrix} */
+function scored({ rows, changes }, { query, key }, _, head) {
+  const keys = rows(key, head);
+  const made = rows(query, head).map((row) => keys.map((each) => dot(row, (n) => each[n])));
+  for (const change of changes) {
+    if (change.kind === "score" && change.stage === "scores" && change.head === head) made[change.row][change.column] = change.value;
   }
   return made;
 }
@@ -118,10 +126,47 @@ function changedRule(trace, rule, changes) {
   return made;
 }
 
-/** The trace after changes; without any it is the one before. @param {TraceJson} before @param {Change[]} changes
+/** The formula of scaled scores, as Python writes it, for a rule that is changed. @param {StepJson} step @param {RuleJson} rule */
+function formulaOf({ formula, rule: before }, rule) {
+  let made = formula;
+  if (rule.plain !== before.plain) {
+    made = rule.plain ? made.replace(/^S′ = S \/ [^ ,]+/, word("flow.formula.plain")) : made.replace(word("flow.formula.plain"), word("flow.formula.divided"));
+  }
+  if (rule.causal !== before.causal) made = rule.causal ? made + word("flow.formula.later") : made.replace(word("flow.formula.later"), "");
+  return made;
+}
+
+/** The name of the numbers that the words of a trace have, or null: it does not start from them alone.
+ * @param {TraceJson} trace @returns {string | null} */
+export function startOf({ matrices, sequences, steps }) {
+  if (!Object.hasOwn(matrices, "W_Q") || Object.keys(sequences).join() !== "input") return null;
+  return Object.hasOwn(matrices, "embeddings") ? "embeddings" : steps.input?.rule.rule === "Given" ? "input" : null;
+}
+
+/** The trace with other words, and their numbers, in some places. @param {TraceJson} trace @param {Change[]} changes
+ * @param {Map<string, number[]>} vectors of words @returns {TraceJson} */
+function reworded(trace, changes, vectors) {
+  const start = startOf(trace);
+  const swaps = changes.filter((each) => each.kind === "word");
+  if (start === null || swaps.length === 0) return trace;
+  const tokens = [...trace.sequences.input];
+  const x = [...ofHead(numbersOf(trace, start), 0)];
+  for (const { position, text } of swaps) [tokens[position], x[position]] = [text, vectors.get(text) ?? x[position]];
+  const before = trace.sequences.input.join("\n");
+  const steps = Object.fromEntries(Object.entries(trace.steps).map(([name, step]) => [name, {
+    ...step, axes: step.axes.map((axis) => (axis.labels.join("\n") === before ? { ...axis, labels: tokens } : axis)),
+    ...(name === start ? { array: x } : {}),
+  }]));
+  const matrices = start === "input" ? trace.matrices : { ...trace.matrices, [start]: x };
+  return { ...trace, sequences: { input: tokens }, matrices, steps };
+}
+
+/** The trace after changes, which must be of places that are there; without any it is the one before.
+ * @param {TraceJson} first @param {Change[]} changes @param {Map<string, number[]>} [vectors] of words that are put into it
  * @returns {TraceJson} */
-export function computed(before, changes) {
-  if (changes.length === 0) return before;
+export function computed(first, changes, vectors = new Map()) {
+  if (changes.length === 0) return first;
+  const before = reworded(first, changes, vectors);
   const matrices = Object.fromEntries(Object.entries(before.matrices).map(([name, array]) => [name, edited(name, array, changes)]));
   /** @type {TraceJson} */
   const trace = { ...before, matrices, steps: {} };
@@ -136,7 +181,7 @@ export function computed(before, changes) {
     };
     const make = (/** @type {number} */ head) => RULES[rule.rule](work, rule, step, head);
     const array = several ? step.array.map((_, head) => make(head)) : make(0);
-    trace.steps[name] = { ...step, rule, array };
+    trace.steps[name] = { ...step, rule, array, formula: rule === step.rule ? step.formula : formulaOf(step, rule) };
   }
   return trace;
 }

@@ -4,6 +4,7 @@ import { el, field, toggle, visible } from "./dom.js";
 import { hasChange } from "./flow_changes.js";
 import { tokenColour } from "./flow_look.js";
 import { followedIn, headNumber } from "./flow_place.js";
+import { wordAt } from "./flow_swap.js";
 import { isDark } from "./theme.js";
 import { word } from "./words.js";
 
@@ -12,7 +13,7 @@ import { word } from "./words.js";
  * @typedef {import("./flow_changes.js").Change} Change
  * @typedef {import("./flow_walk.js").Stop} Stop
  *
- * What the buttons show. `say` tells the page what is other now; `make` adds a change, `unmake` takes it back.
+ * What the buttons show. `say` tells the page what is other now.
  * @typedef {object} Shown
  * @property {Outline} outline
  * @property {Stop[]} stops
@@ -23,10 +24,11 @@ import { word } from "./words.js";
  * @property {boolean} playing
  * @property {boolean} present
  * @property {boolean} beside
+ * @property {boolean} pair whether the pass from before could stand beside it
  * @property {boolean} narrow
  * @property {(change: Record<string, string | number | null>) => void} say
- * @property {(change: Change) => void} make
- * @property {(change: Change) => void} unmake
+ * @property {import("./flow_changer.js").Changer} changer
+ * @property {() => void} swap the word that is followed
  * @property {() => void} play
  * @property {(by: number) => void} walk
  * @property {(factor: number) => void} zoom 0: show all
@@ -47,7 +49,7 @@ export function controls(shown) {
       button("next", "→", word("flow.next"), () => shown.walk(1), at < stops.length - 1)),
     ...(stops.length > FEW || shown.narrow || present ? [stageChoice(shown)] : []),
     ...headChoice(shown),
-    ...changeChoice(shown),
+    ...switches(outline, shown.changes, (change) => shown.changer.make(change)),
     el("span", { class: "group", role: "group", "aria-label": word("flow.zoom") },
       button("farther", "−", word("flow.farther"), () => shown.zoom(1 / 1.5)),
       button("fit", "⤢", word("flow.fit"), () => shown.zoom(0)),
@@ -89,9 +91,13 @@ function stageChoice({ outline, stage, say }) {
 }
 
 /** @param {Shown} shown @param {Outline} outline @returns {Node[]} */
-function tokenChoice({ token, say }, outline) {
-  const labels = outline.sequences[followedIn(outline)];
+function tokenChoice({ token, say, changes, swap }, outline) {
+  const name = followedIn(outline);
+  const labels = outline.sequences[name];
   if (labels === undefined) return [];
+  const stage = Object.keys(outline.stages).find((each) => outline.stages[each].row_labels === name);
+  const own = token === null || stage === undefined ? null : wordAt(outline, stage, token, changes);
+  const other = own === null ? [] : [el("button", { type: "button", name: "swap", title: word("flow.swap.about"), onclick: swap }, word("flow.swap", { word: visible(own.text) }))];
   if (labels.length > FEW) {
     return [el("label", {}, word("flow.follow"), el("select", {
       name: "token",
@@ -100,17 +106,17 @@ function tokenChoice({ token, say }, outline) {
         say({ token: value === "" ? null : Number(value) });
       },
     }, el("option", { value: "", selected: token === null }, word("flow.follow.none")),
-    ...labels.map((label, n) => el("option", { value: n, selected: n === token }, `${n + 1}: ${visible(label)}`))))];
+    ...labels.map((label, n) => el("option", { value: n, selected: n === token }, `${n + 1}: ${visible(label)}`)))), ...other];
   }
   return [el("span", { class: "field" }, word("flow.follow"), el("span", { class: "tokens", role: "group", "aria-label": word("flow.follow.about") },
     ...labels.map((label, n) => el("button", {
       type: "button", name: `token-${n}`, "aria-pressed": String(n === token), dir: "auto", style: `border-bottom-color:${tokenColour(n)}`,
       onclick: () => say({ token: n === token ? null : n }),
-    }, visible(label)))))];
+    }, visible(label))))), ...other];
 }
 
 /** @param {Shown} shown @returns {Node[]} */
-function headChoice({ outline, stage, head, say, changes, make, unmake, narrow }) {
+function headChoice({ outline, stage, head, say, changes, changer, narrow }) {
   const heads = Math.max(...Object.values(outline.stages).map((each) => each.heads));
   if (heads < 2) return [];
   const attention = outline.stages[stage]?.attention || Object.values(outline.stages).find((each) => each.part === "head_output")?.attention || "";
@@ -124,27 +130,36 @@ function headChoice({ outline, stage, head, say, changes, make, unmake, narrow }
       name: "head", onchange: (event) => say({ head: Number(/** @type {HTMLSelectElement} */ (event.target).value) }),
     }, ...numbers.map((n) => el("option", { value: n, selected: n === head }, headNumber(outline, n)))));
   if (!outline.changes.includes("head")) return [choose];
-  return [choose, el("button", { type: "button", name: "head-off", "aria-pressed": String(off), onclick: () => (off ? unmake(change) : make(change)) },
+  return [choose, el("button", { type: "button", name: "head-off", "aria-pressed": String(off), onclick: () => (off ? changer.unmake(change) : changer.make(change)) },
     word(off ? "flow.head.on" : "flow.head.off", { head: headNumber(outline, head) }))];
 }
 
-/** @param {Shown} shown @returns {Node[]} */
-function changeChoice({ outline, changes, make, say, beside }) {
+/** The switches of √dₖ and the mask. @param {Outline} outline @param {Change[]} changes @param {(change: Change) => void} make
+ * @returns {Node[]} */
+export function switches(outline, changes, make) {
   const scaled = Object.values(outline.stages).find((each) => each.part === "scaled");
   const on = (/** @type {"scale" | "causal"} */ kind, /** @type {boolean} */ otherwise) => {
     const last = changes.findLast((each) => each.kind === kind);
     return last !== undefined && "on" in last ? last.on : otherwise;
   };
   const [divided, masked] = [on("scale", scaled?.plain !== true), on("causal", scaled?.causal === true)];
-  const switches = [
+  const made = [
     outline.changes.includes("scale") && toggle(word("flow.scale"), divided, word("flow.scale.about"), () => make({ kind: "scale", on: !divided })),
     outline.changes.includes("causal") && toggle(word("flow.causal"), masked, word("flow.causal.about"), () => make({ kind: "causal", on: !masked })),
   ].filter((each) => each instanceof Node);
+  return made.length === 0 ? [] : [el("span", { class: "group", role: "group", "aria-label": word("flow.change.about") }, ...made)];
+}
+
+/** @param {() => void} reset @returns {Node} */
+export function resetButton(reset) {
+  return el("button", { type: "button", name: "reset", title: word("flow.reset.about"), onclick: reset }, word("flow.reset"));
+}
+
+/** What can be done with what is changed. @param {Shown} shown @returns {Node[]} */
+export function changeButtons({ changes, changer, say, beside, pair }) {
   return [
-    ...(switches.length === 0 ? [] : [el("span", { class: "group", role: "group", "aria-label": word("flow.change.about") }, ...switches)]),
-    ...(changes.length === 0 ? [] : [
-      toggle(word("flow.beside"), beside, word("flow.beside.about"), () => say({ beside: beside ? null : "yes" })),
-      el("button", { type: "button", name: "reset", title: word("flow.reset.about"), onclick: () => say({ changes: null, beside: null }) }, word("flow.reset")),
-    ]),
+    ...(pair ? [toggle(word("flow.beside"), beside, word("flow.beside.about"), () => say({ beside: beside ? null : "yes" }))] : []),
+    ...(changer.past.empty ? [] : [el("button", { type: "button", name: "undo", title: word("flow.undo.about"), onclick: () => changer.undo(true) }, word("flow.undo"))]),
+    ...(changes.length === 0 ? [] : [resetButton(() => changer.reset())]),
   ];
 }

@@ -41,6 +41,7 @@ import { word } from "./words.js";
  * @property {number} time of the frame
  * @property {Set<string>} hidden stages that are not there yet
  * @property {Set<string>} near stages that belong to the one that is told; all if empty
+ * @property {import("./flow_changes.js").Change[]} changes whose cells are marked
  */
 
 const NEAR = 9; // pixels a unit, from which on bands are drawn box by box
@@ -68,6 +69,7 @@ export function drawFlow(pen, scene, layers) {
   for (const wire of plan.wires) drawWire(pen, scene, wire);
   for (const band of plan.bands) drawTitle(pen, scene, band);
   for (const light of scene.lights) drawLight(pen, scene, light);
+  for (const change of scene.changes) drawMark(pen, scene, change);
   return whole;
 }
 
@@ -351,5 +353,29 @@ function drawLight(pen, { plan, camera, look, store }, light) {
     pen.strokeStyle = light.of === "result" ? look.ink : look[light.of];
     pen.lineWidth = 3;
     pen.strokeRect(area.x + horizontal[0] * w, area.y + vertical[0] * h, (horizontal[1] - horizontal[0]) * w, (vertical[1] - vertical[0]) * h);
+  }
+}
+
+/** A corner of each cell that a reader has changed. @param {CanvasRenderingContext2D} pen @param {Scene} scene
+ * @param {import("./flow_changes.js").Change} change */
+function drawMark(pen, { plan, camera, look, store, head }, change) {
+  if (!("row" in change)) return;
+  for (const box of plan.boxes) {
+    const { rows, columns, attention, part } = store.outline.stages[box.stage];
+    const own = change.kind === "cut" ? attention === change.attention && (part === "weights" || part === "scaled") : box.stage === change.stage;
+    if (!own || box.kind !== "matrix" || (change.head ?? head) !== store.headOf(box.stage, head) || change.row >= rows || change.column >= columns) continue;
+    const area = onScreen(camera, box);
+    const size = Math.max(4, Math.min(14, (area.height / rows) * 0.32));
+    const [x, y] = [area.x + ((change.column + 1) * area.width) / columns, area.y + (change.row * area.height) / rows];
+    pen.beginPath();
+    pen.moveTo(x, y);
+    pen.lineTo(x - size, y);
+    pen.lineTo(x, y + size);
+    pen.closePath();
+    pen.fillStyle = look.accent;
+    pen.fill();
+    pen.strokeStyle = look.page;
+    pen.lineWidth = 1;
+    pen.stroke();
   }
 }

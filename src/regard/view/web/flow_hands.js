@@ -10,7 +10,7 @@
  * @property {(factor: number, pixel: Pixel) => boolean} zoom false: it is at its end
  * @property {(pixel: Pixel) => boolean} grab a score, to be dragged; false: there is none
  * @property {(up: number) => void} drag it, by so many pixels in all
- * @property {() => void} drop it
+ * @property {(kept: boolean) => void} drop it
  */
 
 const STILL = 4; // pixels that a finger may move in a click
@@ -42,7 +42,9 @@ export function listen(canvas, ears) {
     if (fingers.size === 2) {
       apart = between().apart;
       held = null;
-    } else if (ears.over(pixel(event)) === "score") held = { y: event.clientY };
+    } else if (ears.over(pixel(event)) === "score" && !(event.pointerType === "touch" && canvas.classList.contains("tall"))) {
+      held = { y: event.clientY }; // a finger scrolls a tall picture
+    }
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
@@ -76,7 +78,7 @@ export function listen(canvas, ears) {
     const one = fingers.size === 1 && fingers.has(event.pointerId);
     fingers.delete(event.pointerId);
     canvas.classList.remove("drags");
-    if (held !== null && moved > STILL) ears.drop();
+    if (held !== null && moved > STILL) ears.drop(click); // what is cancelled was a scroll, or the like
     held = null;
     if (click && one && moved <= STILL) ears.pick(pixel(event));
   };

@@ -2,7 +2,6 @@
 
 import { ribbonsOf, weightsOf } from "./flow_bars.js";
 import { onScreen } from "./flow_camera.js";
-import { withChange } from "./flow_changes.js";
 import { tokenIn } from "./flow_place.js";
 import { labelWidth } from "./flow_segments.js";
 
@@ -10,7 +9,8 @@ import { labelWidth } from "./flow_segments.js";
  * @typedef {import("./flow_draw.js").Scene} Scene
  * @typedef {import("./flow_draw.js").Cell} Cell
  * @typedef {import("./flow_source.js").Outline} Outline
- * @typedef {{ kind: "token", token: number } | ({ kind: "cell" | "ribbon" } & Cell)} Hit
+ * The name of a row, and the token that can be followed by it; or a cell, also by its ribbon.
+ * @typedef {{ kind: "token", token: number | null, stage: string, row: number } | ({ kind: "cell" | "ribbon" } & Cell)} Hit
  */
 
 /** @param {Scene} scene @param {{ x: number, y: number }} pixel @param {CanvasRenderingContext2D | null} pen @returns {Hit | null} */
@@ -24,7 +24,7 @@ export function hitAt(scene, { x, y }, pen) {
     if (down < 0 || down >= 1) continue;
     const row = Math.floor(down * rows);
     if (box.rowLabels && x < area.x && x > area.x - labels) {
-      return tokenIn(store.outline, box.stage, row) === null ? null : { kind: "token", token: row };
+      return { kind: "token", token: tokenIn(store.outline, box.stage, row), stage: box.stage, row };
     }
     if (across < 0 || across >= 1) continue;
     if (box.kind === "matrix") return { kind: "cell", stage: box.stage, row, column: Math.floor(across * columns) };
@@ -48,30 +48,7 @@ export function hitAt(scene, { x, y }, pen) {
  * @returns {"score" | "number" | null} */
 export function changeOf({ changes, stages }, stage) {
   const { part, from, editable } = stages[stage];
-  if (part === "scaled") return changes.includes("score") ? "score" : null;
+  if (part === "scaled" || part === "scores") return changes.includes("score") ? "score" : null;
   const given = editable ?? (part === "matrix" || (part === "input" && from.length === 0));
   return given && changes.includes("number") ? "number" : null;
-}
-
-/** A score in the hand: as it is dragged up or down, it grows or shrinks. */
-export class Held {
-  #cell = { stage: "", row: 0, column: 0 };
-  #head = 0;
-  #value = 0;
-  #each = 0; // of a pixel
-
-  /** @param {import("./flow_store.js").Store} store @param {Cell} cell @param {number} head @returns {boolean} whether it can be dragged */
-  take(store, { stage, row, column }, head) {
-    const value = store.value(stage, head, row, column);
-    const shades = store.shades(stage, head);
-    if (typeof value !== "number" || !Number.isFinite(value) || shades === null) return false;
-    [this.#cell, this.#head, this.#value, this.#each] = [{ stage, row, column }, head, value, Math.max(1, shades.most - shades.least) / 100];
-    return true;
-  }
-
-  /** @param {import("./flow_changes.js").Change[]} changes @param {number} up pixels */
-  dragged(changes, up) {
-    const value = Number((this.#value + up * this.#each).toFixed(2));
-    return withChange(changes, { kind: "score", ...this.#cell, head: this.#head, value });
-  }
 }

@@ -2,6 +2,7 @@
 
 import { writeChanges } from "./flow_changes.js";
 import { Store } from "./flow_store.js";
+import { word } from "./words.js";
 
 /**
  * @typedef {import("./flow_source.js").FlowSource} FlowSource
@@ -15,6 +16,10 @@ export class Passes {
   /** @type {[Store, Store] | null} */
   #stores = null;
   #asked = 0;
+  /** Why the changes could not be made; "": they are. */
+  refused = "";
+  /** Have both passes matrices of the same shapes? */
+  alike = true;
 
   /** @param {() => void} ready something new is there */
   constructor(ready) {
@@ -40,12 +45,31 @@ export class Passes {
     const text = writeChanges(changes);
     if (source === this.#source && text === this.#changes) return true;
     const before = source === this.#source && this.#stores !== null ? this.#stores[0] : new Store(source, this.ready);
-    const changed = changes.length === 0 ? source : await source.changed(changes);
+    let refused = "";
+    /** @type {FlowSource | null} */
+    let changed = source;
+    if (changes.length > 0) {
+      try {
+        changed = await source.changed(changes);
+        if (changed === null) refused = word("flow.no.changes");
+      } catch (error) {
+        [changed, refused] = [null, word("flow.refused", { why: /** @type {Error} */ (error).message })];
+      }
+    }
     const after = changed === null || changed === source ? before : new Store(changed, this.ready);
     // What is small is there before it is shown, so that nothing flickers.
     if (source.outline.kind === "attention") await Promise.all([before.warm(head), after.warm(head)]);
     if (asked !== this.#asked) return false;
     [this.#source, this.#changes, this.#stores] = [source, text, [before, after]];
+    [this.refused, this.alike] = [refused, before === after || areAlike(before.outline, after.outline)];
     return true;
   }
+}
+
+/** @param {import("./flow_source.js").Outline} one @param {import("./flow_source.js").Outline} other */
+function areAlike(one, other) {
+  return Object.entries(one.stages).every(([name, { rows, columns, heads }]) => {
+    const found = other.stages[name];
+    return found !== undefined && found.rows === rows && found.columns === columns && found.heads === heads;
+  });
 }

@@ -20,7 +20,10 @@ export class Player {
   /** A stage that was not told before is made now, in motion; the first one that is seen is there already.
    * @param {Outline} outline @param {string} stage @param {boolean} still */
   begin(outline, stage, still) {
-    if (stage === this.#told) return;
+    if (stage === this.#told) {
+      if (still) this.#moves = 0; // whoever looks into a cell, or changes it, does not wait
+      return;
+    }
     const stop = stopsOf(outline).find((each) => each.stage === stage);
     const { moves, rests } = stop === undefined ? { moves: 0, rests: 0 } : timeOf(outline, stop);
     const moved = !still && this.#told !== null;

@@ -1,7 +1,8 @@
 // What a flow is asked, and the answers of a trace of attention, whose numbers are all in the page.
 
 import { figure, headCount, number, ofHead, piece, plainly } from "./arithmetic.js";
-import { computed } from "./flow_compute.js";
+import { possibleChanges } from "./flow_changes.js";
+import { computed, startOf } from "./flow_compute.js";
 import { explain, numbersOf, operands } from "./rules.js";
 import { word } from "./words.js";
 
@@ -39,7 +40,8 @@ import { word } from "./words.js";
  * @property {string} model
  * @property {"attention" | "model"} kind
  * @property {Record<string, string[]>} sequences
- * @property {Record<string, [number, number][]>} [pieces]
+ * @property {Record<string, (number | null)[]>} [words] of each token the place by which its word is called, if it can be another
+ * @property {string[]} [vocabulary] the words that can be put into another's place, if not all can
  * @property {Band[]} bands
  * @property {Record<string, Stage>} stages
  * @property {string[]} changes the kinds that can be made
@@ -108,13 +110,22 @@ export class TraceFlow {
   /** @type {Change[]} */
   #changes;
   #first;
+  /** The numbers of any word, where somebody has them. @type {((text: string) => Promise<number[]>) | null} */
+  #vector;
 
-  /** @param {TraceJson} trace @param {Change[]} [changes] that made it @param {TraceJson} [first] without them */
-  constructor(trace, changes = [], first = trace) {
+  /** @param {TraceJson} trace @param {((text: string) => Promise<number[]>) | null} [vector] of a word
+   * @param {Change[]} [changes] that made it @param {TraceJson} [first] without them */
+  constructor(trace, vector = null, changes = [], first = trace) {
     this.trace = trace;
+    this.#vector = vector;
     this.#changes = changes;
     this.#first = first;
     this.outline = outlineOf(trace);
+    const known = startOf(first) === null ? [] : [...new Set(first.sequences.input)];
+    if (known.length < 2 && (vector === null || known.length === 0)) return;
+    this.outline.changes.push("word");
+    this.outline.words = { input: trace.sequences.input.map((_, n) => n) };
+    if (vector === null) this.outline.vocabulary = known;
   }
 
   /** @param {string} stage @param {number} head @returns {number[][] | null} */
@@ -141,7 +152,7 @@ export class TraceFlow {
    * @returns {Promise<Piece[] | null>} */
   async explain(stage, head, row, column) {
     const value = number(ofHead(numbersOf(this.trace, stage), head)[row][column]);
-    const set = this.#changes.some((each) => (each.kind === "score" || each.kind === "number") && each.stage === stage
+    const set = value !== -Infinity && this.#changes.some((each) => (each.kind === "score" || each.kind === "number") && each.stage === stage
       && each.head === head && each.row === row && each.column === column);
     if (set) {
       const was = number(ofHead(numbersOf(this.#first, stage), head)[row][column]);
@@ -157,9 +168,24 @@ export class TraceFlow {
     return null;
   }
 
-  /** @param {Change[]} changes @returns {Promise<FlowSource | null>} */
+  /** Raises an error that says why, if a word has no numbers. @param {Change[]} changes @returns {Promise<TraceFlow>} */
   async changed(changes) {
-    return new TraceFlow(computed(this.#first, changes), changes, this.#first);
+    const own = possibleChanges(this.outline, changes);
+    const first = this.#first;
+    const vectors = new Map();
+    for (const change of own) {
+      if (change.kind === "word" && !vectors.has(change.text)) vectors.set(change.text, await this.#numbersOf(change.text));
+    }
+    return new TraceFlow(computed(first, own, vectors), this.#vector, own, first);
+  }
+
+  /** The numbers that a word starts with. @param {string} text @returns {Promise<number[]>} */
+  async #numbersOf(text) {
+    const known = this.#first.sequences.input;
+    const start = /** @type {string} */ (startOf(this.#first));
+    if (known.includes(text)) return ofHead(numbersOf(this.#first, start), 0)[known.indexOf(text)].map(number);
+    if (this.#vector !== null) return this.#vector(text);
+    throw new Error(word("flow.swap.unknown", { text, words: [...new Set(known)].join(", ") }));
   }
 }
 

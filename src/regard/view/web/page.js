@@ -263,7 +263,7 @@ export function open() {
     });
     const trace = content.trace ?? content.flow.trace;
     if (trace === undefined) views.flow = new EmbeddedFlow(/** @type {any} */ (content));
-    else views.trace = trace;
+    else views.show(trace);
     const again = () => (views.state = read(location.hash, start()));
     again();
     addEventListener("hashchange", again);

@@ -1,9 +1,11 @@
 // The views of a trace: the whole pass in one picture, and its steps one by one.
 
-import { el } from "./dom.js";
-import { readChanges } from "./flow_changes.js";
-import { computed } from "./flow_compute.js";
+import { el, refill } from "./dom.js";
+import { readChanges, withChange, withoutChange, writeChanges } from "./flow_changes.js";
+import { startOf } from "./flow_compute.js";
+import { resetButton, switches } from "./flow_controls.js";
 import { TraceFlow } from "./flow_source.js";
+import { toldChanges } from "./flow_told.js";
 import { word } from "./words.js";
 
 /**
@@ -19,17 +21,26 @@ const ELEMENTS = /** @type {const} */ (["flow", "steps", "head"]);
 export class TraceViews {
   /** @type {State | null} */
   #state = null;
-  /** @type {TraceJson | null} */
-  #trace = null;
+  /** The trace, as it is without changes. @type {TraceFlow | null} */
+  #first = null;
   /** The changes that the steps show. */
   #changes = "";
+  #asked = 0;
+  /** What is changed, above the steps; the flow has it itself. */
+  #bar = el("div", { class: "bar" });
   tabs = el("div", { role: "tablist", "aria-label": word("trace.views") });
   panel = el("section", { role: "tabpanel", id: "panel" });
   #made = /** @type {Record<string, AnyElement>} */ (Object.fromEntries(ELEMENTS.map((name) => [name, document.createElement(`regard-${name}`)])));
 
   /** @param {(changed: Partial<State>) => void} say */
   constructor(say) {
+    this.say = say;
     this.panel.addEventListener("regard-change", (event) => say(/** @type {CustomEvent} */ (event).detail));
+    this.panel.addEventListener("regard-edit", (event) => {
+      const { matrix, head, row, column, value } = /** @type {CustomEvent} */ (event).detail;
+      const stage = matrix === "X" && this.#first !== null ? startOf(this.#first.trace) ?? "input" : matrix;
+      this.#change(withChange(readChanges(this.#changes), { kind: "number", stage, head, row, column, value }));
+    });
     this.tabs.addEventListener("keydown", (event) => {
       if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
       say({ view: VIEWS[1 - VIEWS.indexOf(this.name)] });
@@ -47,7 +58,7 @@ export class TraceViews {
 
   /** Its element; the steps of a model are those of one head. */
   get shown() {
-    return this.#made[this.name === "steps" && this.#trace === null ? "head" : this.name];
+    return this.#made[this.name === "steps" && this.#first === null ? "head" : this.name];
   }
 
   /** @param {string} name */
@@ -55,17 +66,42 @@ export class TraceViews {
     return this.#made[name];
   }
 
-  /** @param {TraceJson} trace */
-  set trace(trace) {
-    this.#trace = trace;
+  /** @param {TraceJson} trace @param {((text: string) => Promise<number[]>) | null} [vector] the numbers of any word */
+  show(trace, vector = null) {
+    this.#first = new TraceFlow(trace, vector);
     this.tabs.hidden = false;
-    this.#made.flow.source = new TraceFlow(trace);
-    this.#made.steps.source = computed(trace, readChanges(this.#changes));
+    this.#made.flow.source = this.#first;
+    this.#compute(this.#first);
+  }
+
+  /** @param {import("./flow_changes.js").Change[]} changes */
+  #change(changes) {
+    this.say({ changes: writeChanges(changes) || null });
+  }
+
+  /** Let the steps be those of the changed pass. @param {TraceFlow} first */
+  async #compute(first) {
+    const asked = ++this.#asked;
+    const changes = readChanges(this.#changes);
+    let [flow, refused] = [first, ""];
+    try {
+      if (changes.length > 0) flow = await first.changed(changes);
+    } catch (error) {
+      refused = word("flow.refused", { why: /** @type {Error} */ (error).message });
+    }
+    if (asked !== this.#asked) return;
+    this.#made.steps.source = flow.trace;
+    refill(this.#bar, [
+      ...switches(first.outline, changes, (change) => this.#change(withChange(changes, change))),
+      ...toldChanges(first.outline, flow.outline, changes, (change) => this.#change(withoutChange(changes, change))),
+      ...(changes.length === 0 ? [] : [resetButton(() => this.#change([]))]),
+      ...(refused === "" ? [] : [el("span", { class: "error", role: "alert" }, refused)]),
+    ]);
   }
 
   /** A pass of a model. @param {import("./flow_source.js").FlowSource} source */
   set flow(source) {
-    this.#trace = null;
+    this.#first = null;
     this.#made.flow.source = this.#made.head.source = source;
     this.tabs.hidden = source.steps === undefined;
   }
@@ -79,7 +115,7 @@ export class TraceViews {
     const changes = String(state.changes ?? "");
     if (changes !== this.#changes) {
       this.#changes = changes;
-      if (this.#trace !== null) this.#made.steps.source = computed(this.#trace, readChanges(changes));
+      if (this.#first !== null) this.#compute(this.#first);
     }
     for (const tab of this.tabs.children) {
       const chosen = tab.id === `tab-${this.name}`;
@@ -88,6 +124,6 @@ export class TraceViews {
     }
     this.panel.setAttribute("aria-labelledby", `tab-${this.name}`);
     this.shown.state = state;
-    if (this.panel.firstChild !== this.shown) this.panel.replaceChildren(this.shown);
+    if (this.panel.lastChild !== this.shown) this.panel.replaceChildren(...(this.shown === this.#made.steps ? [this.#bar] : []), this.shown);
   }
 }
