@@ -24,7 +24,8 @@ TEXT = "i love apple phones"
 def t5(request: pytest.FixtureRequest, tmp_path: Path) -> Loaded:
     sizes: dict[str, Any] = {"vocab_size": 11, "d_model": 12, "d_kv": 4, "d_ff": 7, "num_heads": 3}
     sizes |= {"num_layers": 2, "initializer_factor": 0.7, "tie_word_embeddings": request.param}
-    config = T5Config(**sizes, **{"decoder_start_token_id": 0, "eos_token_id": 3})
+    sizes |= {"decoder_start_token_id": 0, "eos_token_id": 3}
+    config = T5Config(**sizes)
     torch.manual_seed(3)
     save(T5ForConditionalGeneration(config), tmp_path)
     return load(tmp_path)
