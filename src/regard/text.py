@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 JOINERS = {"\u200c", "\u200d"}  # zero-width non-joiner and joiner: part of the word they stand in
 _APOSTROPHES = {"'", "’"}
@@ -31,6 +32,26 @@ class Token:
     def label(self) -> str:
         """Its text without the blanks around it, if it is more than blanks."""
         return self.text.strip() or self.text
+
+
+def labels_of(tokens: Sequence[Token]) -> tuple[str, ...]:
+    """The labels of tokens; where several make a letter, with the number of the piece.
+
+    >>> labels_of([Token(" a", 0, 2), Token("한", 2, 3), Token("한", 2, 3), Token("!", 3, 4)])
+    ('a', '한 (1/2)', '한 (2/2)', '!')
+    """
+    found: list[str] = []
+    for _, group in groupby(enumerate(tokens), lambda each: _letter(*each)):
+        pieces = [token for _, token in group]
+        several = len(pieces) > 1
+        for n, token in enumerate(pieces, 1):
+            found.append(f"{token.label} ({n}/{len(pieces)})" if several else token.label)
+    return tuple(found)
+
+
+def _letter(place: int, token: Token) -> tuple[int, int]:
+    """What tokens have in common that are pieces of one letter: its place; others have nothing."""
+    return (token.end, 0) if token.start < token.end else (place, 1)
 
 
 def tokenize(text: str) -> list[Token]:

@@ -32,7 +32,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def under(opened: Opened) -> list[list[str]]:
     """What stands under each word: the token, and its probability."""
-    return opened.page.locator("regard-text rt").evaluate_all(
+    return opened.page.locator("regard-text .under").evaluate_all(
         "(all) => all.map((one) => [...one.childNodes].map((each) => each.textContent))"
     )
 

@@ -21,6 +21,7 @@ from regard._trace.model import Prepared
 from regard.ask import see, target_tokens, texts_of
 from regard.models import Loaded, Reading
 from regard.run import Run
+from regard.text import labels_of
 
 _SAME = 1e-4  # how far the last hidden states of both may be apart, of the largest number
 _ours: weakref.WeakKeyDictionary[nn.Module, tuple[Any, dict[str, Sketch]]]
@@ -113,7 +114,7 @@ def _subject(
 ) -> Subject:
     """The pass of a text, with its tokens named as in every view."""
     tokenizer: Any = loaded.tokenizer
-    sequences = {"input": tuple(token.label for token in reading.tokens)}
+    sequences = {"input": labels_of(reading.tokens)}
     arguments: tuple[Tensor, ...] = (torch.tensor([reading.ids]),)
     if target is not None:
         own = tuple(token.label for token in target_tokens(loaded, target))

@@ -66,7 +66,7 @@ def head_steps(flow: Flow, attention: str | int, head: int) -> Trace:
             f"matrices included; got {count:,}. The flow itself shows any part of them."
         )
     lacks = "" if "output" in trace.steps else " What it is made from was not seen."
-    note = f"Head {head} of {attention} of {flow.model}, the head from 0.{lacks} {flow.note}"
+    note = f"Head {head} of {attention} of {flow.model}.{lacks} {flow.note}"
     return replace(trace, note=note.strip())
 
 

@@ -20,6 +20,7 @@ from regard._steps import STEPS, dimensions
 from regard._trace.build import LATER, attended, division
 from regard.reference import Array
 from regard.run import Layer, Run
+from regard.text import labels_of
 
 KEPT = ("q", "k", "v", "output")
 _NONE = np.zeros(0)
@@ -51,8 +52,7 @@ class WatchedFlow(LazyFlow):
         self.title = run.text if isinstance(run.text, str) else ""
         self.model = run.model
         self.note = f"{_LACKS} {why}".strip()
-        names = [token.label for token in run.tokens[0]] if run.tokens else []
-        self._sequences = {"input": tuple(names)}
+        self._sequences = {"input": labels_of(run.tokens[0]) if run.tokens else ()}
         self._sketch: dict[str, Step] = {}
         for name, each in run.layers.items():
             self._sketch |= self._steps_of(name, each, None)

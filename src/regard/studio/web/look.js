@@ -8,6 +8,7 @@ nav { display: flex; gap: 4px; }
 nav a { padding: 4px 12px; border-radius: 6px; color: var(--ink); text-decoration: none; }
 nav a[aria-current] { background: var(--accent); color: var(--on-accent); }
 main { max-width: 1180px; margin: 0 auto; padding: 14px 18px 28px; }
+@media (min-width: 1700px) { main { max-width: 1560px; } }
 main.wide { max-width: 1880px; }
 main:focus { outline: none; }
 input[type="text"], select { max-width: 100%; }

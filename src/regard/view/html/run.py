@@ -24,6 +24,7 @@ _NOTEBOOK = 4_000_000  # of one in a notebook, which keeps all that it shows
 _WHOLE = 5_000_000  # weights that a page may hold one by one
 _HIDDEN_STATES = 2_500_000  # numbers of hidden states
 _SIXTEEN = 65535
+_NO_ROOM = "The hidden states of so many tokens have no room in this file."
 
 
 def run_page(
@@ -96,6 +97,7 @@ class _Packing:
             "reduces": ["mean", "max"] if whole else [] if level is None else ["mean"],
             "rollout": whole and has_rollout(self.run),
             "stages": stages,
+            "no_stages": _NO_ROOM if _NO_ROOM in self.notes else "",
             "predictions": predictions_info(self.run),
         }
 
@@ -182,7 +184,7 @@ class _Packing:
         """Each token at each stage, (B, N, stages, width), where that was kept and is little."""
         kept = stages(self.run)
         if sum(x.numel() for x in kept.values()) > _HIDDEN_STATES:
-            self.notes.append("The hidden states of so many tokens have no room in this file.")
+            self.notes.append(_NO_ROOM)
             return None
         if kept:
             stacked = torch.stack(list(kept.values()), dim=2).float()

@@ -20,7 +20,7 @@ import { word } from "./words.js";
 /** @extends {RegardElement<FlowSource>} */
 export class RegardHead extends RegardElement {
   static css = `
-    .note { margin: 0 0 8px; font-size: 13px; }
+    .note { margin: 8px 0 0; font-size: 13px; }
     .bar select { max-width: 16em; }
   `;
 
@@ -37,7 +37,7 @@ export class RegardHead extends RegardElement {
 
   constructor() {
     super();
-    this.root.append(this.#bar, this.#said, this.#steps);
+    this.root.append(this.#bar, this.#steps, this.#said);
     this.#steps.addEventListener("regard-change", (event) => {
       event.stopPropagation();
       this.#heard(/** @type {CustomEvent} */ (event).detail);
@@ -65,7 +65,8 @@ export class RegardHead extends RegardElement {
       const trace = await this.#ask(source, attention.name, head);
       if (turn !== this.#turn) return;
       if (typeof trace === "string") return this.#tell(source, trace);
-      [this.#asked, this.#of, this.#note] = [asked, source, trace.note];
+      // What is said of the whole pass stands above it.
+      [this.#asked, this.#of, this.#note] = [asked, source, trace.note.replace(source.outline.note, "").trim()];
       this.#steps.source = trace;
       this.#steps.hidden = false;
     }

@@ -27,6 +27,7 @@ export const TABS = `
 .save { order: 1; }
 main:has(regard-flow, regard-head) { max-width: none; }
 .save button { padding: 1px 8px; font-size: 13px; color: var(--faint); }
+@media (max-width: 600px) { [role="tab"] { padding: 6px 7px; } .module { display: none; } }
 ${PRINTED}`;
 
 const CSS = `
@@ -34,9 +35,13 @@ body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 var
 main { max-width: 1180px; margin: 0 auto; padding: 14px 18px 28px; }
 h1 { font-size: 20px; line-height: 1.3; margin: 0; overflow-wrap: anywhere; }
 main.wide { max-width: 1880px; }
+@media (min-width: 1700px) { main { max-width: 1560px; } }
 header p { margin: 2px 0 10px; }
 .corner { float: right; display: flex; flex-wrap: wrap; gap: 4px 14px; align-items: center; margin-left: 14px; }
-@media (max-width: 600px) { .corner { float: none; margin: 0 0 6px; justify-content: space-between; } }
+@media (max-width: 600px) {
+  main { padding: 8px 10px 20px; } h1 { font-size: 18px; } header p { font-size: 13px; line-height: 1.4; }
+  .corner { float: none; margin: 0 0 6px; justify-content: space-between; }
+}
 details { margin-top: 14px; } details ul { margin: 6px 0; padding-left: 20px; }
 `;
 
@@ -230,7 +235,7 @@ function choices(info, state, change, ofHead) {
     info.sequences.length > 1 && choice(word("page.choose_text"), "sequence", info.sequences.map(({ text }, n) => [n, numbered(n + 1, (text ?? "").slice(0, 40))])),
     ofHead && choice(word("page.layer"), "layer", info.layers.map((_, n) => [n, info.layers[n].cross ? word("page.cross", { layer: n }) : String(n)])),
     ofHead && choice(word("page.head"), "head", [[null, word("page.all")], ...Array.from({ length: heads }, (_, n) => /** @type {[number, string]} */ ([n, kinds.get(n) === "mixed" || !kinds.has(n) ? String(n) : numbered(n, kinds.get(n) ?? "")]))]),
-    ofHead && el("span", { class: "faint" }, info.layers[state.layer].name),
+    ofHead && el("span", { class: "faint module" }, info.layers[state.layer].name),
     ofHead && means !== undefined && el("span", { class: "faint" }, word("kind.told", { kind: kind ?? "", means })),
   ].filter((each) => each instanceof Node);
 }

@@ -74,7 +74,9 @@ export class RegardShift extends RegardElement {
     const late = () => turn !== this.#turn;
     const { info } = source;
     if (info.stages === null || info.stages.length === 0) {
-      this.root.replaceChildren(el("p", {}, word("shift.none")), el("p", { class: "faint" }, word("shift.none_why")));
+      const { no_stages: why = "" } = source.info;
+      this.root.replaceChildren(...(why !== "" ? [el("p", {}, word("shift.no_room", { why }))]
+        : [el("p", {}, word("shift.none")), el("p", { class: "faint" }, word("shift.none_why"))]));
       return;
     }
     if (this.#from !== source) this.#kept.clear();

@@ -49,6 +49,7 @@ import { word } from "./words.js";
  * @property {boolean} rollout whether there is an attention rollout
  * @property {string[] | null} stages the names of the places at which there are hidden states of tokens,
  *   first to last: "embedding", then "0 attention", "0 feed-forward", … or "0", "1", …; null: none
+ * @property {string} [no_stages] why a file has none that the run had
  * @property {[string, number][][] | null} [predictions] of each position the likeliest tokens and how likely they are
  *
  * @typedef {object} Row the weights of one query on all keys (or, `received`, on one key of all

@@ -279,10 +279,9 @@ export class RegardText extends RegardElement {
   /** The strongest, with their numbers. */
   #list() {
     const answer = this.#answer;
-    if (answer === null) {
-      this.strongest.replaceChildren();
-      return;
-    }
+    this.strongest.hidden = answer === null;
+    if (answer === null) return;
+
     const { weights, least } = answer;
     const best = strongest(weights, STRONGEST, (place) => this.#places.has(place));
     const rows = best.map((place) => el("li", {},

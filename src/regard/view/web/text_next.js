@@ -11,13 +11,17 @@ import { word } from "./words.js";
  * @typedef {[string, number][][]} Predicted
  */
 
+const PIECE = "◌"; // of a letter
 const AT_ONCE = 200; // positions of a text that they stand under unless the reader says otherwise
 
 /** How they look. */
 export const NEXT = `
-.text ruby { ruby-position: under; ruby-align: center; }
-.text rt { font: 12px/1.3 var(--sans); color: var(--faint); padding: 3px 5px 0; white-space: nowrap; unicode-bidi: isolate; }
-.text rt b { display: block; font-weight: 600; color: var(--ink); }
+.text .over { display: inline-flex; flex-direction: column; align-items: center; vertical-align: top; line-height: 1.5;
+  margin-bottom: 6px; }
+.text .under { font: 12px/1.25 var(--sans); color: var(--faint); padding: 2px 4px 0; white-space: nowrap; text-align: center;
+  unicode-bidi: isolate; }
+.text .under b { display: block; font-weight: 600; color: var(--ink); }
+@media (min-width: 1700px) { .text .under { font-size: 16px; } }
 .next li { display: grid; grid-template-columns: minmax(60px, 150px) 1fr 5.5em; gap: 8px; align-items: center; padding: 1px 4px; }
 `;
 
@@ -45,9 +49,11 @@ export class Next {
       && queries === layers[layers.length - 1].queries;
   }
 
-  /** Do they stand under the words? @param {RunInfo} info @param {string} said */
-  isOn({ layers }, said) {
-    return said === "on" || (said !== "off" && layers[layers.length - 1].queries <= AT_ONCE);
+  /** Do they stand under the words? Unless the reader says so, of a text that is not long, and whose letters are not cut
+   * into tokens: they could not be read any more. @param {RunInfo} info @param {string} said */
+  isOn({ layers, sequences }, said) {
+    const cut = (sequences[0]?.tokens ?? []).some(({ start, end }, n, all) => n > 0 && start < end && start < all[n - 1].end);
+    return said === "on" || (said !== "off" && layers[layers.length - 1].queries <= AT_ONCE && !cut);
   }
 
   /** What stands under the words, or null: nothing, or nothing yet. @param {RunSource} source @param {State} state
@@ -74,7 +80,11 @@ export class Next {
 
   /** What is said of them. */
   get about() {
-    return this.#shown === null ? "" : word(this.#masked ? "text.next_about_masked" : "text.next_about");
+    if (this.#shown === null) return "";
+    const pieces = this.#shown.some((all) => all.some(([token]) => shown(token).includes(PIECE)));
+    return [
+      word(this.#masked ? "text.next_about_masked" : "text.next_about"), pieces ? word("text.next_pieces") : "",
+    ].join(" ").trim();
   }
 
   /** What stands under a word, and how it is said. @param {number} place @param {(place: number) => string} name
@@ -89,7 +99,8 @@ export class Next {
     const right = meant < all.length && guess === name(meant);
     const number = probability.toFixed(2);
     return {
-      element: el("rt", { "aria-hidden": "true" }, el("b", {}, guess), right ? word("text.next_right", { number }) : number),
+      element: el("span", { class: "under", "aria-hidden": "true" }, el("b", {}, guess),
+        right ? word("text.next_right", { number }) : number),
       said: word(right ? "text.next_said_right" : "text.next_said", { token: guess, number }),
     };
   }
@@ -108,7 +119,7 @@ export class Next {
   }
 }
 
-/** A token as the text has it: without the space before it. @param {string} token */
+/** A token as the text has it: without the space before it; a sign for what is a piece of a letter only. @param {string} token */
 function shown(token) {
-  return visible(token.trim() === "" ? token : token.trim());
+  return visible(token.trim() === "" ? token : token.trim()).replace(/\ufffd+/g, PIECE);
 }

@@ -15,6 +15,7 @@ export const PLACES = `
   border-radius: 8px; padding: 8px 10px; line-height: 1.9; font-size: 17px; }
 .text.short { font-size: 20px; }
 .text.long { font-size: 15px; }
+@media (min-width: 1700px) { .text { font-size: 21px; } .text.short { font-size: 28px; } .text.long { font-size: 18px; } }
 .text h2 { font: 13px/1.6 var(--sans); color: var(--faint); margin: 0; }
 .block { white-space: pre-wrap; overflow-wrap: anywhere; padding: 0 4px; }
 .text.long .block { content-visibility: auto; }
@@ -145,7 +146,7 @@ export class Places {
       if (under === null) made.append(span);
       else {
         span.setAttribute("aria-description", under.said);
-        made.append(el("ruby", {}, span, under.element));
+        made.append(el("span", { class: "over", role: "none" }, span, under.element));
       }
     }
     // So that the scroll bar is about right before a block was laid out.

@@ -174,6 +174,7 @@ export const WORDS = {
   "card.title": "Layer {layer}, head {head}: {kind}",
 
   "shift.none": "There is no movement to be seen here: the words’ vectors between the layers (hidden states) are not part of this run.",
+  "shift.no_room": "{why} The studio shows how they move.",
   "shift.none_why": "They are in a run that was made with keep=(\"hidden_states\",) in Python, as of regard.watch; the studio keeps them of each text that it reads.",
   "shift.missing": "No hidden states were kept of {words}.",
   "shift.word": "“{word}” (#{place})",
@@ -292,6 +293,7 @@ export const WORDS = {
   "text.next_off_about": "The text alone",
   "text.next_about": "Under each word: what the model holds likeliest to come next, and how likely (1 is certain). ✓: it does come next.",
   "text.next_about_masked": "Under each word: what the model holds likeliest in its place, and how likely (1 is certain). ✓: it is that word.",
+  "text.next_pieces": "◌ is a piece of a letter.",
   "text.next_after": "After “{word}” the model expects",
   "text.next_instead": "In place of “{word}” the model expects",
   "text.next_right": "{number} ✓",
