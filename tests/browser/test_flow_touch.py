@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.axe import violations
 from helpers.browser_page import Opened
 from helpers.flow_page import apple, at, box, changed, keys, line
 from helpers.traced_models import made as made_model
@@ -291,10 +292,10 @@ def test_an_address_of_places_that_are_not_there_changes_nothing(open_page: Open
 def test_steps_and_flow_have_the_same_changes_and_say_what_python_says(
     open_page: OpenPage,
 ) -> None:
-    opened = apple(open_page, "#view=steps&step=scaled")
+    opened = apple(open_page, "#view=steps&step=scaled&changes=causal,on")
     switches: list[tuple[str, dict[str, Any]]] = [
-        ("÷ √dₖ", {"scale": False}),
-        ("mask", {"scale": False, "causal": True}),
+        ("÷ √dₖ", {"scale": False, "causal": True}),
+        ("mask", {"scale": False}),
     ]
     for name, options in switches:
         opened.page.get_by_role("button", name=name).first.click()
@@ -305,4 +306,18 @@ def test_steps_and_flow_have_the_same_changes_and_say_what_python_says(
         assert np.allclose(steps["output"]["array"], truth["output"].array, rtol=0, atol=1e-14)
     opened.page.get_by_role("tab", name="Flow").click()
     opened.settle()
-    assert told(opened) == ["÷ √dₖ off", "mask on"]
+    assert told(opened) == ["÷ √dₖ off", "mask off"]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_nothing_where_a_pass_is_changed(open_page: OpenPage, dark: bool) -> None:
+    changes = "number,W_K,0,1,1,0.5;score,scores,0,1,3,2;word,0,love"
+    opened = apple(open_page, f"#token=2&changes={changes}", dark=dark)
+    opened.page.get_by_role("button", name="Swap “apple”").click()
+    assert violations(opened.page) == []
+    opened.page.keyboard.press("Escape")
+    opened.page.get_by_role("tab", name="Steps").click()
+    opened.settle()
+    assert violations(opened.page) == []
+    refused = apple(open_page, "#changes=word,0,pear", dark=dark)
+    assert violations(refused.page) == []

@@ -21,7 +21,7 @@ export async function showExplain(main, state, until) {
   const [examples, models] = await Promise.all([ask("/api/examples"), ask("/api/models")]);
   if (until.aborted) return;
   const views = new TraceViews((changed) => change(changed, Object.hasOwn(changed, "view")));
-  views.view("steps").setAttribute("editable", "");
+  views.edit();
   const said = el("div", { "aria-live": "polite" });
   const note = el("span", { class: "faint" });
   const form = el("div", {});

@@ -61,8 +61,7 @@ export class RegardFlow extends RegardElement {
     settle: () => this.changed(), draw: () => this.#frame(),
     tell: (text) => (this.#told.textContent = text), field: (...given) => this.#answer.edit(...given),
   });
-  /** @type {FlowSource | null} */
-  #known = null;
+  #known = /** @type {FlowSource | null} */ (null);
   #asked = 0;
   /** @type {Plan | null} */
   #plan = null;
@@ -147,7 +146,8 @@ export class RegardFlow extends RegardElement {
     this.#eye.aim(/** @type {Plan} */ (this.#plan), this.#outline, this.#planned, this.#at.stage, this.#at.zoom, this.#room, this.#still.matches);
     this.player.begin(this.#outline, this.#at.stage, this.#still.matches || this.#at.cell !== null);
     const { cell, head, token } = this.#at;
-    await Promise.all([this.#answer.show(this.#passes, cell, head, this.#changes), this.#next.show(this.#passes, token)]);
+    this.#next.show(this.#passes, token).then(() => this.drawn()); // for which the picture does not wait
+    await this.#answer.show(this.#passes, cell, head, this.#changes);
     if (asked === this.#asked) this.#draw();
   }
 
@@ -197,8 +197,8 @@ export class RegardFlow extends RegardElement {
     const given = outline.kind === "attention" && this.#changes.some(({ kind }) => kind === "number" || kind === "word")
       && outline.stages.head_output?.heads > outline.stages.weights?.heads;
     this.#lacks.textContent = outline.lacks || (fixed ? word("flow.no.changes") : given ? word("flow.given.stays") : "");
-    const reading = readingOf(this.#passes, this.#at.stage, this.#at.head);
-    this.#hint.textContent = `${reading} ${word(fixed ? "flow.hint.model" : "flow.hint")} ${word("flow.keys")} ${fixed ? "" : word("flow.keys.change")}`;
+    const hints = fixed ? [word("flow.hint.model"), word("flow.keys")] : [word("flow.hint"), word("flow.keys"), word("flow.keys.change")];
+    this.#hint.textContent = [readingOf(this.#passes, this.#at.stage, this.#at.head), ...hints].join(" ");
   }
 
   /** Canvases and a plan for the room that there is. */

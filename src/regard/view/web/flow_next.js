@@ -13,8 +13,9 @@ export class NextLine {
     const asked = ++this.#asked;
     const { outline, source } = after;
     const last = outline.bands[outline.bands.length - 1].stages.at(-1);
-    const found = !outline.predictions || last === undefined ? null : await predicted(source, outline, last, token);
-    const was = found === null || before === after || !alike ? null : await before.source.predictions(found.position);
+    // What cannot be had, as the studio is gone, is not said.
+    const found = !outline.predictions || last === undefined ? null : await predicted(source, outline, last, token).catch(() => null);
+    const was = found === null || before === after || !alike ? null : await before.source.predictions(found.position).catch(() => null);
     if (asked !== this.#asked) return;
     this.element.replaceChildren(...(found === null ? [] : [
       word("flow.next.of", { token: visible(found.label) }), ": ",

@@ -34,7 +34,7 @@ function textFor(before, after, change) {
     case "number": {
       const stage = after.stages[change.stage];
       if (stage === undefined) return change.stage;
-      const name = [where(after, change.stage, stage.heads > 1 ? change.head : null), stage.symbol].filter(Boolean).join(" ");
+      const name = [where(after, change.stage, stage.heads > 1 ? change.head : null), stage.symbol].filter(Boolean).join(", ");
       const values = { name, ...places(after, stage, change), value: figure(change.value) };
       return word(change.kind === "score" ? "flow.did.score" : "flow.did.number", values);
     }
@@ -42,7 +42,7 @@ function textFor(before, after, change) {
       const found = Object.entries(after.stages).find(([, { attention, part }]) => attention === change.attention && part === "weights");
       if (found === undefined) return change.attention;
       const name = where(after, found[0], found[1].heads > 1 ? change.head : null);
-      return [name, word("flow.did.cut", places(after, found[1], change))].filter(Boolean).join(" ");
+      return [name, word("flow.did.cut", places(after, found[1], change))].filter(Boolean).join(": ");
     }
     case "head": {
       const found = Object.keys(after.stages).find((each) => after.stages[each].attention === change.attention);

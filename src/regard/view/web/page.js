@@ -25,6 +25,7 @@ export const TABS = `
 [role="tab"] { border: 0; border-bottom: 3px solid transparent; border-radius: 0; background: none; padding: 6px 12px; }
 [role="tab"][aria-selected="true"] { border-bottom-color: var(--accent); font-weight: 600; }
 .save { order: 1; }
+#panel > .bar:empty { display: none; }
 main:has(regard-flow, regard-head) { max-width: none; }
 .save button { padding: 1px 8px; font-size: 13px; color: var(--faint); }
 @media (max-width: 600px) { [role="tab"] { padding: 6px 7px; } .module { display: none; } }

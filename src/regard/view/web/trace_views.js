@@ -26,6 +26,7 @@ export class TraceViews {
   /** The changes that the steps show. */
   #changes = "";
   #asked = 0;
+  #edits = false;
   /** What is changed, above the steps; the flow has it itself. */
   #bar = el("div", { class: "bar" });
   tabs = el("div", { role: "tablist", "aria-label": word("trace.views") });
@@ -36,11 +37,6 @@ export class TraceViews {
   constructor(say) {
     this.say = say;
     this.panel.addEventListener("regard-change", (event) => say(/** @type {CustomEvent} */ (event).detail));
-    this.panel.addEventListener("regard-edit", (event) => {
-      const { matrix, head, row, column, value } = /** @type {CustomEvent} */ (event).detail;
-      const stage = matrix === "X" && this.#first !== null ? startOf(this.#first.trace) ?? "input" : matrix;
-      this.#change(withChange(readChanges(this.#changes), { kind: "number", stage, head, row, column, value }));
-    });
     this.tabs.addEventListener("keydown", (event) => {
       if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
       say({ view: VIEWS[1 - VIEWS.indexOf(this.name)] });
@@ -51,6 +47,17 @@ export class TraceViews {
     }, word(/** @type {import("./words.js").Key} */ (`trace.${name}`)))));
   }
 
+  /** Let the steps be changed, too, and have their switches. */
+  edit() {
+    this.#edits = true;
+    this.#made.steps.setAttribute("editable", "");
+    this.panel.addEventListener("regard-edit", (event) => {
+      const { matrix, head, row, column, value } = /** @type {CustomEvent} */ (event).detail;
+      const stage = matrix === "X" && this.#first !== null ? startOf(this.#first.trace) ?? "input" : matrix;
+      this.#change(withChange(readChanges(this.#changes), { kind: "number", stage, head, row, column, value }));
+    });
+  }
+
   /** The view that is shown. */
   get name() {
     return this.#state?.view === "steps" && !this.tabs.hidden ? "steps" : "flow";
@@ -59,11 +66,6 @@ export class TraceViews {
   /** Its element; the steps of a model are those of one head. */
   get shown() {
     return this.#made[this.name === "steps" && this.#first === null ? "head" : this.name];
-  }
-
-  /** @param {string} name */
-  view(name) {
-    return this.#made[name];
   }
 
   /** @param {TraceJson} trace @param {((text: string) => Promise<number[]>) | null} [vector] the numbers of any word */
@@ -91,7 +93,7 @@ export class TraceViews {
     }
     if (asked !== this.#asked) return;
     this.#made.steps.source = flow.trace;
-    refill(this.#bar, [
+    refill(this.#bar, changes.length === 0 && !this.#edits ? [] : [
       ...switches(first.outline, changes, (change) => this.#change(withChange(changes, change))),
       ...toldChanges(first.outline, flow.outline, changes, (change) => this.#change(withoutChange(changes, change))),
       ...(changes.length === 0 ? [] : [resetButton(() => this.#change([]))]),
