@@ -10,7 +10,7 @@ For figures of a few digits the second is all but exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,13 +46,26 @@ class Intervals:
     def exactly(cls, values: Array) -> Intervals:
         return cls(values, values)
 
+    @classmethod
+    def about(cls, values: Array, half: Array | float) -> Intervals:
+        return cls(values - half, values + half)
+
+    @classmethod
+    def joined(cls, join: Callable[[list[Array]], Array], boxes: Sequence[Intervals]) -> Intervals:
+        """Several put together, by `np.stack` or `np.hstack`."""
+        return cls(join([box.low for box in boxes]), join([box.high for box in boxes]))
+
+    def each(self, function: Callable[[Array], Array]) -> Intervals:
+        """What a function makes of both ends: one that rises, or that only moves cells about."""
+        return Intervals(function(self.low), function(self.high))
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.low.shape
 
     @property
     def transposed(self) -> Intervals:
-        return Intervals(self.low.T, self.high.T)
+        return self.each(np.transpose)
 
     def at(self, row: int, column: int) -> tuple[float, float]:
         return float(self.low[row, column]), float(self.high[row, column])
@@ -71,15 +84,16 @@ class Intervals:
 
     def where(self, condition: np.ndarray, value: float) -> Intervals:
         """With the exact `value` in the cells where `condition` is False."""
-        return Intervals(
-            np.where(condition, self.low, value), np.where(condition, self.high, value)
-        )
+        return self.each(lambda end: np.where(condition, end, value))
 
 
 def cellwise(left: Intervals, right: Intervals) -> Intervals:
     """The product cell by cell; a row, a column or a number counts for all."""
-    corners = [a * b for a in (left.low, left.high) for b in (right.low, right.high)]
-    return Intervals(np.minimum.reduce(corners), np.maximum.reduce(corners))
+    one, two, three, four = (a * b for a in (left.low, left.high) for b in (right.low, right.high))
+    return Intervals(
+        np.minimum(np.minimum(one, two), np.minimum(three, four)),
+        np.maximum(np.maximum(one, two), np.maximum(three, four)),
+    )
 
 
 def product(left: Intervals, right: Intervals) -> Intervals:
@@ -88,11 +102,11 @@ def product(left: Intervals, right: Intervals) -> Intervals:
     low, high = np.zeros(shape), np.zeros(shape)
     step = max(1, _AT_ONCE // max(1, low.size))
     for m in range(0, left.shape[1], step):
-        columns = [end[:, m : m + step, None] for end in (left.low, left.high)]
-        rows = [end[None, m : m + step] for end in (right.low, right.high)]
-        corners = np.stack([a * b for a in columns for b in rows])
-        low += corners.min(axis=0).sum(axis=1)
-        high += corners.max(axis=0).sum(axis=1)
+        columns = Intervals(left.low[:, m : m + step, None], left.high[:, m : m + step, None])
+        rows = Intervals(right.low[None, m : m + step], right.high[None, m : m + step])
+        terms = cellwise(columns, rows)
+        low += terms.low.sum(axis=1)
+        high += terms.high.sum(axis=1)
     return Intervals(low, high)
 
 
@@ -221,9 +235,10 @@ def normalized_rows(x: Intervals, epsilon: float, *, unbiased: bool) -> Interval
     slope = np.maximum(np.abs(level - pairs.low / count), np.abs(level - pairs.high / count))
     off = (slope @ ((x.high - x.low) / 2)[:, :, None])[:, :, 0]
     off = off / np.where(sigma.low > 0, sigma.low, np.nan)
-    return Intervals(
+    found = Intervals(
         np.fmax(apart.low, np.minimum(*z) - off), np.fmin(apart.high, np.maximum(*z) + off)
     )
+    return found.where(~np.isnan(x.low.sum(axis=1, keepdims=True)), np.nan)
 
 
 def _sigmoid(x: Array) -> Array:

@@ -26,6 +26,22 @@ TITLES = {
     "head_output": "Output",
     "concatenated": "Concatenated heads",
     "output": "Final output",
+    "residual": "Residual (X + Attention(X))",
+    "mean": "Mean",
+    "variance": "Variance",
+    "normalized": "Normalized values",
+    "gamma": "Gamma",
+    "beta": "Beta",
+    "norm": "Add & Norm",
+    "W_1": "First feed-forward map (W_1)",
+    "b_1": "First bias (b_1)",
+    "hidden": "Hidden layer before ReLU",
+    "activated": "Hidden layer after ReLU",
+    "W_2": "Second feed-forward map (W_2)",
+    "b_2": "Second bias (b_2)",
+    "feed_forward": "FFN output",
+    "residual_2": "Second residual",
+    "norm_2": "Second layer norm",
 }
 SYMBOLS = {
     "query": "Q",
@@ -37,6 +53,33 @@ SYMBOLS = {
     "head_output": "Z",
     "concatenated": "Concat",
     "output": "O",
+    "residual": "X + Attention(X)",
+    "mean": "\\mu",
+    "variance": "\\sigma^2",
+    "normalized": "\\hat{x}",
+    "gamma": "\\gamma",
+    "beta": "\\beta",
+    "norm": "\\mathrm{LayerNorm}(X + Attention(X))",
+    "hidden": "N W_1 + b_1",
+    "activated": "\\max(0, N W_1 + b_1)",
+    "feed_forward": "\\mathrm{FFN}(N)",
+    "residual_2": "N + \\mathrm{FFN}(N)",
+    "norm_2": "LN(N + FFN(N))",
+}
+# What a step is called and made of where it is written as a chain.
+MADE = {
+    "scores": ("S", "Q K^\\top"),
+    "scaled": ("S_{scaled}", "\\frac{Q K^\\top}{\\sqrt{d_k}}"),
+    "weights": ("A", "\\mathrm{softmax}(S)"),
+    "head_output": ("Z", "A V"),
+    "residual": ("R", "X + Z"),
+    "normalized": ("U", "\\frac{R - \\mu}{\\sqrt{\\sigma^2}}"),
+    "norm": ("N", "\\mathrm{LayerNorm}(X + Z)"),
+    "hidden": ("G", "N W_1 + b_1"),
+    "activated": ("H", "\\mathrm{ReLU}(N W_1 + b_1)"),
+    "feed_forward": ("F", "H W_2 + b_2"),
+    "residual_2": ("R", "N + \\mathrm{FFN}(N)"),
+    "norm_2": ("Y", "\\mathrm{LayerNorm}(N + \\mathrm{FFN}(N))"),
 }
 
 
@@ -54,6 +97,11 @@ def with_header(example: Printed, name: str, corner: str = "Token") -> Rows:
 
 def brackets(rows: Rows, between: str = ", ", lines: str = ", ") -> str:
     return "[" + lines.join("[" + between.join(row) + "]" for row in rows) + "]"
+
+
+def one_line(name: str, rows: Rows) -> str:
+    """A single row or column, which is no table."""
+    return f"{TITLES[name]}: [{', '.join(text for row in rows for text in row)}]\n"
 
 
 def each(example: Printed, write: Callable[[str, Rows], str]) -> str:
@@ -99,6 +147,8 @@ def vectors_in_a_table(example: Printed) -> str:
 
 def plain_columns(example: Printed) -> str:
     def write(name: str, rows: Rows) -> str:
+        if 1 in (len(rows), len(rows[0])):
+            return one_line(name, rows)
         lines = ("   ".join(text.rjust(9) for text in row) for row in rows)
         return f"{TITLES[name]}:\n\n" + "\n".join(lines) + "\n"
 
@@ -106,7 +156,9 @@ def plain_columns(example: Printed) -> str:
 
 
 def commas(example: Printed) -> str:
-    def write(name: str, _: Rows) -> str:
+    def write(name: str, rows: Rows) -> str:
+        if 1 in (len(rows), len(rows[0])):
+            return one_line(name, rows)
         return f"{TITLES[name]}\n\n" + "\n".join(map(",".join, with_labels(example, name))) + "\n"
 
     return each(example, write)
@@ -246,20 +298,14 @@ def array(example: Printed) -> str:
 def equations(example: Printed) -> str:
     """Every step as a chain that ends in its result."""
     x, context = ("X_{dec}", "X_{enc}") if example.source else ("X", "X")
-    made = {
-        "query": f"{x} W_Q",
-        "key": f"{context} W_K",
-        "value": f"{context} W_V",
-        "scores": "Q K^\\top",
-        "scaled": "\\frac{Q K^\\top}{\\sqrt{d_k}}",
-        "weights": "\\mathrm{softmax}(S)",
-        "head_output": "A V",
+    made = MADE | {
+        "query": ("Q", f"{x} W_Q"),
+        "key": ("K", f"{context} W_K"),
+        "value": ("V", f"{context} W_V"),
     }
-    symbols = SYMBOLS | {"scores": "S", "scaled": "S_{scaled}"}
 
     def write(name: str, rows: Rows) -> str:
-        symbol = symbols.get(name, name)
-        left = f"{symbol} = {made[name]}" if name in made else symbol
+        left = " = ".join(made[name]) if name in made else SYMBOLS.get(name, name)
         return f"\\[\n{left}\n\\approx\n{bmatrix(rows)}.\n\\]\n"
 
     return each(example, write)

@@ -41,7 +41,7 @@ class Printed:
 
     def rows_of(self, name: str) -> list[str]:
         """The tokens of a matrix' rows; none for what has no tokens."""
-        if name[:2] in ("W_", "b_"):
+        if name[:2] in ("W_", "b_") or name in ("gamma", "beta"):
             return []
         return self.keys if name in ("X_enc", "key", "value") else self.tokens
 

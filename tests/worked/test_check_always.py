@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from regard.worked import check_text, fix_text
-from regard.worked.cell import Cell
+from regard.worked.judged import Cell
 from worked.forms import FORMATS
 from worked.printing import STEPS, Printed, examples, reach
 

@@ -246,7 +246,7 @@ def test_a_root_that_is_called_d_k_is_remarked_and_d_k_stays() -> None:
         "Q = [[1, 2]]\nK = [[3, 4]]\n\nDivide by $d_k = \\sqrt{2} \\approx 1.414$.\n\nS = [[11]]\n"
     )
     (judged,) = check_text(text).exercises
-    assert any("that is √dₖ, and dₖ is 2" in remark.text for remark in judged.remarks)
+    assert any("that is √dₖ, and dₖ is 2" in remark for remark in judged.remarks)
     assert check_text(text).exit_code == 0
 
 

@@ -64,3 +64,17 @@ def test_dotted_keys_of_an_honest_depth_are_read() -> None:
 @pytest.mark.parametrize("row", ["&", "&&", " & ", "\\\\", "&\\\\&"])
 def test_a_table_without_cells_is_nothing_to_check(row: str) -> None:
     assert check_text(f"\\begin{{tabular}}{row}\\end{{tabular}}").exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["3\n+", "a = 3\n·", "[1, 2\n+]", "(3\n/)", "1 + 2 = 3\n-"])
+def test_an_operator_that_ends_the_text_on_a_line_of_its_own_has_no_right_side(text: str) -> None:
+    assert not check_text(text).wrong
+
+
+def test_numbers_that_are_too_many_to_be_shared_by_all_examples_are_said_not_to_be() -> None:
+    x = "\n".join(" ".join(f"{(7 * i + j) % 10 / 10}" for j in range(20)) for i in range(11))
+    for n_examples in (3, 101):
+        examples = "\n".join(f"Example {n}\n\nQ = [[1, 2]]\n" for n in range(n_examples))
+        told = [r for r in check_text(f"X:\n\n{x}\n\n{examples}").remarks if "to be shared" in r]
+        assert len(told) == (n_examples == 101), n_examples
+        assert all("220 numbers" in remark and "101 examples" in remark for remark in told)

@@ -7,9 +7,8 @@ from collections import Counter
 from typing import Any
 
 from regard.worked import Report
-from regard.worked.cell import Cell
 from regard.worked.exercise import Matrix
-from regard.worked.judged import Judged
+from regard.worked.judged import Cell, Judged
 from regard.written.found import Claim
 from regard.written.names import SYMBOLS
 
@@ -49,7 +48,7 @@ def as_shown(report: Report) -> dict[str, Any]:
     """
     shown = _Shown(report)
     remarks = [said for said in report.questions if "?" not in said] + report.remarks
-    remarks += [remark.text for judged in report.exercises for remark in judged.remarks]
+    remarks += [remark for judged in report.exercises for remark in judged.remarks]
     return {
         "file": report.source.name,
         "text": report.source.text,

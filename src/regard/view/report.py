@@ -12,8 +12,7 @@ from regard.text import counted
 from regard.view.labels import fit, pad, visible
 from regard.view.lines import aligned, paragraph
 from regard.worked._check import Report
-from regard.worked.cell import Cell
-from regard.worked.judged import Judged
+from regard.worked.judged import Cell, Judged
 from regard.worked.parts import sources
 from regard.written.found import Claim
 from regard.written.names import KINDS, SYMBOLS
@@ -46,7 +45,7 @@ def render_report(report: Report, width: int = 80, *, everything: bool = False) 
         lines += _inherited(judged, width, most)
         lines += _claims([claim for claim in judged.claims if not claim.is_right], width)
         for remark in judged.remarks:
-            lines += [Text(), *paragraph(f"Remark: {remark.text}", width, indent=0)]
+            lines += [Text(), *paragraph(f"Remark: {remark}", width, indent=0)]
     lines += _outside(report, width, most)
     for remark in report.remarks:
         lines += [Text(), *paragraph(f"Remark: {remark}", width, indent=0)]

@@ -12,22 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from regard.worked.assemble import assemble
-from regard.worked.cell import Cell
 from regard.worked.equations import Equation, judge_equality
-from regard.worked.judged import Judged
+from regard.worked.judged import Cell, Judged
 from regard.worked.links import Link, links
 from regard.worked.softmaxes import softmaxes
 from regard.worked.verdict import judge, settle
 from regard.written.figures import Figure
 from regard.written.found import Claim
-from regard.written.names import SYMBOLS
 from regard.written.notebooks import is_notebook
 from regard.written.read import read_document
-from regard.written.read_structured import is_structured, read_structured
 from regard.written.sayings import sayings
-from regard.written.source import PROSE_LIMIT, Source, Unreadable, read_source
+from regard.written.source import Source, Unreadable, read_source
 
-_EQUATION = "the two sides of the equation do not agree"
 # What is computed, and may be made of a matrix without a name.
 _MADE = ("scores", "scaled", "weights", "head_output", "concatenated", "output")
 _MOST_ROUNDS = 24  # there are ten steps, and each may have to wait for the one before
@@ -56,9 +52,7 @@ class Report:
         return {
             figure.start
             for judged in self.exercises
-            for key in judged.exact
-            for figures in judged.exercise.matrices[key].figures.values()
-            for figure in figures
+            for figure, _ in judged.computed()
             if figure.start not in judged.unchecked
         }
 
@@ -66,18 +60,15 @@ class Report:
     def equation_cells(self) -> list[Cell]:
         """What does not follow within its own equation, or by the numbers before it."""
         told = self.of_steps | {c.figure.start for judged in self.exercises for c in judged.wrong}
-        found: list[tuple[Figure, float, str, str]] = []
-        for equation in self.equations:
-            found += [(f, r, equation.text, _EQUATION) for f, r in equation.wrong]
-        for link in self.links:
-            title = " ".join(link.value.lead.split()).rstrip(" =≈:") or SYMBOLS[link.kind]
-            cause = link.why or f"all else here is {link.how}"
-            found += [(f, r, title, cause) for f, r in link.wrong]
         cells: list[Cell] = []
-        for figure, right, title, cause in found:
-            if figure.start not in told:
-                told.add(figure.start)
-                cells.append(_single_cell(self.source, figure, right, title, cause))
+        for statement in (*self.equations, *self.links):
+            text = statement.text
+            title = text if len(text) <= 48 else f"{text[:23]}…{text[-24:]}"
+            for figure, right in statement.wrong:
+                if figure.start not in told:
+                    told.add(figure.start)
+                    line = self.source.line(figure.start)
+                    cells.append(Cell(figure, line, right, statement.cause, title=title))
         return cells
 
     @property
@@ -92,22 +83,18 @@ class Report:
     @property
     def checked(self) -> int:
         in_steps = sum(judged.checked for judged in self.exercises)
-        linked = sum(
-            len(row) * (row[0].start not in self.of_steps)
-            for link in self.links
-            if link.is_proof
-            for row in link.value.rows
-        )
-        linked += len(self.claims)
-        return in_steps + linked + sum(equation.checked for equation in self.equations)
+        proven = (row for link in self.links if link.is_proof for row in link.value.rows)
+        linked = sum(len(row) for row in proven if row[0].start not in self.of_steps)
+        alone = sum(equation.checked for equation in self.equations) + len(self.claims)
+        return in_steps + linked + alone
 
     @property
     def statements(self) -> int:
         """How many statements were checked: equations, computed matrices, claims."""
         given = sum(kind == "weights" for judged in self.exercises for kind, _ in judged.given)
         steps = sum(len(judged.exact) + len(judged.claims) for judged in self.exercises)
-        steps += given + len(self.claims)
-        return steps + len(self.links) + sum(e.checked > 0 for e in self.equations)
+        alone = len(self.links) + len(self.claims) + sum(e.checked > 0 for e in self.equations)
+        return given + steps + alone
 
     @property
     def exit_code(self) -> int:
@@ -155,41 +142,20 @@ def check_text(text: str, name: str = "text", taken_as: Mapping[str, str] | None
 
 
 def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
-    structured = is_structured(source) and not is_notebook(source)
-    limit = PROSE_LIMIT * (8 if source.suffix in (".html", ".htm") else 1)  # most of it is markup
-    if not structured and len(source.text) > limit and not is_notebook(source):
-        raise Unreadable(
-            f"{source.name} has over {limit:,} characters, which no worked example has: not read."
-        )
-    found = read_structured(source) if structured else read_document(source)
+    found = read_document(source)
     equations = [judge_equality(equality) for equality in found.equations]
     equations = [equation for equation in equations if equation.checked or equation.doubt]
     exercises, questions, unnamed = assemble(source, found, taken_as)
     for exercise in exercises:
         exercise.by_program = is_notebook(source)
-    passed_over = [(source.line(start), what) for start, what in found.passed_over]
-    passed_over += [
-        (source.line(equation.start), f"{equation.text[:60]}: {equation.doubt}")
-        for equation in equations
-        if equation.doubt
-    ]
     judged = [judge(source, exercise) for exercise in exercises]
     by_numbers = links(found.values) if found.is_prose else []
-    told = {f.start for link in by_numbers if link.is_proof for row in link.value.rows for f in row}
+    told = {f.start for link in by_numbers if link.is_proof for f in link.value.figures}
     told |= {f.start for e in equations for f in (*e.right, *(f for f, _ in e.wrong))}
     by_numbers += softmaxes(source, found, told) if found.is_prose else []
     judged = settle(source, judged, equations, by_numbers)
-    report = Report(
-        source,
-        taken_as,
-        judged,
-        equations,
-        by_numbers,
-        questions,
-        found.remarks,
-        sorted(set(passed_over)),
-        sayings(source, found.lines, _sums_to_one(judged)),
-    )
+    report = Report(source, taken_as, judged, equations, by_numbers, questions, found.remarks)
+    report.claims = sayings(source, found.lines, _sums_to_one(judged))
     report.questions += [question for judged in report.exercises for question in judged.questions]
     right = report.of_steps - {cell.figure.start for each in judged for cell in each.wrong}
     report.remarks += [
@@ -203,8 +169,12 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
         report.questions[:0] = [question for _, question in unnamed]
     else:
         report.unnamed = dict(unnamed)
-        passed_over += [(line, "a matrix without a name") for line in report.unnamed]
-        report.passed_over = sorted(set(passed_over))
+    passed_over = [(source.line(start), what) for start, what in found.passed_over]
+    passed_over += [
+        (source.line(e.start), f"{e.text[:60]}: {e.doubt}") for e in equations if e.doubt
+    ]
+    passed_over += [(line, "a matrix without a name") for line in report.unnamed]
+    report.passed_over = sorted(set(passed_over))
     if not report.checked and not report.questions:
         matrices = [m for e in exercises for m in e.matrices.values()]
         names = ", ".join(dict.fromkeys(matrix.symbol for matrix in matrices))
@@ -216,34 +186,12 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
 def _sums_to_one(judged: list[Judged]) -> bool:
     """Whether the rows of a printed output sum to 1."""
     outputs = [
-        matrix.values.sum(axis=1)
+        matrix.row_sums
         for each in judged
         for matrix in each.exercise.matrices.values()
         if matrix.kind in ("head_output", "output", "concatenated")
     ]
-    return any(bool((abs(sums - 1) < 0.02).all()) for sums in outputs)
-
-
-def _single_cell(source: Source, figure: Figure, right: float, title: str, cause: str) -> Cell:
-    return Cell(
-        kind="equation",
-        head=None,
-        row=0,
-        column=0,
-        row_label="",
-        column_label="",
-        figure=figure,
-        line=source.line(figure.start),
-        right=right,
-        from_printed=right,
-        reachable=(right, right),
-        follows_range=(right, right),
-        from_inputs=False,
-        from_step=False,
-        origin="first",
-        cause=cause,
-        title=title if len(title) <= 48 else f"{title[:23]}…{title[-24:]}",
-    )
+    return any(all(abs(total - 1) <= slack for total, slack in sums) for sums in outputs)
 
 
 def fix_text(report: Report) -> str:
@@ -256,17 +204,20 @@ def fix_text(report: Report) -> str:
     """
     text = report.source.text
     for _ in range(_MOST_ROUNDS):
-        changes = _claims_put_right(report)
+        claims = [claim for judged in report.exercises for claim in judged.claims]
+        changes = [(c.figure, c.right) for c in claims if c.figure is not None and not c.is_right]
         # From the start of the chain: what is made of wrong numbers waits until they are right.
-        changes += [
-            (cell.figure, cell.right_text)
-            for judged in report.exercises
-            for cell in judged.wrong
-            if not cell.is_tainted and cell.right_text != cell.figure.text
-        ]
-        if not changes and any(judged.wrong for judged in report.exercises):
-            changes = _recomputed(report)
-        changes = changes or _equations_put_right(report)
+        wrong = [cell for judged in report.exercises for cell in judged.wrong]
+        changes += _put_right([cell for cell in wrong if not cell.is_tainted])
+        if wrong and not changes:
+            # They are within reach, but not together: all that is computed, in full.
+            changes = [
+                (figure, new)
+                for judged in report.exercises
+                for figure, exact in judged.computed()
+                if math.isfinite(figure.value) and (new := figure.like(exact)) != figure.text
+            ]
+        changes = changes or _put_right(report.equation_cells)
         if not changes:
             return report.source.mark + text
         text = _replaced(text, changes)
@@ -274,35 +225,8 @@ def fix_text(report: Report) -> str:
     raise Unreadable(f"{report.source.name}: its numbers cannot be made to agree.")
 
 
-def _claims_put_right(report: Report) -> list[tuple[Figure, str]]:
-    return [
-        (claim.figure, claim.right)
-        for judged in report.exercises
-        for claim in judged.claims
-        if claim.figure is not None and not claim.is_right
-    ]
-
-
-def _equations_put_right(report: Report) -> list[tuple[Figure, str]]:
-    """Results of equations, but for those that a step has: what is right there stays."""
-    of_steps = report.of_steps
-    return [
-        (cell.figure, cell.right_text)
-        for cell in report.equation_cells
-        if cell.figure.start not in of_steps and cell.right_text != cell.figure.text
-    ]
-
-
-def _recomputed(report: Report) -> list[tuple[Figure, str]]:
-    """Everything that is computed, in full: for numbers that are within reach, but not together."""
-    return [
-        (figure, figure.like(float(exact[cell])))
-        for judged in report.exercises
-        for key, exact in judged.exact.items()
-        for cell, figures in judged.exercise.matrices[key].figures.items()
-        for figure in figures
-        if math.isfinite(figure.value) and figure.like(float(exact[cell])) != figure.text
-    ]
+def _put_right(cells: list[Cell]) -> list[tuple[Figure, str]]:
+    return [(c.figure, c.right_text) for c in cells if c.right_text != c.figure.text]
 
 
 def _replaced(text: str, changes: list[tuple[Figure, str]]) -> str:
@@ -335,39 +259,25 @@ def _plain_cell(cell: Cell) -> dict[str, Any]:
 
 
 def _plain_claim(claim: Claim) -> dict[str, Any]:
-    return {
-        "about": claim.about,
-        "printed": claim.printed,
-        "right": claim.right,
-        "is_right": claim.is_right,
-        "line": claim.line,
-    }
+    return {key: getattr(claim, key) for key in ("about", "printed", "right", "is_right", "line")}
 
 
 def _plain(judged: Judged) -> dict[str, Any]:
+    matrices = [
+        {key: getattr(matrix, key) for key in ("kind", "symbol", "head", "called", "line", "shape")}
+        | {"given": matrix.key in judged.given}
+        for matrix in judged.exercise.matrices.values()
+    ]
+    cells = [
+        _plain_cell(cell) | {"inherited_from": judged.inherit_from(cell.kind, cell.head)}
+        if cell.origin == "inherited"
+        else _plain_cell(cell) | {"inherited_from": []}
+        for cell in judged.cells
+    ]
     return {
         "tokens": judged.exercise.tokens,
-        "matrices": [
-            {
-                "kind": matrix.kind,
-                "symbol": matrix.symbol,
-                "head": matrix.head,
-                "called": matrix.called,
-                "line": matrix.line,
-                "shape": list(matrix.shape),
-                "given": key in judged.given,
-            }
-            for key, matrix in judged.exercise.matrices.items()
-        ],
-        "cells": [
-            _plain_cell(cell)
-            | {
-                "inherited_from": judged.inherit_from(cell.kind, cell.head)
-                if cell.origin == "inherited"
-                else []
-            }
-            for cell in judged.cells
-        ],
+        "matrices": matrices,
+        "cells": cells,
         "claims": [_plain_claim(claim) for claim in judged.claims],
-        "remarks": [remark.text for remark in judged.remarks],
+        "remarks": judged.remarks,
     }

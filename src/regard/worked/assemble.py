@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from copy import deepcopy
@@ -13,44 +12,30 @@ from functools import cached_property
 import numpy as np
 
 from regard.worked.claims import add_claims
-from regard.worked.exercise import HEAD_KINDS, Exercise, Matrix, Remark
+from regard.worked.exercise import HEAD_KINDS, OF_PAIRS, Exercise, Key, Matrix
+from regard.worked.naming import ASKED, Naming
+from regard.worked.outline import Outline
 from regard.worked.parts import LAYER_STEPS, MOMENTS
-from regard.worked.rows import add_block, add_row, best_row, label_of, rows_agree, tokens_of
+from regard.worked.rows import add_block, best_row, put, rows_agree, tokens_of
 from regard.worked.settling import (
-    clean,
-    head_marks,
-    is_title,
     kind_in_layer,
     may_join,
-    refine_units,
-    settle_ambiguous,
     settle_inputs,
     settle_layer,
 )
 from regard.written.found import Found, Value
+from regard.written.labels import label_of
 from regard.written.layer_names import has_second
-from regard.written.names import SYMBOLS, Name, is_other_name, name_of, named_kind
+from regard.written.names import SYMBOLS, Name, clean, name_of
 from regard.written.sentences import identities, says_causal, says_unscaled
 from regard.written.source import Source, Unreadable
 from regard.written.words import is_exponential
 
 __all__ = ["assemble"]
 
-_ASKED = "as asked for by --as"
-_OF_QUERIES = ("scores", "scaled", "weights", "head_output", "output", *LAYER_STEPS)
+_OF_QUERIES = (*OF_PAIRS, "head_output", "output", *LAYER_STEPS)
 _MOST_ROWS = 400  # that are written one by one
 _MOST_SHARED = 20_000  # numbers that examples may have in common, times the examples
-_OF_TOKENS = ("input", "embeddings", "query", "key", "value")
-_OF_PAIRS = ("scores", "scaled", "weights")
-_SECTION = re.compile(
-    r"^\s{0,3}(?:#{1,6}\s|\d{1,3}[.)]\s+\S|(?:step|part|example|단계|예제|ধাপ|উদাহরণ)\s*\d)",
-    re.IGNORECASE,
-)
-_EXAMPLE = re.compile(
-    r"^[\s#*_>]{0,8}(?:worked )?(?:example|case|variant|예제|উদাহরণ|beispiel|exemple|ejemplo|例)"
-    r"[ #]{0,3}\d{1,3}\b.{0,80}$",
-    re.IGNORECASE,
-)
 
 
 def assemble(
@@ -73,22 +58,16 @@ def assemble(
 class _Builder:
     def __init__(self, source: Source, found: Found, taken_as: Mapping[str, str]) -> None:
         self.source, self.found = source, found
-        self.taken_as = {key.strip().casefold(): value for key, value in taken_as.items()}
-        self.used: set[str] = set()
+        self.naming = Naming(found.values, taken_as)
         self.statements = [value for value in found.values if value.is_number]
         self.main = Exercise(tokens=list(found.tokens))
         self.exercises = [self.main]
         self.side: Exercise | None = None  # an exercise of one section only
-        # Where an exercise's part of the text starts; it ends where the next one does.
-        self.starts, self.owners = [0], [self.main]
-        self.heads = head_marks(found.lines) if found.is_prose else []
-        self.head_starts = [start for start, _ in self.heads]
-        self.sections = sorted(start for start, text in found.lines if _SECTION.match(text))
-        self.examples = [start for start, text in found.lines if _EXAMPLE.match(text)]
+        self.outline = Outline(found, self.main)
         norm = re.compile(r"layer[ _-]?norm|\bLN\b|normali[sz]", re.IGNORECASE)
         self.speaks_of_norm = any(norm.search(text) for _, text in found.lines)
         self.example = 0  # how many headings “Example N” stand above
-        self.preamble: dict[tuple[str, int | None], Matrix] = {}
+        self.preamble: dict[Key, Matrix] = {}
         self.questions: list[str] = []
         self.unnamed: list[tuple[int, str]] = []
         self.later: list[tuple[Exercise, Value, Name]] = []  # vectors in passing
@@ -110,63 +89,75 @@ class _Builder:
         if is_exponential(block.lead):
             return
         line = self.source.line(block.start)
-        name, called, reason, by_title = self._name(block, line)
+        called = self.naming.of(block, line, self.main)
+        if called is None:
+            self._leave_unnamed(block, line)
+            return
+        name = called.name
         if name is None:
             return
-        total = sum(f.value for f in block.rows[0])
-        if name.kind == "weights" and (
-            all(f.value > 1 for row in block.rows for f in row)
-            or (block.is_vector and total > 1.5 and called.casefold() in ("weight", "weights"))
-        ):
-            what = f"{called or 'numbers'} above 1, which are no weights"
-            self.found.passed_over.append((block.start, what))
+        if name.kind == "weights" and _is_above_one(block, called.text):
+            self._pass_over(block, f"{called.text or 'numbers'} above 1, which are no weights")
             return
-        down = block.shape[1] == 1 < block.shape[0]
         key = self.main.get("key", name.head or 1)
-        of_one_query = name.kind in _OF_PAIRS and (key is None or key.shape[0] > 1)
+        of_one_query = name.kind in OF_PAIRS and (key is None or key.shape[0] > 1)
+        down = block.shape[1] == 1 < block.shape[0]
         if name.transposed or (down and (name.row is not None or of_one_query)):
             block.sentence = block.sentence or "".join(block.titles[:1])
             block.is_vector = block.shape[1] == 1
             block.rows = [list(column) for column in zip(*block.rows, strict=True)]
             block.row_labels, block.column_labels = block.column_labels, block.row_labels
         name = self._settle_head(name, block)
-        refine_units(block)
-        label = label_of(block, name, self.main, named_by_title=by_title)
-        if block.is_vector and not block.is_assigned and reason != _ASKED:
-            self.later.append((self._owner(block.start), block, name))
+        label = label_of(block, name, tokens_of(self.main), named_by_title=called.by_title)
+        if block.is_vector and not block.is_assigned and called.reason != ASKED:
+            self.later.append((self.outline.owner(block.start), block, name))
             return
         exercise = self._exercise(block, name, label)
         name = replace(name, kind=kind_in_layer(name.kind, block, exercise))
         if label is None and block.is_vector and name.kind in _OF_QUERIES:
-            label = self._row_of_lone(block, name, exercise)
+            label = self._row_of_lone(name, exercise)
             if label == "":
                 self.later.append((exercise, block, name))
                 return
         key = (name.kind, name.head)
         before = exercise.matrices.get(key)
         if before is not None and label is None and not may_join(before, block, exercise):
-            exercise, key = self._settle_second(block, name, exercise, line)
-            if exercise is None:
+            second = self._settle_second(block, name, exercise, line)
+            if second is None:
                 return
+            exercise, key = second
         matrix = exercise.matrices.setdefault(
-            key, Matrix(*key, called=called, line=line, reason=reason)
+            key, Matrix(*key, called=called.text, line=line, reason=called.reason)
         )
         if block.is_vector and matrix.shape[0] >= _MOST_ROWS:
-            self.found.passed_over.append((block.start, f"more than {_MOST_ROWS} rows of a matrix"))
+            self._pass_over(block, f"more than {_MOST_ROWS} rows of a matrix")
             return
         matrix.blocks += 1
+        matrix.is_plain &= called.is_plain
         if block.is_vector and label and not label.isdigit() and name.kind in _OF_QUERIES:
             known = [token.casefold() for token in tokens_of(exercise)]
             matrix.is_plain &= not known or label.casefold() in known
-        matrix.is_plain &= not by_title or is_title(block, called)
         try:
             add_block(self.source, exercise, matrix, block, label)
         except Unreadable as error:
-            self.found.passed_over.append((block.start, str(error)))
+            self._pass_over(block, str(error))
             if not matrix.figures:
                 del exercise.matrices[key]
 
-    def _row_of_lone(self, block: Value, name: Name, exercise: Exercise) -> str | None:
+    def _leave_unnamed(self, block: Value, line: int) -> None:
+        if block.is_vector and not re.search(r"[=:>→]\s*[$\\(\s]*$", block.sentence):
+            remark = f"The numbers in brackets in line {line} were not taken for a matrix."
+            self.main.remarks.append(remark)
+            return
+        rows, columns = block.shape
+        called = clean(block.lead) or clean("".join(block.titles[:1]))
+        title = f" “{called}”" if called else ""
+        self.unnamed.append((line, _question(line, f"what is the {rows}×{columns} matrix{title}?")))
+
+    def _pass_over(self, block: Value, what: str) -> None:
+        self.found.passed_over.append((block.start, what))
+
+    def _row_of_lone(self, name: Name, exercise: Exercise) -> str | None:
         """Whose row a vector without a label is, where there are several queries.
 
         As many of them as there are queries come in order (None). A single one belongs to the one
@@ -174,9 +165,7 @@ class _Builder:
         """
         query = exercise.get("query", name.head) or exercise.get("input")
         n_queries = query.shape[0] if query is not None else 0
-        if n_queries < 2:
-            return None
-        if self._vectors[name.kind] >= n_queries:
+        if n_queries < 2 or self._vectors[name.kind] >= n_queries:
             return None
         return next(iter(self._rows_of_scores)) if len(self._rows_of_scores) == 1 else ""
 
@@ -193,33 +182,28 @@ class _Builder:
 
     def _place_later(self, exercise: Exercise, block: Value, name: Name) -> None:
         """A vector in passing: printed again if it agrees with a row of its kind, else left out."""
-        line = self.source.line(block.start)
         kinds = {"embeddings": ("input",), "output": ("head_output", "output")}
+        label = label_of(block, name, tokens_of(exercise), named_by_title=False)
         for kind in (name.kind, *kinds.get(name.kind, ())):
             matrix = exercise.get(kind, name.head or 1)
-            if matrix is None:
-                continue
-            label = label_of(block, name, exercise, named_by_title=False)
-            row = best_row(matrix, block, label)
-            if row is not None:
-                add_row(matrix, row, block)
+            row = best_row(matrix, block, label) if matrix is not None else None
+            if matrix is not None and row is not None:
+                put(matrix, [row], range(block.shape[1]), block)
                 return
         if block.is_assigned:
-            self._ask(
-                line,
-                f"whose row of the {SYMBOLS[name.kind]} is this? For the token “the” write "
-                f"{name.kind}_the = …, or say --as {line}={name.kind}_the.",
-            )
+            line = self.source.line(block.start)
+            question = f"whose row of the {SYMBOLS[name.kind]} is this? For the token “the” write "
+            how = f"{name.kind}_the = …, or say --as {line}={name.kind}_the."
+            self.questions.append(_question(line, question + how))
         else:
-            self.found.passed_over.append(
-                (block.start, f"numbers in brackets, “{clean(block.lead)}”")
-            )
+            self._pass_over(block, f"numbers in brackets, “{clean(block.lead)}”")
 
     def _settle_head(self, name: Name, block: Value) -> Name:
-        if name.kind == "output" and not block.is_vector and (name.row or "").isdigit():
-            name = replace(name, kind="head_output")  # O₂
-        head = self._head_at(block.start)
-        if name.kind == "output" and head is not None and self._is_of_head(block, head):
+        head = self.outline.head(block.start)
+        if name.kind == "output" and (
+            (not block.is_vector and (name.row or "").isdigit())  # O₂
+            or (head is not None and self._is_of_head(block, head))
+        ):
             name = replace(name, kind="head_output")
         if name.kind not in HEAD_KINDS:
             return replace(name, head=None)
@@ -237,122 +221,67 @@ class _Builder:
         rows = len(tokens_of(self.main)) if block.is_vector else 0
         return before is None or before.shape[0] < rows
 
-    def _name(self, block: Value, line: int) -> tuple[Name | None, str, str, bool]:
-        """The name of a block, what the text calls it, why, and whether a title named it."""
-        nearest = block.titles[0] if block.titles else ""
-        called = clean(block.lead) or clean(nearest)
-        for key in (str(line), f"line {line}", clean(block.lead), clean(nearest)):
-            if key and key.casefold() in self.taken_as:
-                self.used.add(key.casefold())
-                name = self._asked(self.taken_as[key.casefold()], block)
-                return name, called, _ASKED, False
-        titles = block.titles
-        if is_other_name(block.lead) and not self._is_named_row(block):
-            titles = []
-        for text in (block.lead, *titles):
-            name = name_of(text) if text else None
-            if name is None:
-                continue
-            by_title = text is not block.lead
-            if by_title:
-                called = clean(text)
-                name = replace(name, row=None, column=None)
-            if not block.is_vector and name.row is not None and not name.row.isdigit():
-                break  # X_a: whose?
-            name, reason = settle_ambiguous(name, text, block)
-            return name, called, reason, by_title
-        if block.is_vector and not re.search(r"[=:>→]\s*[$\\(\s]*$", block.sentence):
-            self.main.remarks.append(
-                Remark(f"The numbers in brackets in line {line} were not taken for a matrix.")
-            )
-            return None, called, "", False
-        rows, columns = block.shape
-        title = f" “{called}”" if called else ""
-        self._ask(line, f"what is the {rows}×{columns} matrix{title}?")
-        self.unnamed.append((line, self.questions.pop()))
-        return None, called, "", False
-
-    def _is_named_row(self, block: Value) -> bool:
-        """`dog = [0, 2]` below “Values”: if “dog” is a token, or another stands there like it."""
-        word = clean(block.lead)
-        title = name_of(block.titles[0]) if block.is_vector and block.titles else None
-        if title is None or title.kind not in _OF_TOKENS or not word.isalpha():
-            return False
-        known = word.casefold() in (token.casefold() for token in tokens_of(self.main))
-        return known or self._below[block.titles[0], block.shape[1]] > 1
-
-    @cached_property
-    def _below(self) -> Counter[tuple[str, int]]:
-        """How many vectors with other names, of a length, stand below a title."""
-        vectors = (v for v in self.found.values if v.is_vector and v.titles)
-        return Counter((v.titles[0], v.shape[1]) for v in vectors if is_other_name(v.lead))
-
-    def _ask(self, line: int, question: str) -> None:
-        how = f" Say it with --as {line}=K (or Q, V, X, W_Q, scores, weights, …, ignore)."
-        self.questions.append(f"line {line}: {question}" + ("" if "--as" in question else how))
-
-    @staticmethod
-    def _asked(wanted: str, block: Value) -> Name | None:
-        if wanted.casefold() in ("ignore", "-", "none"):
-            return None
-        named = named_kind(wanted)
-        if named is None:
-            raise Unreadable(
-                f"--as: there is no kind {wanted!r}. There are: "
-                f"{', '.join(dict.fromkeys(SYMBOLS.values()))}, ignore."
-            )
-        own = name_of(block.lead)
-        row = own.row if own is not None and block.is_vector else None
-        return replace(named, row=named.row or row)
-
-    def _head_at(self, offset: int) -> int | None:
-        index = bisect_right(self.head_starts, offset)
-        return self.heads[index - 1][1] if index else None
-
     # ── where it belongs ─────────────────────────────────────────────────────────────────────
 
     def _enter_example(self, block: Value) -> None:
         """A second heading “Example N” starts anew, with what stands above the first."""
-        number = bisect_right(self.examples, block.start)
+        number = self.outline.example(block.start)
         if number == self.example:
             return
         if self.example == 0:
             shared = sum(len(matrix.figures) for matrix in self.main.matrices.values())
-            if shared * len(self.examples) <= _MOST_SHARED:
+            if shared * self.outline.n_examples <= _MOST_SHARED:
                 self.preamble = deepcopy(self.main.matrices)
+            else:
+                self.found.remarks.append(
+                    f"The {shared} numbers above the first of {self.outline.n_examples} examples "
+                    "were taken for the first example's alone: they are too many to be shared."
+                )
         elif self.main.matrices:
-            self.main = Exercise(deepcopy(self.preamble), tokens=list(self.found.tokens))
-            self._open(self.main, block.start, to_section_end=False)
+            self._start_anew(block, Exercise(deepcopy(self.preamble), list(self.found.tokens)))
         self.example = number
 
+    def _start_anew(self, block: Value, exercise: Exercise | None = None) -> None:
+        self.main = exercise or Exercise()
+        self._add(self.main, block, to_section_end=False)
+
+    def _add(self, exercise: Exercise, block: Value, *, to_section_end: bool) -> None:
+        self.outline.give(exercise, block.start, to_section_end=to_section_end)
+        self.exercises.append(exercise)
+
     def _exercise(self, block: Value, name: Name, label: str | None) -> Exercise:
-        if self._owner(block.start) is not self.side:
+        if self.outline.owner(block.start) is not self.side:
             self.side = None
         if self.side is not None and not name.kind.startswith("W_"):
             return self.side
-        main = self.main
-        if label is None and self._is_aside(block, name, main):
+        if label is None and self._is_aside(block, name):
             self.side = Exercise()
-            self._open(self.side, block.start, to_section_end=True)
+            self._add(self.side, block, to_section_end=True)
             return self.side
-        before = main.matrices.get((name.kind, name.head))
+        before = self.main.matrices.get((name.kind, name.head))
         starts_anew = name.kind in ("input", "embeddings") and label is None
         if starts_anew and before is not None and not rows_agree(before, block):
             self._start_anew(block)
         return self.main
 
-    def _start_anew(self, block: Value) -> None:
-        self.main = Exercise()
-        self._open(self.main, block.start, to_section_end=False)
+    def _is_aside(self, block: Value, name: Name) -> bool:
+        """A lone query among several tokens, which names none of them: an example within."""
+        of_tokens = self.main.get("input") or self.main.get("embeddings")
+        return (
+            block.is_vector
+            and name.kind == "query"
+            and of_tokens is not None
+            and max(len(of_tokens.row_labels), of_tokens.shape[0]) > 1
+        )
 
     def _settle_second(
         self, block: Value, name: Name, exercise: Exercise, line: int
-    ) -> tuple[Exercise, tuple[str, int | None]] | tuple[None, tuple[str, int | None]]:
+    ) -> tuple[Exercise, Key] | None:
         """A second matrix of a kind, with other numbers: another step or example, or asked."""
         key = (name.kind, name.head)
         before = exercise.matrices[key]
         words = " ".join([block.lead, *block.titles[:1]])
-        scaled = ("scaled", name.head)
+        scaled, second = ("scaled", name.head), (f"{name.kind}_2", None)
         if (
             name.kind == "scores"
             and scaled not in exercise.matrices
@@ -367,82 +296,38 @@ class _Builder:
             variant.d_k, variant.says_unscaled = exercise.d_k, says_unscaled(words)
             self.exercises.append(variant)
             return variant, key
-        second = (f"{name.kind}_2", None)
         if has_second(name.kind) and second not in exercise.matrices:
             return exercise, second
-        section = bisect_right(self.sections, block.start)
-        if name.kind in ("query", "key") and section != bisect_right(
-            self.sections, before.figures[min(before.figures)][0].start
-        ):
+        section, section_before = map(self.outline.section, (block.start, before.start))
+        if name.kind in ("query", "key") and section != section_before:
             self._start_anew(block)
             return self.main, key
         exercise.rivals.add(name.kind)
-        self._ask(
-            line,
-            f"{before.symbol} is printed in line {before.line} already, with other numbers. "
-            "What is this one?",
-        )
-        return None, key
-
-    def _open(self, exercise: Exercise, offset: int, *, to_section_end: bool) -> None:
-        section = bisect_right(self.sections, offset)
-        start = self.sections[section - 1] if section else offset
-        parts = [(start, exercise)]
-        if to_section_end and section < len(self.sections):
-            end = self.sections[section]
-            parts.append((end, self._owner(end)))
-        index = bisect_left(self.starts, start)
-        self.starts[index:], self.owners[index:] = map(list, zip(*parts, strict=True))
-        self.exercises.append(exercise)
-
-    def _owner(self, offset: int) -> Exercise:
-        return self.owners[bisect_right(self.starts, offset) - 1]
-
-    @staticmethod
-    def _is_aside(block: Value, name: Name, main: Exercise) -> bool:
-        """A lone query among several tokens, which names none of them: an example within."""
-        of_tokens = main.matrices.get(("input", None)) or main.matrices.get(("embeddings", None))
-        return (
-            block.is_vector
-            and name.kind == "query"
-            and of_tokens is not None
-            and max(len(of_tokens.row_labels), of_tokens.shape[0]) > 1
-        )
+        printed = f"{before.symbol} is printed in line {before.line} already, with other numbers. "
+        self.questions.append(_question(line, printed + "What is this one?"))
+        return None
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────
 
     def finish(self) -> None:
-        unused = set(self.taken_as) - self.used
-        if unused:
-            raise Unreadable(
-                f"--as {unused.pop()}=…: there is no matrix of that name, or at that line. "
-                "Its name is what stands left of it or above it."
-            )
+        self.naming.must_be_used()
         self.exercises = [e for e in self.exercises if e.matrices] or self.exercises[:1]
         for exercise in self.exercises:
             settle_inputs(exercise)
         for exercise, block, name in self.later:
             self._place_later(exercise, block, name)
-        if not self.examples:
+        if not self.outline.n_examples:
             own = (e for e in self.exercises if not e.borrowed)
             kinds = Counter(kind for e in own for kind in {kind for kind, _ in e.matrices})
             for exercise in self.exercises:
                 exercise.rivals |= {kind for kind, _ in exercise.matrices if kinds[kind] > 1}
-        main = self.exercises[0]
-        text = "\n".join(line for _, line in self.found.lines)
-        for kind in identities(text):
-            if (kind, 1) not in main.matrices and main.get("input") is not None:
-                width = main.matrices[("input", None)].shape[1]
-                called = "the identity, as the text says"
-                main.matrices[(kind, 1)] = Matrix(
-                    kind, 1, shape=(width, width), called=called, exact=np.eye(width)
-                )
+        self._add_identities(self.exercises[0])
         lines: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
         statements: defaultdict[int, list[Value]] = defaultdict(list)
         for line in self.found.lines:
-            lines[id(self._owner(line[0]))].append(line)
+            lines[id(self.outline.owner(line[0]))].append(line)
         for statement in self.statements:
-            statements[id(self._owner(statement.start))].append(statement)
+            statements[id(self.outline.owner(statement.start))].append(statement)
         borrows = any(e.borrowed for e in self.exercises)
         for exercise in self.exercises:
             own = lines[id(exercise)]
@@ -450,5 +335,26 @@ class _Builder:
             if not borrows:
                 exercise.says_unscaled = says_unscaled(text)
             exercise.says_causal = says_causal(text)
-            add_claims(self.source, own, statements[id(exercise)], exercise, self._head_at)
+            add_claims(self.source, own, statements[id(exercise)], exercise, self.outline.head)
             settle_layer(exercise, text)
+
+    def _add_identities(self, main: Exercise) -> None:
+        """What is not printed, but said to be the identity."""
+        x = main.get("input")
+        if x is None:
+            return
+        unit, called = np.eye(x.shape[1]), "the identity, as the text says"
+        for kind in identities("\n".join(line for _, line in self.found.lines)):
+            matrix = Matrix(kind, 1, shape=unit.shape, called=called, exact=unit)
+            main.matrices.setdefault(matrix.key, matrix)
+
+
+def _question(line: int, question: str) -> str:
+    how = f" Say it with --as {line}=K (or Q, V, X, W_Q, scores, weights, …, ignore)."
+    return f"line {line}: {question}" + ("" if "--as" in question else how)
+
+
+def _is_above_one(block: Value, called: str) -> bool:
+    total = sum(figure.value for figure in block.rows[0])
+    is_named_so = block.is_vector and called.casefold() in ("weight", "weights")
+    return all(figure.value > 1 for figure in block.figures) or (is_named_so and total > 1.5)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from regard._intervals import Intervals
-from regard.reference import Array, Mask, softmax
-from regard.worked.cell import Cell
-from regard.worked.chain import Chain, enlarged
-from regard.worked.exercise import Exercise
-from regard.worked.parts import Head, Key, available, sources
+from regard.reference import Array, softmax
+from regard.worked.chain import Chain, Reading, enlarged
+from regard.worked.exercise import OF_PAIRS, Exercise, Head, Key
+from regard.worked.judged import Cell
+from regard.worked.parts import available, sources
 from regard.written.names import SYMBOLS
 
 __all__ = ["diagnose"]
@@ -26,6 +26,7 @@ __all__ = ["diagnose"]
 Guess = tuple[str, Array, str]  # the family of slips, what one gives, how it is told
 _CHANCE = 0.02
 _MOST_TERMS = 16
+_COPIED = ("query", "key", "value")
 _LIKELY = {"sign": 0.2, "copy": 1}  # slips so common that little proves them
 
 
@@ -41,53 +42,53 @@ class _Coarse(Chain):
 def diagnose(exercise: Exercise, key: Key, chains: dict[str, Chain], cells: list[Cell]) -> None:
     """Write into the cells of first causes which slip explains them, if one is found."""
     own = [cell for cell in cells if cell.origin == "first"]
-    matrix = exercise.get(*key)
-    if not own or matrix is None:
+    if not own:
         return
-    right = chains["full"].reach(*key).middle
+    matrix, right = exercise.matrices[key], chains["full"].reach(*key).middle
     printed = enlarged(matrix.values, right.shape, np.nan)
     half = enlarged(matrix.units, right.shape, 0.0) * (0.5 + 1e-6)
-    guesses = [
-        (family, guess, text)
-        for way in ("full", "printed")
-        for family, guess, text in _guesses(exercise, key, chains[way])
-        if guess.shape == right.shape
-    ]
-    sizes = Counter(
-        {family: len({t for f, _, t in guesses if f == family}) for family, *_ in guesses}
-    )
-    hits: list[tuple[Mask, str, str]] = []
-    with np.errstate(invalid="ignore"):
-        for family, guess, text in guesses:
-            hits.append(((np.abs(guess - printed) <= half) | np.isnan(printed), family, text))
+    with np.errstate(all="ignore"):
+        tried = [
+            guess
+            for way in ("full", "printed")
+            for guess in (*_guesses(key, chains[way]), *_of_any(chains[way].reach(*key)))
+        ]
+        tried += _rounded_first(exercise, key, chains["full"].reading)
+        tried = [guess for guess in tried if guess[1].shape == right.shape]
+        made = np.array([guess for _, guess, _ in tried])
+        fits = (np.abs(made - printed) <= half) | np.isnan(printed)
+        digits = np.nan_to_num(np.log10(np.abs(printed) / half / 2)).clip(0)
+    sizes = Counter(family for family, _ in {(family, text) for family, _, text in tried})
     for scope in ("matrix", "row", "cell"):
         for group in _groups(own, scope):
-            rows, columns = [c.row for c in group], [c.column for c in group]
-            wide = {"matrix": np.s_[:, :], "row": np.s_[rows[0], :], "cell": (rows, columns)}[scope]
-            proof = sum(_evidence(cell) for cell in group)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                digits = np.nan_to_num(np.log10(np.abs(printed[wide]) / half[wide] / 2)).clip(0)
-            for fits, family, text in hits:
+            row, column = group[0].row, group[0].column
+            wide = {
+                "matrix": np.s_[:, :, :],
+                "row": np.s_[:, row : row + 1, :],
+                "cell": np.s_[:, row : row + 1, column : column + 1],
+            }[scope]
+            proof = sum(map(_evidence, group))
+            for k in np.flatnonzero(fits[wide].all(axis=(1, 2))):
+                family, _, text = tried[k]
                 weight = _LIKELY.get(family, sizes[family])
                 # A row that is the same as another is so in its right numbers, too.
-                proven = float(digits.sum()) if family == "copy" else proof
-                if fits[wide].all() and proven >= math.log10(weight / _CHANCE):
+                proven = float(digits[wide[1:]].sum()) if family == "copy" else proof
+                if proven >= math.log10(weight / _CHANCE):
                     for cell in group:
                         cell.cause, cell.is_explained = text, scope == "matrix" and family == "norm"
                     break
     for cell in own:
-        impossible = _impossible(exercise, key, chains["full"], cell)
+        impossible = _impossible(key, chains["full"], cell)
         cell.cause = "; ".join(filter(None, [impossible, cell.cause]))
 
 
 def _groups(own: list[Cell], scope: str) -> list[list[Cell]]:
     """The cells without a cause that are to be explained together."""
     left = [cell for cell in own if not cell.cause]
-    if scope == "matrix":
-        return [left]
     if scope == "cell":
         return [[cell] for cell in left]
-    return [[c for c in left if c.row == row] for row in sorted({cell.row for cell in left})]
+    rows = sorted({cell.row for cell in left}) if scope == "row" else [None] * bool(left)
+    return [[cell for cell in left if row in (None, cell.row)] for row in rows]
 
 
 def _evidence(cell: Cell) -> float:
@@ -99,51 +100,45 @@ def _evidence(cell: Cell) -> float:
 # ── slips ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _guesses(exercise: Exercise, key: Key, chain: Chain) -> Iterator[Guess]:
-    kind, head = key
+def _guesses(key: Key, chain: Chain) -> Iterator[Guess]:
+    exercise, (kind, head) = chain.exercise, key
     right = chain.reach(*key).middle
     parts = {k: chain.carried(k, h).middle for k, h in sources(exercise, *key)}
-    with np.errstate(all="ignore"):
-        if kind in ("scores", "scaled", "weights"):
-            yield from _of_scores(exercise, key, chain, right, parts)
-        elif kind == "head_output" and len(parts) == 2:
-            names = [_key(exercise, j) for j in range(len(parts["value"]))]
-            yield from _terms(parts["weights"], parts["value"], right, names)
-            for steps in (1e2, 1e3, 1e4):  # weights that are not printed may have been cut off
-                cut = np.floor(parts["weights"] * steps) / steps
-                yield from _terms(cut, parts["value"], cut @ parts["value"], names)
-            if parts["weights"].shape[0] == parts["weights"].shape[1]:
-                mixed = parts["weights"].T @ parts["value"]
-                yield "transposed", mixed, "as if the weights had been transposed"
-            to_one = right / right.sum(axis=1, keepdims=True)
-            yield "step", to_one, "as if the rows of the output had to sum to 1"
-        elif len(parts) > 1 and kind in (
-            "query",
-            "key",
-            "value",
-            "output",
-            "hidden",
-            "feed_forward",
-        ):
-            x, w = list(parts.values())[:2]
-            if x.shape[1] == w.shape[0]:
-                yield from _terms(x, w, right, [])
-                yield "bias", x @ w, "as if the bias had been left out"
-            if x.shape[1] == w.shape[1] == w.shape[0]:
-                yield "transposed", right - x @ w + x @ w.T, "as if the matrix had been transposed"
-            for other in ("query", "key", "value"):
-                is_copy = kind in ("query", "key", "value") and other != kind
-                if is_copy and right.shape[1] > 1 and available(exercise, other, head):
-                    copied = chain.reach(other, head).middle
-                    yield "copy", copied, f"copied from the row of {SYMBOLS[other]}?"
-        else:
-            yield from _of_layer(exercise, kind, chain, right)
-        yield from _of_any(right)
-        for digits in range(3):
-            coarse = _Coarse(exercise, chain.reading, "printed")
-            coarse.digits = digits
-            text = f"as if what it is made of had been rounded to {digits} decimals first"
-            yield "rounding", coarse.reach(*key).middle, text.replace("0 decimals", "whole numbers")
+    if kind in OF_PAIRS:
+        yield from _of_scores(key, chain, right, parts)
+    elif kind == "head_output" and len(parts) == 2:
+        weights, value = parts["weights"], parts["value"]
+        names = [_key(exercise, j) for j in range(len(value))]
+        yield from _terms(weights, value, right, names)
+        for steps in (1e2, 1e3, 1e4):  # weights that are not printed may have been cut off
+            cut = np.floor(weights * steps) / steps
+            yield from _terms(cut, value, cut @ value, names)
+        if weights.shape[0] == weights.shape[1]:
+            yield "transposed", weights.T @ value, "as if the weights had been transposed"
+        to_one = right / right.sum(axis=1, keepdims=True)
+        yield "step", to_one, "as if the rows of the output had to sum to 1"
+    elif len(parts) > 1 and kind in (*_COPIED, "output", "hidden", "feed_forward"):
+        x, w = list(parts.values())[:2]
+        if x.shape[1] == w.shape[0]:
+            yield from _terms(x, w, right, [])
+            yield "bias", x @ w, "as if the bias had been left out"
+        if x.shape[1] == w.shape[1] == w.shape[0]:
+            yield "transposed", right - x @ w + x @ w.T, "as if the matrix had been transposed"
+        for other in _COPIED if kind in _COPIED and right.shape[1] > 1 else ():
+            if other != kind and available(exercise, other, head):
+                copied = chain.reach(other, head).middle
+                yield "copy", copied, f"copied from the row of {SYMBOLS[other]}?"
+    else:
+        yield from _of_layer(kind, chain, right)
+
+
+def _rounded_first(exercise: Exercise, key: Key, reading: Reading) -> Iterator[Guess]:
+    for digits in range(3):
+        coarse = _Coarse(exercise, reading, "printed")
+        coarse.digits = digits
+        to = f"{digits} decimals" if digits else "whole numbers"
+        text = f"as if what it is made of had been rounded to {to} first"
+        yield "rounding", coarse.reach(*key).middle, text
 
 
 def _key(exercise: Exercise, j: int) -> str:
@@ -162,10 +157,8 @@ def _terms(a: Array, b: Array, right: Array, names: list[str]) -> Iterator[Guess
             yield family, right - 2 * term, f"as if {name} had the other sign"
 
 
-def _of_scores(
-    exercise: Exercise, key: Key, chain: Chain, right: Array, parts: dict[str, Array]
-) -> Iterator[Guess]:
-    kind, head = key
+def _of_scores(key: Key, chain: Chain, right: Array, parts: dict[str, Array]) -> Iterator[Guess]:
+    exercise, (kind, head) = chain.exercise, key
     if kind == "scores":
         q, k = parts["query"], parts["key"]
         if q.shape[1] == k.shape[0]:
@@ -174,7 +167,7 @@ def _of_scores(
         return
     if available(exercise, "scores", head):
         scores = chain.carried("scores", head).middle
-        for divisor, text in _divisors(exercise, chain, head, scores.shape[1]):
+        for divisor, text in _divisors(chain, head, scores.shape[1]):
             wrong = scores / divisor
             wrong = wrong if kind == "scaled" else softmax(wrong)
             yield "step", wrong, f"as if the scores had been {text}"
@@ -190,26 +183,25 @@ def _of_scores(
             yield "sum", more, f"as if {name} had been counted twice in the sum below"
 
 
-def _divisors(
-    exercise: Exercise, chain: Chain, head: Head, n_keys: int
-) -> Iterable[tuple[float, str]]:
+def _divisors(chain: Chain, head: Head, n_keys: int) -> Iterator[tuple[float, str]]:
     yield 1.0, "not divided by √dₖ"
-    sizes = {"the number of keys": n_keys}
-    if available(exercise, "input", None):
-        sizes["d_model"] = chain.carried("input", None).shape[1]
-    if available(exercise, "value", head):
-        sizes["d_v"] = chain.carried("value", head).shape[1]
-    if available(exercise, "key", head):
-        d_k = chain.carried("key", head).shape[1]
+    named = {"d_model": ("input", None), "d_v": ("value", head), "dₖ": ("key", head)}
+    sizes = {"the number of keys": n_keys} | {
+        name: chain.carried(*key).shape[1]
+        for name, key in named.items()
+        if available(chain.exercise, *key)
+    }
+    d_k = sizes.pop("dₖ", None)
+    if d_k is not None:
         yield d_k, "divided by dₖ, not by √dₖ"
-        sizes = {name: size for name, size in sizes.items() if size != d_k}
     for name, size in sizes.items():
-        yield math.sqrt(size), f"divided by the root of {name}, not of dₖ"
+        if size != d_k:
+            yield math.sqrt(size), f"divided by the root of {name}, not of dₖ"
 
 
-def _of_layer(exercise: Exercise, kind: str, chain: Chain, right: Array) -> Iterator[Guess]:
+def _of_layer(kind: str, chain: Chain, right: Array) -> Iterator[Guess]:
     stem = kind.removesuffix("_2")
-    found = sources(exercise, kind, None)
+    found = sources(chain.exercise, kind, None)
     values = [chain.carried(*source).middle for source in found]
     if stem == "residual":
         yield "step", values[1], "as if nothing had been added to it"
@@ -221,13 +213,11 @@ def _of_layer(exercise: Exercise, kind: str, chain: Chain, right: Array) -> Iter
     if stem == "deviation":
         yield "norm", right**2, "as if the root had been left out"
     if stem in ("norm", "normalized"):
-        base = sources(exercise, f"normalized{kind[len(stem) :]}", None)
+        base = sources(chain.exercise, f"normalized{kind[len(stem) :]}", None)
         x = chain.carried(*base[0]).middle if base else values[0]
         centred, spread = x - x.mean(axis=1, keepdims=True), x.std(axis=1, keepdims=True)
-        gamma, beta = 1.0, 0.0
-        for (part, _), value in zip(found, values, strict=True):
-            gamma = value if part.startswith("gamma") else gamma
-            beta = value if part.startswith("beta") else beta
+        named = {k.removesuffix("_2"): v for (k, _), v in zip(found, values, strict=True)}
+        gamma, beta = named.get("gamma", 1.0), named.get("beta", 0.0)
         for wrong, text in (
             (centred / spread**2, "as if divided by the variance, not by its root"),
             (x / spread, "as if the mean had not been taken off"),
@@ -236,7 +226,8 @@ def _of_layer(exercise: Exercise, kind: str, chain: Chain, right: Array) -> Iter
             yield "norm", wrong * gamma + beta, text
 
 
-def _of_any(right: Array) -> Iterator[Guess]:
+def _of_any(reached: Intervals) -> Iterator[Guess]:
+    right = reached.middle
     yield "sign", -right, "the sign is lost"
     for axis, what in ((1, "cells"), (0, "rows")):
         for i in range(min(right.shape[axis], _MOST_TERMS)):
@@ -248,16 +239,15 @@ def _of_any(right: Array) -> Iterator[Guess]:
         yield "transposed", right.T, "rows and columns are exchanged"
 
 
-def _impossible(exercise: Exercise, key: Key, full: Chain, cell: Cell) -> str:
-    """An output outside the range of the values is wrong whatever the weights are."""
-    kind, head = key
-    value = cell.figure.value
-    half = cell.figure.unit / 2
-    if kind == "head_output" and available(exercise, "value", head):
-        column = full.carried("value", head).middle[:, cell.column]
+def _impossible(key: Key, full: Chain, cell: Cell) -> str:
+    """What is wrong whatever it is made of: a weight below 0, an output far from all values."""
+    if key[0] == "weights":
+        low, high, text = 0.0, 1.0, "a weight is between 0 and 1"
+    elif key[0] == "head_output" and available(full.exercise, "value", key[1]):
+        column = full.carried("value", key[1]).middle[:, cell.column]
         low, high = float(column.min()), float(column.max())
-        if not low - half <= value <= high + half:
-            return f"impossible: no mixture of values from {low:g} to {high:g} gives it"
-    if kind == "weights" and not -half <= value <= 1 + half:
-        return "impossible: a weight is between 0 and 1"
-    return ""
+        text = f"no mixture of values from {low:g} to {high:g} gives it"
+    else:
+        return ""
+    half = cell.figure.unit / 2
+    return "" if low - half <= cell.figure.value <= high + half else f"impossible: {text}"

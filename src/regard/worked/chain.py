@@ -15,10 +15,9 @@ import numpy as np
 
 from regard._intervals import Intervals, mixture, product, rounded_or_full, softmax_rows
 from regard.reference import Array, allowed_keys
-from regard.worked.exercise import HEAD_KINDS, Exercise, Matrix
+from regard.worked.exercise import HEAD_KINDS, Exercise, Head, Key, Matrix
 from regard.worked.layers import layer_step
-from regard.worked.parts import LAYER_KINDS, LAYER_STEPS, Head, Key, chosen, sources
-from regard.written.names import SYMBOLS
+from regard.worked.parts import LAYER_KINDS, LAYER_STEPS, chosen, sources
 from regard.written.source import Unreadable
 
 __all__ = ["Chain", "Misfit", "Reading", "enlarged"]
@@ -88,9 +87,7 @@ class Chain:
         exercise = self.exercise
         found = sources(exercise, kind, head)
         if not found:
-            matrix = exercise.get(kind, head)
-            assert matrix is not None
-            return self._unmade(matrix)
+            return self.carried(kind, head)
         parts = [self.carried(*source) for source in found]
         if kind in LAYER_KINDS:
             result = self._layer(kind, found, parts)
@@ -132,15 +129,7 @@ class Chain:
             return Intervals.exactly(values)
         # A program prints four digits of what it has; a person gives what there is.
         finest = 1 if elsewhere else 1.1e-4 if self.exercise.by_program else 0
-        half = np.where(matrix.units < finest, matrix.units / 2, 0.0)
-        return Intervals(values - half, values + half)
-
-    def _unmade(self, matrix: Matrix) -> Intervals:
-        """What nothing produces is as printed; a weight, though, is between 0 and 1."""
-        values = matrix.values
-        if matrix.kind == "weights":
-            return Intervals(np.zeros(values.shape), np.ones(values.shape))
-        return Intervals.exactly(values)
+        return Intervals.about(values, np.where(matrix.units < finest, matrix.units / 2, 0.0))
 
     def _layer(self, kind: str, found: list[Key], parts: list[Intervals]) -> Intervals:
         ways = {role: chosen(self.exercise, role) for role in ("variance", "activation", "maps")}
@@ -157,7 +146,7 @@ class Chain:
         heads = self.heads
         if w.shape[0] != x.shape[1] and head in heads and w.shape[0] * len(heads) == x.shape[1]:
             own = slice(heads.index(head) * w.shape[0], (heads.index(head) + 1) * w.shape[0])
-            x = Intervals(x.low[:, own], x.high[:, own])  # each head sees its slice of X
+            x = x.each(lambda end: end[:, own])  # each head sees its slice of X
         self._must(x.shape[1] == w.shape[0], found, "multiplied")
         return product(x, w)
 
@@ -182,28 +171,25 @@ class Chain:
 
     def _hull(self, values: Intervals) -> Intervals:
         """With no weights known: a mixture of the values cannot leave their range."""
-        rows = len(self.exercise.tokens) or 1
         output = self.exercise.get("head_output", self.heads[0])
-        rows = max(rows, output.shape[0] if output is not None else 0)
-        low, high = values.low.min(axis=0), values.high.max(axis=0)
-        return Intervals(np.tile(low, (rows, 1)), np.tile(high, (rows, 1)))
+        rows = max(1, len(self.exercise.tokens), output.shape[0] if output is not None else 0)
+        hull = Intervals(values.low.min(axis=0), values.high.max(axis=0))
+        return hull.each(lambda end: np.tile(end, (rows, 1)))
 
     def _mix(self, weights: Intervals, values: Intervals, head: Head) -> Intervals:
         matrix = self.exercise.get("weights", head)
+        free = product(weights, values)
         if not sources(self.exercise, "weights", head):
-            return product(weights, values)
+            return free
         slack = np.zeros(weights.shape[0])
         if matrix is not None:
             slack = enlarged(matrix.units, weights.shape, 0.0).sum(axis=1) / 2
-        reaches_one = (weights.low.sum(axis=1) <= 1 + slack) & (
-            weights.high.sum(axis=1) >= 1 - slack
-        )
+        least, most = weights.low.sum(axis=1), weights.high.sum(axis=1)
+        reaches_one = ((least <= 1 + slack) & (most >= 1 - slack))[:, None]
         constrained = mixture(weights, values, slack + 1e-12)
-        free = product(weights, values)
-        use = reaches_one[:, None]
         return Intervals(
-            np.where(use, np.maximum(constrained.low, free.low), free.low),
-            np.where(use, np.minimum(constrained.high, free.high), free.high),
+            np.where(reaches_one, np.maximum(constrained.low, free.low), free.low),
+            np.where(reaches_one, np.minimum(constrained.high, free.high), free.high),
         )
 
     def _side_by_side(self, parts: dict[Head, Intervals]) -> Intervals:
@@ -212,7 +198,7 @@ class Chain:
         rows, width = next(iter(parts.values())).shape
         pieces = list(parts.values())
         if matrix is not None:
-            total, first = matrix.shape[1], self.exercise.first_head
+            total, first = matrix.shape[1], min(1, *self.heads)  # counted from 1, or from 0
             if total % width:
                 raise Unreadable(
                     f"{matrix.describe()} cannot be made of heads of {width} columns each."
@@ -225,28 +211,21 @@ class Chain:
             ]
         if len({len(piece.low) for piece in pieces}) > 1:
             raise Unreadable("The outputs of the heads have not as many rows as one another.")
-        return Intervals(
-            np.concatenate([piece.low for piece in pieces], axis=1),
-            np.concatenate([piece.high for piece in pieces], axis=1),
-        )
+        return Intervals.joined(np.hstack, pieces)
 
     # ── shapes ───────────────────────────────────────────────────────────────────────────────
 
     def _must(self, holds: bool, found: list[Key], done: str) -> None:
         if holds:
             return
-        names = []
-        for source in found:
-            matrix = self.exercise.get(*source)
-            shape = self.carried(*source).shape
-            names.append(
-                matrix.describe()
-                if matrix is not None
-                else f"{SYMBOLS[source[0]]} ({shape[0]}×{shape[1]})"
-            )
-        lines = [m.line for source in found if (m := self.exercise.get(*source)) and m.line]
+        matrices = [
+            self.exercise.get(*key) or Matrix(*key, shape=self.carried(*key).low.shape)
+            for key in found
+        ]
+        names = " and ".join(matrix.describe() for matrix in matrices)
+        lines = [matrix.line for matrix in matrices if matrix.line]
         hint = f" If one is something else, say so with --as {lines[-1]}=…" if lines else ""
-        raise Unreadable(f"{' and '.join(names)} cannot be {done}: their shapes do not fit.{hint}")
+        raise Unreadable(f"{names} cannot be {done}: their shapes do not fit.{hint}")
 
     def _must_fit(self, kind: str, head: Head, result: Intervals) -> None:
         matrix = self.exercise.get(kind, head)

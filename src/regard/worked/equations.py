@@ -30,6 +30,7 @@ class Equation:
     right: list[Figure] = field(default_factory=list)  # results that do fit
     exact: list[Figure] = field(default_factory=list)  # of those, that need no room for rounding
     doubt: str = ""  # it does not hold, but may have been meant otherwise
+    cause: str = "the two sides of the equation do not agree"
 
 
 def judge_equality(equality: Equality) -> Equation:
@@ -62,11 +63,10 @@ def judge_sides(sides: list[Node], figure_of: Callable[[Node], Figure]) -> Equat
                 _compare_terms(before[-1], side, figure_of, found)
             before.append(side)
             continue
-        made = [(node, value) for node in before or expressions[:1] for value in roomy.values(node)]
         cells = side.args if side.op == "matrix" else [side]
         figures = [figure_of(cell) for cell in cells]
         shape = (len(cells) // (side.width or 1), side.width or 1)
-        fits = [(node, fit) for node, v in made if (fit := _as_shape(v, shape)) is not None]
+        fits = [(n, v) for n in before or expressions[:1] for v in _shaped(roomy.values(n), shape)]
         if not fits:
             continue
         found.checked += len(figures)
@@ -75,22 +75,22 @@ def judge_sides(sides: list[Node], figure_of: Callable[[Node], Figure]) -> Equat
             for _, v in fits
         ]
         best = min(range(len(fits)), key=lambda n: len(misfits[n]))
-        found.right += [f for k, f in enumerate(figures) if k not in misfits[best]]
         node, value = fits[best]
-        if not misfits[best]:
-            made = [e for v in exact.values(node) if (e := _as_shape(v, shape)) is not None]
+        astray = misfits[best]
+        found.right += [f for k, f in enumerate(figures) if k not in astray]
+        full = _shaped(exact.values(node), shape)
+        if not astray:
             found.exact += [
                 f
                 for k, f in enumerate(figures)
-                if any(_stands_for(f, e.low.flat[k], e.high.flat[k]) for e in made)
+                if any(_stands_for(f, e.low.flat[k], e.high.flat[k]) for e in full)
             ]
-            continue
-        if len(misfits[best]) == len(figures) > 2 and not _is_wrong_softmax(node, figures, exact):
+        elif len(astray) == len(figures) > 2 and not _is_wrong_softmax(node, figures, exact):
             found.doubt = "none of the numbers is what the left side gives"
-            continue
-        full = [e for v in exact.values(node) if (e := _as_shape(v, shape)) is not None]
-        full = [e for e in full if ((e.low >= value.low) & (e.low <= value.high)).all()] or [value]
-        found.wrong += [(figures[k], float(full[0].middle.flat[k])) for k in misfits[best]]
+        else:
+            near = [e for e in full if ((e.low >= value.low) & (e.low <= value.high)).all()]
+            right = (near or [value])[0].middle
+            found.wrong += [(figures[k], float(right.flat[k])) for k in astray]
     return found
 
 
@@ -105,34 +105,28 @@ def _is_wrong_softmax(node: Node, figures: list[Figure], exact: Evaluator) -> bo
 
 def _stands_for(figure: Figure, low: float, high: float) -> bool:
     """Rounded, or cut off after its last digit."""
-    if figure.may_stand_for(low, high) or _percent(figure, low, high):
+    if figure.may_stand_for(low, high):
         return True
+    if figure.text.endswith("%") and figure.may_stand_for(low / 100, high / 100):
+        return True  # 0.278 · 100 = 27.8 %
     value, unit = figure.value, figure.unit * (1 - 1e-9)
-    if re.fullmatch(r"\W?\d{1,3},\d{3}", figure.text):  # √3 ≈ 1,732
-        value, unit = value / 1000, unit / 1000
-        if value - unit <= high and low <= value + unit:
-            return True
-        value, unit = figure.value, figure.unit * (1 - 1e-9)
+    in_thousands = re.fullmatch(r"\W?\d{1,3},\d{3}", figure.text)  # or √3 ≈ 1,732
+    if in_thousands and (value - unit) / 1000 <= high and low <= (value + unit) / 1000:
+        return True
     from_zero = value + math.copysign(unit, value)
     return min(value, from_zero) <= high and low <= max(value, from_zero)
 
 
-def _percent(figure: Figure, low: float, high: float) -> bool:
-    """0.278 = 27.8 %, but also 0.278 · 100 = 27.8 %."""
-    return figure.text.endswith("%") and figure.may_stand_for(low / 100, high / 100)
-
-
-def _as_shape(value: Intervals, shape: tuple[int, int]) -> Intervals | None:
-    if value.shape == shape:
-        return value
-    if 1 in shape and value.shape == shape[::-1]:
-        return value.transposed
-    return None
+def _shaped(values: list[Intervals], shape: tuple[int, int]) -> list[Intervals]:
+    """Those of some candidates that have a shape; a row may stand for a column."""
+    return [
+        v if v.shape == shape else v.transposed
+        for v in values
+        if v.shape == shape or (1 in shape and v.shape == shape[::-1])
+    ]
 
 
 def _agree(left: list[Intervals], right: list[Intervals]) -> bool:
-    if not left or not right:
-        return True
     comparable = [(a, b) for a in left for b in right if a.shape == b.shape]
     return not comparable or any(
         ((a.low <= b.high + 1e-9) & (b.low <= a.high + 1e-9)).all() for a, b in comparable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,9 +12,12 @@ from regard.written.figures import Figure
 from regard.written.found import Claim
 from regard.written.names import SYMBOLS
 
-__all__ = ["HEAD_KINDS", "Exercise", "Matrix", "Remark"]
+__all__ = ["HEAD_KINDS", "OF_PAIRS", "Exercise", "Head", "Key", "Matrix"]
 
-_OF_HEADS = ("query", "key", "value", "scores", "scaled", "weights", "head_output")
+Head = int | None
+Key = tuple[str, Head]
+OF_PAIRS = ("scores", "scaled", "weights")  # a number for each query and key
+_OF_HEADS = ("query", "key", "value", *OF_PAIRS, "head_output")
 HEAD_KINDS = frozenset((*_OF_HEADS, *(f"{letter}_{of}" for letter in "Wb" for of in "QKV")))
 
 
@@ -26,7 +30,7 @@ class Matrix:
     """
 
     kind: str
-    head: int | None
+    head: Head
     figures: dict[tuple[int, int], list[Figure]] = field(default_factory=dict)
     shape: tuple[int, int] = (0, 0)
     row_labels: list[str] = field(default_factory=list)
@@ -49,10 +53,7 @@ class Matrix:
         """The printed values; NaN where nothing is printed."""
         if self.exact is not None:
             return self.exact
-        values = np.full(self.shape, np.nan)
-        for cell, figures in self.figures.items():
-            values[cell] = figures[0].value
-        return values
+        return self._filled(lambda figures: figures[0].value, np.nan)
 
     @property
     def units(self) -> Array:
@@ -60,10 +61,27 @@ class Matrix:
 
         0 where nothing is printed.
         """
-        units = np.zeros(self.shape)
+        return self._filled(lambda figures: max(figure.unit for figure in figures), 0.0)
+
+    def _filled(self, number: Callable[[list[Figure]], float], default: float) -> Array:
+        array = np.full(self.shape, default)
         for cell, figures in self.figures.items():
-            units[cell] = max(figure.unit for figure in figures)
-        return units
+            array[cell] = number(figures)
+        return array
+
+    @property
+    def n_figures(self) -> int:
+        return sum(map(len, self.figures.values()))
+
+    @property
+    def key(self) -> Key:
+        return self.kind, self.head
+
+    @property
+    def row_sums(self) -> list[tuple[float, float]]:
+        """What each row sums to, and how far its digits may let that be off."""
+        slack = np.minimum(self.units, 0.1).sum(axis=1) / 2 + 1e-9
+        return list(zip(self.values.sum(axis=1).tolist(), slack.tolist(), strict=True))
 
     @property
     def start(self) -> int:
@@ -77,44 +95,36 @@ class Matrix:
 
 
 @dataclass
-class Remark:
-    """Something that the reader should know, and that is no mistake."""
-
-    text: str
-
-
-@dataclass
 class Exercise:
     """All that belongs to one worked example."""
 
-    matrices: dict[tuple[str, int | None], Matrix] = field(default_factory=dict)
+    matrices: dict[Key, Matrix] = field(default_factory=dict)
     tokens: list[str] = field(default_factory=list)
     d_k: Figure | None = None
     root: Figure | None = None  # √d_k as printed
     says_unscaled: bool = False
     says_causal: bool = False
     claims: list[Claim] = field(default_factory=list)
-    remarks: list[Remark] = field(default_factory=list)
-    borrowed: set[tuple[str, int | None]] = field(default_factory=set)  # judged elsewhere
-    apart: set[tuple[str, int | None]] = field(default_factory=set)  # made of nothing that is here
+    remarks: list[str] = field(default_factory=list)  # what is no mistake
+    borrowed: set[Key] = field(default_factory=set)  # judged elsewhere
+    apart: set[Key] = field(default_factory=set)  # made of nothing that is here
     rivals: set[str] = field(default_factory=set)  # kinds that the text prints several of
     by_program: bool = False  # in a notebook
     activations: list[str] = field(default_factory=list)  # the likeliest first
     epsilon: float = 1e-5  # at most so much is added to a variance
     choices: dict[str, int] = field(default_factory=dict)  # which way of a layer (`parts.ways`)
-    made_of: dict[tuple[str, int | None], list[tuple[str, int | None]]] = field(
-        default_factory=dict, repr=False
-    )  # as long as nothing else changes, which `stamp` tells
+    made_of: dict[Key, list[Key]] = field(default_factory=dict, repr=False)  # what is known of it,
+    # as long as nothing else changes, which `stamp` tells
     stamp: tuple[object, ...] = ()
-
-    @property
-    def first_head(self) -> int:
-        """Heads are counted from 1, or from 0."""
-        return 0 if 0 in self.heads else 1
 
     @property
     def heads(self) -> list[int]:
         return sorted({head for _, head in self.matrices if head is not None}) or [1]
 
-    def get(self, kind: str, head: int | None = None) -> Matrix | None:
+    def rename(self, matrix: Matrix, kind: str, head: Head = None) -> None:
+        del self.matrices[matrix.key]
+        matrix.kind, matrix.head = kind, head
+        self.matrices[matrix.key] = matrix
+
+    def get(self, kind: str, head: Head = None) -> Matrix | None:
         return self.matrices.get((kind, head if kind in HEAD_KINDS else None))

@@ -43,29 +43,25 @@ def layer_step(
     if kind == "activated":
         return bent(_shifted(first, list(parts.values())[1:]), ways["activation"])
     if stem == "norm":
-        return _scaled(first, parts)
+        for part, value in list(parts.items())[1:]:
+            row = _row(value, first, "multiplied")
+            first = cellwise(first, row) if part.startswith("gamma") else first + row
+        return first
     return _of_norm(stem, {k.removesuffix("_2"): v for k, v in parts.items()}, epsilon, unbiased)
 
 
 def _shifted(x: Intervals, biases: list[Intervals]) -> Intervals:
     for bias in biases:
-        bias = bias if bias.shape[0] == 1 else bias.transposed
-        if bias.shape not in ((1, x.shape[1]), (1, 1)):
-            raise ValueError("added")
-        x = x + bias
+        x = x + _row(bias, x, "added")
     return x
 
 
-def _scaled(x: Intervals, parts: dict[str, Intervals]) -> Intervals:
-    for kind, part in parts.items():
-        part = part if part.shape[0] == 1 else part.transposed
-        if kind.startswith(("gamma", "beta")) and part.shape not in ((1, x.shape[1]), (1, 1)):
-            raise ValueError("multiplied")
-        if kind.startswith("gamma"):
-            x = cellwise(x, part)
-        elif kind.startswith("beta"):
-            x = x + part
-    return x
+def _row(part: Intervals, x: Intervals, done: str) -> Intervals:
+    """One number for each column of x, or one for all."""
+    part = part if part.shape[0] == 1 else part.transposed
+    if part.shape not in ((1, x.shape[1]), (1, 1)):
+        raise ValueError(done)
+    return part
 
 
 def _of_norm(stem: str, parts: dict[str, Intervals], epsilon: float, unbiased: bool) -> Intervals:
@@ -75,7 +71,7 @@ def _of_norm(stem: str, parts: dict[str, Intervals], epsilon: float, unbiased: b
     if any(v.shape not in (x.shape, (x.shape[0], 1)) for v in parts.values()):
         raise ValueError("normalised")
     if stem == "mean":
-        return Intervals(*(end.mean(axis=1, keepdims=True) for end in (x.low, x.high)))
+        return x.each(lambda end: end.mean(axis=1, keepdims=True))
     if centered is None and mean is not None:
         centered = Intervals(x.low - mean.high, x.high - mean.low)
     if stem == "centered":
@@ -83,19 +79,14 @@ def _of_norm(stem: str, parts: dict[str, Intervals], epsilon: float, unbiased: b
     if stem == "normalized" and len(parts) == 1 and centered is None:
         return normalized_rows(x, epsilon, unbiased=unbiased)
     variance = parts.get("variance")
-    if variance is None and deviation is None:
-        variance = (
-            variance_rows(x, unbiased=unbiased)
-            if centered is None
-            else mean_square(centered, unbiased=unbiased)
-        )
+    if variance is None and deviation is not None:
+        variance = deviation.each(lambda end: np.maximum(end, 0) ** 2)
+    elif variance is None and centered is not None:
+        variance = mean_square(centered, unbiased=unbiased)
+    elif variance is None:
+        variance = variance_rows(x, unbiased=unbiased)
     if stem == "variance":
-        assert variance is not None
         return variance
-    if deviation is None:
-        assert variance is not None
-        low, high = np.maximum(variance.low, 0), np.maximum(variance.high, 0) + epsilon
-    else:
-        low, high = np.maximum(deviation.low, 0) ** 2, deviation.high**2 + epsilon
+    low, high = np.maximum(variance.low, 0), np.maximum(variance.high, 0) + epsilon
     sigma = Intervals(np.sqrt(low), np.sqrt(high))
     return sigma if stem == "deviation" else divided(centered or centered_rows(x), sigma)

@@ -7,7 +7,7 @@ gives all of it, it is right; if one way gives nearly all of it, the rest is wro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,10 +17,10 @@ from regard._intervals import Intervals, product, softmax_rows
 from regard.reference import Array, Mask, allowed_keys
 from regard.written.figures import Figure
 from regard.written.found import Value
-from regard.written.names import is_other_name, name_of
+from regard.written.names import SYMBOLS, is_other_name, name_of
 from regard.written.words import is_exponential
 
-__all__ = ["Link", "links"]
+__all__ = ["Item", "Link", "links", "numbers"]
 
 _WINDOW = 10  # values before it that a value may be made of
 _MOST_CELLS = 400
@@ -33,6 +33,7 @@ _INPUTS = frozenset(("input", "embeddings", "context"))
 _OUTPUTS = frozenset(("head_output", "output"))
 _MIXING = frozenset(("weights", "concatenated"))
 _MIXED = frozenset(("value", "input", "embeddings", "W_O"))
+_Ways = Iterator[tuple[list[str], Intervals]]  # what each is called, and all of them stacked
 
 
 @dataclass
@@ -50,32 +51,53 @@ class Link:
         """Whether it was computed; printed twice, or by a guessed divisor, it is only not wrong."""
         return not self.how.startswith("?")
 
+    @property
+    def right(self) -> list[Figure]:
+        wrong = {figure.start for figure, _ in self.wrong}
+        return [figure for figure in self.value.figures if figure.start not in wrong]
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.value.lead.split()).rstrip(" =≈:") or SYMBOLS[self.kind]
+
+    @property
+    def cause(self) -> str:
+        return self.why or f"all else here is {self.how}"
+
 
 @dataclass
-class _Item:
+class Item:
+    """A value as what others are made of, and as what may be made of others."""
+
     value: Value
-    kind: str | None
-    box: Intervals
-    is_plain: bool
+    kind: str | None = None
     number: int = 0
     products: dict[int, Intervals] = field(default_factory=dict)  # with others, by their numbers
 
     @cached_property
-    def shape(self) -> tuple[int, ...]:
-        return self.box.shape
+    def printed(self) -> tuple[Array, Array]:
+        return numbers(self.value.rows)
 
     @cached_property
-    def middle(self) -> Array:
-        return self.box.middle
+    def rows(self) -> list[list[float]]:
+        return [[round(figure.value, 9) for figure in row] for row in self.value.rows]
 
     @cached_property
-    def figures(self) -> list[Figure]:
-        return [figure for row in self.value.rows for figure in row]
+    def shape(self) -> tuple[int, int]:
+        return self.value.shape
+
+    @cached_property
+    def box(self) -> Intervals:
+        """What is printed, give or take its rounding if it is computed."""
+        values, units = self.printed
+        kind = self.kind or ""
+        exact = kind in ("input", "embeddings", "positions", "context") or kind[:2] in ("W_", "b_")
+        return Intervals.about(values, np.where((units < 1) & (not exact), units / 2, 0.0))
 
     def may_be(self, kinds: frozenset[str]) -> bool:
         return self.kind is None or self.kind in kinds
 
-    def times(self, other: _Item, *, transposed: bool = False) -> Intervals:
+    def times(self, other: Item, *, transposed: bool = False) -> Intervals:
         key = -other.number if transposed else other.number
         if key not in self.products:
             right = other.box.transposed if transposed else other.box
@@ -83,31 +105,36 @@ class _Item:
         return self.products[key]
 
     @cached_property
-    def rounding(self) -> tuple[Array, Array]:
-        """The printed values, and how far off each may be: rounded, cut off, rounded once more."""
-        values = np.array([f.value for f in self.figures]).reshape(self.shape)
-        units = np.array([f.unit for f in self.figures]).reshape(self.shape)
+    def rounding(self) -> Array:
+        """How far off each number may be: rounded, cut off, rounded once more."""
+        values, units = self.printed
         large = np.maximum(np.abs(values), 1.0)
         half = units * np.where(units < 0.05, 1 + 1e-6, 0.5 + 1e-6) + 1e-12 * large
-        return values, half + np.where(units <= 1.1e-8, 4e-7 * large, 0.0)
+        return half + np.where(units <= 1.1e-8, 4e-7 * large, 0.0)
 
     def astray(self, made: Intervals) -> Mask:
         """Which figures cannot stand for what is made; of some rows, those that come last."""
-        values, half = (array[-made.shape[-2] :] for array in self.rounding)
+        values, half = (array[-made.shape[-2] :] for array in (self.printed[0], self.rounding))
         fits = (made.low - half <= values) & (values <= made.high + half) | np.isinf(values)
         hidden = np.isinf(made.low) | np.isinf(made.high)
         return ~np.where(hidden, np.isinf(values) | (values <= -1e4), fits)
 
 
+def numbers(rows: Sequence[Sequence[Figure]]) -> tuple[Array, Array]:
+    """The values of figures, and one step of the last digit of each."""
+    values = np.array([[figure.value for figure in row] for row in rows])
+    return values, np.array([[figure.unit for figure in row] for row in rows])
+
+
 def links(values: list[Value]) -> list[Link]:
     """What each value that has a name is made of, where that can be told."""
     found: list[Link] = []
-    before: list[_Item] = []
+    before: list[Item] = []
     for number, value in enumerate(values, 1):
         rows, columns = value.shape
         if value.is_number or rows * columns < 2 or rows * columns > _MOST_CELLS:
             continue
-        item = _Item(value, *_kind(value), number)
+        item = Item(value, _kind(value), number)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             link = _explain(item, before[::-1]) if item.kind is not None else None
         if link is not None:
@@ -118,38 +145,31 @@ def links(values: list[Value]) -> list[Link]:
     return found
 
 
-def _allow_both(item: _Item, link: Link) -> None:
+def _allow_both(item: Item, link: Link) -> None:
     """What follows may be made of a wrong number as printed, or of the right one."""
     right = {figure.start: value for figure, value in link.wrong}
-    for k, figure in enumerate(item.figures):
-        if figure.start in right:
-            low, high = sorted((figure.value, right[figure.start]))
-            item.box.low.flat[k] = min(item.box.low.flat[k], low)
-            item.box.high.flat[k] = max(item.box.high.flat[k], high)
+    for k, figure in enumerate(item.value.figures):
+        value = right.get(figure.start, figure.value)
+        item.box.low.flat[k] = min(item.box.low.flat[k], value)
+        item.box.high.flat[k] = max(item.box.high.flat[k], value)
 
 
-def _kind(value: Value) -> tuple[str | None, Intervals, bool]:
+def _kind(value: Value) -> str | None:
+    if is_exponential(value.lead):
+        return "exponentials"
     name = name_of(value.lead) if value.lead.strip() else None
-    is_plain = name is not None and value.is_assigned
     titles = value.titles[:3] if name is None and not is_other_name(value.lead) else ()
     for title in titles:
         name = name or name_of(title)
-    figures = [figure for row in value.rows for figure in row]
-    kind = name.kind if name is not None else ""
-    kind = "exponentials" if is_exponential(value.lead) else kind
-    exact = kind in ("input", "embeddings", "positions", "context") or kind[:2] in ("W_", "b_")
-    half = np.array([f.unit / 2 if f.unit < 1 and not exact else 0.0 for f in figures])
-    numbers = np.array([f.value for f in figures])
-    box = Intervals(*(e.reshape(value.shape) for e in (numbers - half, numbers + half)))
-    return kind or None, box, is_plain
+    return name.kind if name is not None else None
 
 
-def _explain(item: _Item, before: list[_Item]) -> Link | None:
+def _explain(item: Item, before: list[Item]) -> Link | None:
     if item.kind is None or (item.kind == "weights" and not np.isfinite(item.box.low).all()):
         return None
     best: tuple[int, str, Mask, Array] | None = None
     if _is_printed_before(item, before):
-        best = 1, "? printed before", np.zeros(len(item.figures), dtype=bool), item.middle
+        best = 1, "? printed before", np.zeros(item.box.low.size, dtype=bool), item.box.low
     for hows, made in _ways(item, before):
         astray = item.astray(made)
         # The fewest misfits; of as many, a proof before a guess; then the nearest.
@@ -164,17 +184,15 @@ def _explain(item: _Item, before: list[_Item]) -> Link | None:
         return None
     rank, how, astray, middle = best
     misfits = rank // 2
-    if misfits and how[0] == "?":
+    if misfits and (how[0] == "?" or not _is_confirmed(item, astray)):
         return None
-    if misfits and not _is_confirmed(item, astray):
-        return None
-    wrong = [(item.figures[k], float(middle[k])) for k in np.flatnonzero(astray)]
+    wrong = [(item.value.figures[k], float(middle[k])) for k in np.flatnonzero(astray)]
     return Link(item.value, item.kind, how, wrong)
 
 
-def _is_confirmed(item: _Item, astray: Mask) -> bool:
+def _is_confirmed(item: Item, astray: Mask) -> bool:
     """Enough numbers fit that cannot by chance, and few do not."""
-    figures, misfits = item.figures, int(astray.sum())
+    figures, misfits = item.value.figures, int(astray.sum())
     fitting = [f for f, is_astray in zip(figures, astray, strict=True) if not is_astray]
     fitting = [f for f in fitting if f.value not in (0, 1, -1) and np.isfinite(f.value)]
     telling = {f.value for f in fitting if f.unit < 0.05}
@@ -182,21 +200,17 @@ def _is_confirmed(item: _Item, astray: Mask) -> bool:
     return enough and (4 * misfits <= len(figures) or (misfits == 1 and len(figures) == 3))
 
 
-def _is_printed_before(item: _Item, before: list[_Item]) -> bool:
+def _is_printed_before(item: Item, before: list[Item]) -> bool:
     """Whether it is printed again, whole or one row of another."""
-    for b in before:
-        if b.shape[1] == item.shape[1] and item.shape[0] in (1, b.shape[0]):
-            same = (np.abs(b.middle - item.middle) < 1e-9).all(axis=1)
-            if same.any() if item.shape[0] == 1 else same.all():
-                return True
-    return False
+    rows = item.rows
+    return any(rows == b.rows or (len(rows) == 1 and rows[0] in b.rows) for b in before)
 
 
-def _ways(item: _Item, before: list[_Item]) -> Iterator[tuple[list[str], Intervals]]:
+def _ways(item: Item, before: list[Item]) -> _Ways:
     """What may give a value of its kind and shape, the nearest first, stacked; `?` is no proof."""
     kind, shape = item.kind, item.shape
 
-    def pairs(left: frozenset[str], right: frozenset[str]) -> Iterator[tuple[_Item, _Item]]:
+    def pairs(left: frozenset[str], right: frozenset[str]) -> Iterator[tuple[Item, Item]]:
         rights = [b for b in before if b.may_be(right)]
         return ((a, b) for a in before if a.may_be(left) for b in rights)
 
@@ -205,8 +219,8 @@ def _ways(item: _Item, before: list[_Item]) -> Iterator[tuple[list[str], Interva
     if kind in ("concatenated", "output"):
         for a, b in pairs(_OUTPUTS, _OUTPUTS):
             if a.shape[0] == b.shape[0] == shape[0] and a.shape[1] + b.shape[1] == shape[1]:
-                ends = ((a.box.low, b.box.low), (a.box.high, b.box.high))
-                yield ["the heads"], _stacked([Intervals(*map(np.hstack, ends))])
+                beside = Intervals.joined(np.hstack, [a.box, b.box])
+                yield ["the heads"], Intervals.joined(np.stack, [beside])
     if kind in ("query", "key", "value", "head_output", "output"):
         letter = {"query": "Q", "key": "K", "value": "V"}.get(kind)
         of = (_INPUTS, frozenset([f"W_{letter}"])) if letter else (_MIXING, _MIXED)
@@ -216,51 +230,42 @@ def _ways(item: _Item, before: list[_Item]) -> Iterator[tuple[list[str], Interva
             if a.shape[1] == b.shape[0] and made in (shape, shape[::-1]):
                 products.append(a.times(b) if made == shape else a.times(b).transposed)
         if products:
-            yield ["the product before it"] * len(products), _stacked(products)
+            yield ["the product before it"] * len(products), Intervals.joined(np.stack, products)
 
 
-def _softmaxes(
-    item: _Item, before: list[_Item], pairs: Iterator[tuple[_Item, _Item]]
-) -> Iterator[tuple[list[str], Intervals]]:
+def _softmaxes(item: Item, before: list[Item], pairs: Iterator[tuple[Item, Item]]) -> _Ways:
     """What follows from scores that are printed before it, or from Q and K, by any divisor."""
     shape = item.shape
+    verbs = {"weights": "the softmax of ", "exponentials": "the exponential of "}
+    verb = verbs.get(item.kind or "", "")
     scores: list[Intervals] = []
     hows: list[str] = []
     for b in before:
         if b.may_be(_SCORES) and (b.shape == shape or (1 in shape and b.shape == shape[::-1])):
             box = b.box if b.shape == shape else b.box.transposed
-            is_exponential = b.kind == "exponentials"
-            scores.append(Intervals(np.log(box.low), np.log(box.high)) if is_exponential else box)
-            hows.append("exponentials" if is_exponential else "scores")
+            shared = b.kind == "exponentials"
+            scores.append(box.each(np.log) if shared else box)
+            hows.append("a share of the exponentials" if shared else f"{verb}the scores before it")
     for b in before if shape[0] == 1 and item.kind == "weights" else ():
         if b.kind in ("scores", "scaled") and b.shape[1] == shape[1] and 1 < b.shape[0] <= _ROWS:
             scores += [Intervals(b.box.low[[r]], b.box.high[[r]]) for r in range(b.shape[0])]
-            hows += ["row"] * b.shape[0]
+            hows += [f"? {verb}a row of scores"] * b.shape[0]
     for a, b in pairs:
         if a.shape[1] == b.shape[1] and (a.shape[0], b.shape[0]) == shape:
             scores.append(a.times(b, transposed=True))
-    verb = {"weights": "the softmax of ", "exponentials": "the exponential of "}
-    verb = verb.get(item.kind or "", "")
-    shared = {
-        "exponentials": "a share of the exponentials",
-        "scores": f"{verb}the scores before it",
-        "row": f"? {verb}a row of scores",
-    }
-    hows = [shared[how] for how in hows]
     hows += [f"{verb}Q Kᵀ"] * (len(scores) - len(hows))
     if not scores or (item.kind == "weights" and shape == (1, 1)):
         return
     widths = {float(b.shape[1]) for b in before if b.may_be(_KEYS)}
-    stacked = _stacked(scores)
+    stacked = Intervals.joined(np.stack, scores)
     for proof, sizes in (("", {1.0} | widths), ("? ", set(_SIZES) - widths)):
         roots = np.sqrt(sorted(sizes))[:, None, None]
-        ends = (end[:, None] / roots for end in (stacked.low, stacked.high))
-        scaled = Intervals(*(end.reshape(-1, *shape) for end in ends))
+        scaled = stacked.each(lambda end, by=roots: (end[:, None] / by).reshape(-1, *shape))
         named = [proof + how for how in hows for _ in sizes]
         if proof and shape[0] > 1 < shape[1]:  # a guess must fit in every row: in the last one, too
-            last = Intervals(scaled.low[:, -1:], scaled.high[:, -1:])
-            left = np.flatnonzero(~item.astray(_of_kind(item.kind, last)).any(axis=(1, 2)))
-            scaled = Intervals(scaled.low[left], scaled.high[left])
+            last = _of_kind(item.kind, scaled.each(lambda end: end[:, -1:]))
+            left = np.flatnonzero(~item.astray(last).any(axis=(1, 2)))
+            scaled = scaled.each(lambda end, left=left: end[left])
             named = [named[k] for k in left]
         if not named:
             continue
@@ -277,17 +282,13 @@ def _softmaxes(
 def _of_kind(kind: str | None, scaled: Intervals) -> Intervals:
     """What a value of that kind is, made of scores: they themselves, exponentials, or weights."""
     if kind == "exponentials":
-        return Intervals(np.exp(scaled.low), np.exp(scaled.high))
+        return scaled.each(np.exp)
     return _softmax(scaled) if kind == "weights" else scaled
-
-
-def _stacked(boxes: list[Intervals]) -> Intervals:
-    return Intervals(np.stack([b.low for b in boxes]), np.stack([b.high for b in boxes]))
 
 
 def _softmax(scores: Intervals) -> Intervals:
     """Along the rows; of a column, down."""
     if scores.shape[-1] > 1:
         return softmax_rows(scores)
-    turned = softmax_rows(Intervals(*(np.swapaxes(e, -1, -2) for e in (scores.low, scores.high))))
-    return Intervals(*(np.swapaxes(e, -1, -2) for e in (turned.low, turned.high)))
+    turned = softmax_rows(scores.each(lambda end: end.swapaxes(-1, -2)))
+    return turned.each(lambda end: end.swapaxes(-1, -2))

@@ -6,7 +6,7 @@ what is open, the usual way first; `Exercise.choices` says which one the figures
 
 from __future__ import annotations
 
-from regard.worked.exercise import HEAD_KINDS, Exercise
+from regard.worked.exercise import HEAD_KINDS, Exercise, Head, Key
 from regard.written.layer_names import LAYER_GIVEN
 from regard.written.names import KINDS
 
@@ -16,8 +16,6 @@ __all__ = [
     "LAYER_STEPS",
     "MOMENTS",
     "OF_NORM",
-    "Head",
-    "Key",
     "available",
     "chosen",
     "in_order",
@@ -25,13 +23,19 @@ __all__ = [
     "ways",
 ]
 
-Head = int | None
-Key = tuple[str, Head]
 LAYER_KINDS = KINDS[KINDS.index("residual") :]
 LAYER_STEPS = tuple(kind for kind in LAYER_KINDS if kind not in LAYER_GIVEN)
 ACTIVATIONS = ("ReLU", "GELU", "x·σ(1.702 x)", "SiLU")
 MOMENTS = ("mean", "variance", "deviation")
 OF_NORM = ("centered", *MOMENTS, "normalized")  # on the way to a layer norm
+# What is open only where one of some matrices is printed.
+_OPEN = {
+    "norm": (("γ and β", "γ", "neither"), ("gamma", "beta")),
+    "norm_2": (("γ and β", "γ", "neither"), ("gamma", "beta", "gamma_2", "beta_2")),
+    "hidden": (("with b_1", "without"), ("b_1",)),
+    "activated": (("without", "with b_1"), ("b_1",)),  # the hidden layer may be without its bias
+    "feed_forward": (("with b_2", "without"), ("b_2",)),
+}
 _OF_ATTENTION = KINDS[KINDS.index("query") : KINDS.index("output") + 1]
 
 
@@ -82,11 +86,9 @@ def available(exercise: Exercise, kind: str, head: Head) -> bool:
         not available(exercise, "head_output", h) for h in exercise.heads
     ):
         return False
-    return bool(sources(exercise, kind, head)) and not _only_bounded(exercise, kind, head)
-
-
-def _only_bounded(exercise: Exercise, kind: str, head: Head) -> bool:
-    return kind == "head_output" and sources(exercise, kind, head) == [("value", head)]
+    found = sources(exercise, kind, head)
+    only_bounded = kind == "head_output" and found == [("value", head)]
+    return bool(found) and not only_bounded
 
 
 def in_order(exercise: Exercise) -> list[Key]:
@@ -114,18 +116,16 @@ def ways(exercise: Exercise, role: str) -> list[str]:
     "stream" is what Q, K and V are made of, "base" what a layer norm is taken of, "feed" what goes
     into the feed-forward layer, "skip" what is added to its result.
     """
-    how = {
-        "variance": ["biased", "unbiased"],
-        "activation": exercise.activations or list(ACTIVATIONS),
-        "maps": ["x W", "W x"],
-        "norm": ["γ and β", "γ", "neither"],
-        "norm_2": ["γ and β", "γ", "neither"],
-        "hidden": ["with b_1", "without"],
-        "activated": ["without", "with b_1"],  # where the hidden layer is printed before its bias
-        "feed_forward": ["with b_2", "without"],
-    }
-    if role in how:
-        return how[role]
+    if role in _OPEN:
+        found, needed = _OPEN[role]
+        return list(found if _printed(exercise, *needed) else found[:1])
+    if role == "variance":
+        return ["biased", "unbiased"]
+    if role == "activation":
+        return exercise.activations or list(ACTIVATIONS)
+    if role == "maps":
+        maps = [m for m in (exercise.get("W_1"), exercise.get("W_2")) if m is not None]
+        return ["x W", "W x"] if any(m.shape[0] == m.shape[1] for m in maps) else ["x W"]
     is_pre_norm = _is_before(exercise, "norm", _OF_ATTENTION)
     if role == "stream":
         return ["norm", "input"] if is_pre_norm else []

@@ -6,13 +6,14 @@ The usual way counts, unless another fits the figures far better.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
 from regard.worked.chain import Chain, Misfit, Reading
-from regard.worked.exercise import Exercise
-from regard.worked.parts import OF_NORM, Key, available, chosen, sources, ways
+from regard.worked.exercise import Exercise, Key
+from regard.worked.parts import OF_NORM, available, chosen, sources, ways
 from regard.written.names import SYMBOLS
 
 __all__ = ["choose_layers", "choose_reading"]
@@ -27,12 +28,12 @@ _AFTER_SCALING = ("scaled", "weights", "head_output", "concatenated", "output")
 def choose_reading(exercise: Exercise) -> Reading:
     """Scaled by √d_k and unmasked, unless the text says otherwise or the figures fit only that."""
     readings = _readings(exercise)
+    keys = [key for key in exercise.matrices if key[0] in _AFTER_SCALING]
     counted = []
     for index, reading in enumerate(readings):
-        keys = [key for key in exercise.matrices if key[0] in _AFTER_SCALING]
-        misfits = [_misfits(Chain(exercise, reading, way), keys) for way in ("step", "inputs")]
-        counted.append((*misfits, index))
-        if not any(misfits):
+        step, inputs = _misfits(exercise, reading, keys)
+        counted.append((step, inputs, index))
+        if not step + inputs:
             break
     best = _best(counted)
     if counted[best][0] and available(exercise, "scores", _head(exercise)) and not _sizes(exercise):
@@ -70,6 +71,10 @@ def _sizes(exercise: Exercise) -> list[float]:
 
 def _readings(exercise: Exercise) -> list[Reading]:
     head = _head(exercise)
+
+    def why(is_said: bool) -> str:
+        return "as the text says." if is_said else "the figures fit only that."
+
     if not available(exercise, "scores", head):
         divided = [Reading((1.0, 1.0))]
         if exercise.get("scaled", head) is None:
@@ -78,22 +83,17 @@ def _readings(exercise: Exercise) -> list[Reading]:
         sizes = _sizes(exercise)
         divided = [Reading(_root(exercise, size)) for size in sizes]
         if len(divided) > 1:
-            remark = (
-                f"The scores are divided by √{sizes[1]:g}, though a key has {sizes[0]:g} numbers."
-            )
-            divided[1] = Reading(divided[1].divisor, remark=remark)
-        why = "as the text says" if exercise.says_unscaled else "the figures fit only that"
-        remark = f"The softmax is taken of the scores without dividing by √dₖ: {why}."
-        unscaled = Reading((1.0, 1.0), remark=remark)
+            told = f"divided by √{sizes[1]:g}, though a key has {sizes[0]:g} numbers."
+            divided[1] = Reading(divided[1].divisor, remark=f"The scores are {told}")
+        remark = "The softmax is taken of the scores without dividing by √dₖ: "
+        unscaled = Reading((1.0, 1.0), remark=remark + why(exercise.says_unscaled))
         divided = [unscaled, *divided] if exercise.says_unscaled else [*divided, unscaled]
         divided += _by_one_number(exercise, head)
-    why = "as the text says" if exercise.says_causal else "the figures fit only that"
-    remark = f"Each query sees only the keys up to its own place (a causal mask): {why}."
     if _prints_the_future(exercise, head) and not exercise.says_causal:
         return divided
-    causal = [
-        Reading(r.divisor, causal=True, remark=f"{r.remark} {remark}".strip()) for r in divided
-    ]
+    remark = "Each query sees only the keys up to its own place (a causal mask): "
+    remark += why(exercise.says_causal)
+    causal = [replace(r, causal=True, remark=f"{r.remark} {remark}".strip()) for r in divided]
     return [*causal, *divided] if exercise.says_causal else [*divided, *causal]
 
 
@@ -125,20 +125,28 @@ def _prints_the_future(exercise: Exercise, head: int) -> bool:
 def _root(exercise: Exercise, size: float) -> tuple[float, float]:
     root = math.sqrt(size)
     printed = exercise.root
-    if printed is None or abs(printed.value - root) > printed.unit:
-        return (root, root)
-    return (min(root, printed.value), max(root, printed.value))
+    is_used = printed is not None and abs(printed.value - root) <= printed.unit
+    ends = (root, printed.value if printed is not None and is_used else root)
+    return min(ends), max(ends)
 
 
-def _misfits(chain: Chain, keys: list[Key]) -> int:
-    """How many figures of some matrices do not fit a reading."""
-    return sum(
-        not figure.may_stand_for(*chain.reach(*key).at(*cell))
-        for key in keys
-        if sources(chain.exercise, *key)
-        for cell, figures in chain.exercise.matrices[key].figures.items()
-        for figure in figures
-    )
+def _misfits(exercise: Exercise, reading: Reading, keys: list[Key]) -> tuple[float, float]:
+    """How many figures do not fit a reading, from the step before and from the inputs."""
+    try:
+        chains = [Chain(exercise, reading, way) for way in ("step", "inputs")]
+        step, inputs = (
+            sum(
+                not figure.may_stand_for(*chain.reach(*key).at(*cell))
+                for key in keys
+                if sources(exercise, *key)
+                for cell, figures in exercise.matrices[key].figures.items()
+                for figure in figures
+            )
+            for chain in chains
+        )
+    except Misfit:
+        return math.inf, math.inf
+    return step, inputs
 
 
 # ── layers ────────────────────────────────────────────────────────────────────────────────────
@@ -155,14 +163,6 @@ _OPEN = (
     (("base_2", "variance", "norm_2"), (*(f"{kind}_2" for kind in OF_NORM), "norm_2")),
     (("block",), ("block",)),
 )
-# A role without these is of no account.
-_NEEDS = {
-    "norm": ("gamma", "beta"),
-    "norm_2": ("gamma", "beta", "gamma_2", "beta_2"),
-    "hidden": ("b_1",),
-    "activated": ("b_1",),
-    "feed_forward": ("b_2",),
-}
 
 
 def choose_layers(exercise: Exercise, reading: Reading) -> list[str]:
@@ -171,7 +171,7 @@ def choose_layers(exercise: Exercise, reading: Reading) -> list[str]:
     remarks: list[str] = []
     for roles, kinds in _OPEN:
         keys = [k for k in exercise.matrices if k[0] in kinds and sources(exercise, *k)]
-        free = [role for role in roles if role not in exercise.choices and _is_open(exercise, role)]
+        free = [r for r in roles if r not in exercise.choices and len(ways(exercise, r)) > 1]
         if not keys or not free:
             continue
         numbers = product(*(range(len(ways(exercise, role))) for role in free))
@@ -179,7 +179,7 @@ def choose_layers(exercise: Exercise, reading: Reading) -> list[str]:
         before, counted = dict(exercise.choices), []
         for index, choice in enumerate(tried):
             exercise.choices = before | choice
-            step, inputs = _layer_misfits(exercise, reading, keys)
+            step, inputs = _misfits(exercise, reading, keys)
             # One wrong mean that was not carried on spoils all that follows from it as printed.
             counted.append((min(step, inputs), step + inputs, index))
             if not step + inputs:
@@ -188,23 +188,6 @@ def choose_layers(exercise: Exercise, reading: Reading) -> list[str]:
         exercise.choices = before | best
         remarks += [_told(exercise, role) for role, choice in best.items() if choice]
     return [remark for remark in remarks if remark]
-
-
-def _is_open(exercise: Exercise, role: str) -> bool:
-    if role == "maps":
-        maps = [m for k in ("W_1", "W_2") if (m := exercise.get(k)) is not None]
-        return any(m.shape[0] == m.shape[1] for m in maps)
-    needs = _NEEDS.get(role)
-    there = needs is None or any(exercise.get(kind) is not None for kind in needs)
-    return there and len(ways(exercise, role)) > 1
-
-
-def _layer_misfits(exercise: Exercise, reading: Reading, keys: list[Key]) -> tuple[float, float]:
-    try:
-        step, inputs = (_misfits(Chain(exercise, reading, way), keys) for way in ("step", "inputs"))
-    except Misfit:
-        return math.inf, math.inf
-    return step, inputs
 
 
 def _told(exercise: Exercise, role: str) -> str:

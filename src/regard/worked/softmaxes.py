@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from regard._intervals import Intervals, softmax_rows
 from regard.reference import Array
-from regard.worked.links import Link
+from regard.worked.links import Item, Link, numbers
 from regard.written.figures import Figure
 from regard.written.found import Found, Value
+from regard.written.series import series
 from regard.written.source import Source
-from regard.written.words import is_exponential, is_sum, kind_in
+from regard.written.words import is_exponential, kind_in
 
 __all__ = ["any_divisor", "softmaxes"]
 
@@ -52,8 +52,7 @@ def any_divisor(
 
     `usual` takes only what examples are divided by: few whole numbers and roots.
     """
-    printed = np.array([[f.value for f in row] for row in rows])
-    units = np.array([[f.unit for f in row] for row in rows])
+    printed, units = numbers(rows)
     divisors = np.concatenate([_USUAL if usual else _DIVISORS, [d for d in more if d > 0]])
     with np.errstate(invalid="ignore", over="ignore"):
         weights = softmax_rows(Intervals.exactly(scores / divisors[:, None, None])).middle
@@ -68,7 +67,8 @@ def softmaxes(source: Source, found: Found, told: set[int]) -> list[Link]:
     Of some figures it is `told` already, by where they start, what they are.
     """
     starts = [start for start, _ in found.lines]
-    series = list(_series(source, [value for value in found.values if not value.is_code]))
+    rows = series(source, [value for value in found.values if not value.is_code])
+    rows = [value for value in rows if value.shape[0] * value.shape[1] <= _MOST_CELLS]
     written = source.text.splitlines()
 
     def line_of(start: int) -> str:
@@ -76,16 +76,16 @@ def softmaxes(source: Source, found: Found, told: set[int]) -> list[Link]:
         return written[number - 1] if number <= len(written) else ""
 
     links: list[Link] = []
-    for k, weights in enumerate(series):
+    for k, weights in enumerate(rows):
         are_weights = _is_distribution(weights) or _is_softmax(line_of(weights.start), weights)
         if not are_weights or weights.rows[0][0].start in told:
             continue
-        for scores in series[max(0, k - _BACK) : k][::-1]:
+        for scores in rows[max(0, k - _BACK) : k][::-1]:
             between = _between(source, found, starts, scores, weights)
             if between is None:
                 break
             is_next = len(between.strip()) < _NEAR
-            if _numbers(scores) == _numbers(weights):
+            if [f.text for f in scores.figures] == [f.text for f in weights.figures]:
                 break  # printed again
             if not between:
                 continue
@@ -115,58 +115,42 @@ def _between(
         return None
     start = scores.rows[0][0].start
     around = source.text[max(0, start - 2 * _NEAR) : last] if "\n" not in text else text
-    if _MARK.search(around) or _MARK.search(weights.lead) or _are_named(scores, weights):
-        return text or " "
-    return ""
-
-
-def _are_named(scores: Value, weights: Value) -> bool:
-    """`scores = …`, `weights = …`."""
-    of_scores = kind_in(scores.lead) in ("scores", "scaled") and scores.is_assigned
-    return of_scores and kind_in(weights.lead) == "weights" and weights.is_assigned
+    kinds = [kind_in(value.lead) if value.is_assigned else None for value in (scores, weights)]
+    are_named = kinds[0] in ("scores", "scaled") and kinds[1] == "weights"
+    said = _MARK.search(around) or _MARK.search(weights.lead) or are_named
+    return (text or " ") if said else ""
 
 
 def _may_be_scores(value: Value, *, is_next: bool) -> bool:
     """Scores by their name; or anything but weights and exponentials, right before a softmax."""
     named = (kind_in(text) for text in (value.lead, *value.titles[:2]) if text)
     is_named = next(filter(None, named), None) in ("scores", "scaled")
-    figures = [figure for row in value.rows for figure in row]
-    if is_exponential(value.lead) or any("%" in figure.text for figure in figures):
+    if is_exponential(value.lead) or any("%" in figure.text for figure in value.figures):
         return False
     return is_named or (is_next and not _is_distribution(value))
 
 
 def _judged(scores: Value, weights: Value, between: str) -> Link | None:
-    values = np.array([[f.value for f in row] for row in scores.rows])
+    (printed, units), box = numbers(weights.rows), Item(scores).box
     if _MASK.search(between):
-        hidden = np.array([[f.value == 0 for f in row] for row in weights.rows])
-        values = np.where(hidden, -np.inf, values)
-    half = np.array([[f.unit / 2 if f.unit < 1 else 0.0 for f in row] for row in scores.rows])
-    near = softmax_rows(Intervals(values - half, values + half))
-    exact = softmax_rows(Intervals.exactly(values)).middle
-    astray = [
-        (figure, float(exact[i, j]))
-        for i, row in enumerate(weights.rows)
-        for j, figure in enumerate(row)
-        if not near.low[i, j] - figure.unit <= figure.value <= near.high[i, j] + figure.unit
-    ]
+        box = box.where(printed != 0, -np.inf)
     how = "the softmax of the scores before it"
-    if not astray:
+    near = softmax_rows(box)
+    astray = np.flatnonzero((printed < near.low - units) | (printed > near.high + units))
+    if not astray.size:
         return Link(weights, "weights", how, [])
-    numbers = [float(m[0]) for m in _DIVISOR.finditer(between[:2000])]
-    if _OTHERWISE.search(between) or any_divisor(values, weights.rows, numbers):
+    divisors = [float(m[0]) for m in _DIVISOR.finditer(between[:2000])]
+    if _OTHERWISE.search(between) or any_divisor(box.middle, weights.rows, divisors):
         return None
+    exact = softmax_rows(Intervals.exactly(box.middle)).low.ravel()
+    wrong = [(weights.figures[k], float(exact[k])) for k in astray]
     text = "no divisor of the scores before it gives these weights; undivided, they give this"
-    return Link(weights, "weights", how, astray, text)
-
-
-# ── series ────────────────────────────────────────────────────────────────────────────────────
+    return Link(weights, "weights", how, wrong, text)
 
 
 def _is_softmax(line: str, value: Value) -> bool:
     """Said to be one right where it stands, whatever it sums to."""
     near = f"{value.titles[0] if value.titles else ''} {value.lead}"
-    figures = [figure for row in value.rows for figure in row]
     alone = _ALONE.fullmatch(line)
     said = (
         (value.is_assigned or alone)
@@ -174,59 +158,9 @@ def _is_softmax(line: str, value: Value) -> bool:
         and len(near) < _NEAR
         and (kind_in(value.lead) or kind_in(near)) == "weights"
     )
-    return bool(said) and len(value.rows[0]) > 1 and all(0 <= f.value < 1 for f in figures)
-
-
-def _numbers(value: Value) -> list[str]:
-    return [figure.text for row in value.rows for figure in row]
+    return bool(said) and len(value.rows[0]) > 1 and all(0 <= f.value < 1 for f in value.figures)
 
 
 def _is_distribution(value: Value) -> bool:
-    for row in value.rows:
-        slack = 0.011 + sum(figure.unit for figure in row) / 2
-        if len(row) < 2 or not all(0 <= figure.value <= 1 for figure in row):
-            return False
-        if abs(sum(figure.value for figure in row) - 1) > slack:
-            return False
-    return any(0 < figure.value < 1 for row in value.rows for figure in row)
-
-
-def _series(source: Source, values: list[Value]) -> Iterator[Value]:
-    """Rows of numbers: matrices, vectors, columns laid down, numbers that stand one a line."""
-    listed: list[Value] = []
-    for value in [*values, None]:
-        if value is not None and value.is_number and not is_sum(value.lead.strip(" =:≈\t")):
-            if listed and not _goes_on(source, listed[-1], value):
-                yield from _laid_down(listed)
-                listed = []
-            listed.append(value)
-            continue
-        yield from _laid_down(listed)
-        listed = []
-        if value is None or value.is_number or value.shape[0] * value.shape[1] > _MOST_CELLS:
-            continue
-        if value.shape[1] == 1 < value.shape[0]:
-            yield replace(value, rows=[[row[0] for row in value.rows]])
-        elif len({len(row) for row in value.rows}) == 1:
-            yield value
-
-
-def _goes_on(source: Source, last: Value, value: Value) -> bool:
-    """Whether a number stands below another, behind the same kind of words."""
-    lines = source.line(value.start) - source.line(last.start)
-    above = value.titles[0] if value.titles else ""
-    nothing_between = value.titles[:1] == last.titles[:1] or last.figure.text in above
-    return 0 < lines <= 2 and nothing_between and _form(last.lead) == _form(value.lead)
-
-
-def _form(lead: str) -> str:
-    """What stands left of a number, without its words and blanks."""
-    return re.sub(r"[\"'“”‘’][^\"'“”‘’]*[\"'“”‘’]|[^\W_]+(?:\.\d+)?", "w", lead).replace(" ", "")
-
-
-def _laid_down(listed: list[Value]) -> Iterator[Value]:
-    if len(listed) > 1:
-        first = listed[0]
-        yield Value(
-            first.start, [[v.figure for v in listed]], first.lead, first.titles, is_vector=True
-        )
+    some_between = any(0 < figure.value < 1 for figure in value.figures)
+    return len(value.rows[0]) > 1 and some_between and value.sums_to_one

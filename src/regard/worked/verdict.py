@@ -8,16 +8,16 @@ from collections import Counter
 
 import numpy as np
 
+from regard._intervals import Intervals
 from regard.reference import Mask
 from regard.worked.causes import diagnose
-from regard.worked.cell import Cell
-from regard.worked.chain import Chain, Head, Misfit, Reading, enlarged
+from regard.worked.chain import Chain, Misfit, Reading
 from regard.worked.equations import Equation
-from regard.worked.exercise import Exercise, Matrix, Remark
+from regard.worked.exercise import Exercise, Head, Key, Matrix
 from regard.worked.given import judge_given, judge_sums
-from regard.worked.judged import Judged, cell_at
+from regard.worked.judged import Cell, Judged
 from regard.worked.links import Link
-from regard.worked.parts import LAYER_KINDS, MOMENTS, Key, in_order, sources, ways
+from regard.worked.parts import LAYER_KINDS, MOMENTS, in_order, sources, ways
 from regard.worked.reading import choose_layers, choose_reading
 from regard.written.names import SYMBOLS
 from regard.written.source import Source
@@ -33,28 +33,27 @@ def judge(source: Source, exercise: Exercise) -> Judged:
         except Misfit as first:
             for key, misfit in ({first.key: first} | _misfits(exercise)).items():
                 exercise.apart.add(key)
-                exercise.remarks.append(Remark(f"Not checked: {misfit}"))
+                exercise.remarks.append(f"Not checked: {misfit}")
             continue
-        if _left_out(source, judged):
+        if _left_out(judged):
             continue
         doubtful = [key for key in judged.exact if _is_doubtful(judged, key)]
         if not doubtful:
             return judged
-        for key in doubtful:
-            if key[0] != doubtful[0][0]:  # what follows from it may be right without it
-                continue
+        # What follows from it may be right without it.
+        for key in [key for key in doubtful if key[0] == doubtful[0][0]]:
             matrix = exercise.matrices[key]
             made = " and ".join(SYMBOLS[kind] for kind, _ in sources(exercise, *key))
             exercise.apart.add(key)
             text = f"Most of {matrix.describe()} does not follow from {made}: is it something "
             text += f"else? It was left alone; --as {matrix.line}=… says it."
-            exercise.remarks.append(Remark(text))
+            exercise.remarks.append(text)
 
 
-def _misfits(exercise: Exercise) -> dict[tuple[str, Head], Misfit]:
+def _misfits(exercise: Exercise) -> dict[Key, Misfit]:
     """The steps whose parts do not fit in shape, of all heads at once."""
     chain = Chain(exercise, Reading((1.0, 1.0)), "full")
-    found: dict[tuple[str, Head], Misfit] = {}
+    found: dict[Key, Misfit] = {}
     for key in exercise.matrices:
         try:
             chain.reach(*key)
@@ -63,7 +62,7 @@ def _misfits(exercise: Exercise) -> dict[tuple[str, Head], Misfit]:
     return found
 
 
-def _left_out(source: Source, judged: Judged) -> bool:
+def _left_out(judged: Judged) -> bool:
     """Whether a piece was taken from a matrix: most of it is wrong, where others are right.
 
     What a program prints again is the same, or something else.
@@ -72,12 +71,10 @@ def _left_out(source: Source, judged: Judged) -> bool:
     share = 4 if exercise.by_program else 2
     for key in judged.exact:
         matrix = exercise.matrices[key]
-        if len(set(matrix.piece_of.values())) < 2:
-            continue
         sizes = Counter(matrix.piece_of.values())
-        wrong = (c.figure.start for c in judged.wrong if (c.kind, c.head) == key)
+        wrong = (cell.figure.start for cell in judged.of(key) if cell.is_wrong)
         astray = Counter(matrix.piece_of.get(start, -1) for start in wrong)
-        if not any(2 * astray[piece] < size for piece, size in sizes.items()):
+        if len(sizes) < 2 or not any(2 * astray[piece] < size for piece, size in sizes.items()):
             continue
         for piece in [p for p, size in sizes.items() if share * astray[p] > size > 1]:
             figures = {
@@ -88,8 +85,8 @@ def _left_out(source: Source, judged: Judged) -> bool:
                 continue  # it is all that there is of some cells
             matrix.figures, found = figures, True
             matrix.piece_of = {s: p for s, p in matrix.piece_of.items() if p != piece}
-            text = f"What line {source.line(piece)} prints is hardly {matrix.describe()} again."
-            exercise.remarks.append(Remark(text))
+            line = judged.source.line(piece)
+            exercise.remarks.append(f"What line {line} prints is hardly {matrix.describe()} again.")
     return found
 
 
@@ -100,12 +97,11 @@ def _is_doubtful(judged: Judged, key: Key) -> bool:
     and none of them may be there twice.
     """
     exercise = judged.exercise
-    printed = sum(map(len, exercise.matrices[key].figures.values()))
+    printed = exercise.matrices[key].n_figures
     of_layer = key[0] in LAYER_KINDS
     astray = sum(
         cell.origin == "first" and not cell.is_explained if of_layer else not cell.from_step
-        for cell in judged.cells
-        if (cell.kind, cell.head) == key
+        for cell in judged.of(key)
     )
     if printed == 1 and _is_used(judged, key):
         return False
@@ -125,15 +121,13 @@ def _is_used(judged: Judged, key: Key) -> bool:
     It does where most of it is right, or follows from the mean as printed.
     """
     stem = key[0].removesuffix("_2")
-    if stem not in MOMENTS:
+    norms = ((kind + key[0][len(stem) :], None) for kind in ("normalized", "norm"))
+    norm = next((norm for norm in norms if norm in judged.exact), None)
+    if stem not in MOMENTS or norm is None:
         return False
-    for kind in ("normalized", "norm"):
-        norm = (kind + key[0][len(stem) :], None)
-        if norm in judged.exact:
-            printed = sum(map(len, judged.exercise.matrices[norm].figures.values()))
-            astray = sum(c.origin == "first" for c in judged.cells if (c.kind, c.head) == norm)
-            return 2 * astray <= printed and printed > 1
-    return False
+    printed = judged.exercise.matrices[norm].n_figures
+    astray = sum(cell.origin == "first" for cell in judged.of(norm))
+    return 2 * astray <= printed and printed > 1
 
 
 def _with_sources(exercise: Exercise, key: Key) -> list[Matrix]:
@@ -149,46 +143,47 @@ def _is_certain(exercise: Exercise, key: Key) -> bool:
     )
 
 
+class _Marked(Chain):
+    """The chain in which nothing is known of what is printed wrong, nor of what is made of it."""
+
+    def __init__(self, exercise: Exercise, reading: Reading) -> None:
+        super().__init__(exercise, reading, "printed")
+        self.wrong: dict[Key, Mask] = {}
+
+    def carried(self, kind: str, head: Head) -> Intervals:
+        carried = super().carried(kind, head)
+        wrong = self.wrong.get((kind, head))
+        return carried if wrong is None else carried.where(~wrong, np.nan)
+
+
 def _judge(source: Source, exercise: Exercise) -> Judged:
     if ways(exercise, "stream"):
         choose_layers(exercise, Reading((1.0, 1.0)))
     reading = choose_reading(exercise)
-    layers = choose_layers(exercise, reading)
+    remarks = [*exercise.remarks, reading.remark, *choose_layers(exercise, reading)]
     chains = {way: Chain(exercise, reading, way) for way in ("full", "inputs", "step", "printed")}
+    marked = _Marked(exercise, reading)
     judged = Judged(
+        source,
         exercise,
-        given=set(),
-        cells=[],
         claims=list(exercise.claims),
-        remarks=list(exercise.remarks),
+        remarks=[remark for remark in remarks if remark],
+        questions=[reading.question] if reading.question else [],
         checked=len(exercise.claims),
-        questions=[],
-        unknown=set(),
-        unchecked=set(),
-        exact={},
     )
-    if reading.question:
-        judged.questions.append(reading.question)
-    if reading.remark:
-        judged.remarks.append(Remark(reading.remark))
-    judged.remarks += map(Remark, layers)
-    marks: dict[Key, Mask] = {}
-    wrong: dict[Key, Mask] = {}
-    keys = in_order(exercise)
+    keys = [key for key in in_order(exercise) if key not in exercise.borrowed]
     for key in keys:
         matrix = exercise.matrices[key]
-        if key in exercise.borrowed:
-            continue
         if not sources(exercise, *key):
             judged.given.add(key)
-            judge_given(source, matrix, judged)
+            judge_given(matrix, judged)
             continue
         judged.exact[key] = chains["full"].reach(*key).middle
-        tainted = _tainted(exercise, key, chains["full"], wrong, marks)
-        cells = _judge_computed(source, matrix, chains, tainted, judged)
-        wrong[key] = np.zeros(chains["full"].reach(*key).shape, dtype=bool)
+        tainted = np.isnan(marked.reach(*key).low)
+        cells = _judge_computed(matrix, chains, tainted, judged)
+        marked.wrong[key] = np.zeros(tainted.shape, dtype=bool)
         for cell in cells:
-            wrong[key][cell.row, cell.column] |= cell.is_wrong
+            marked.wrong[key][cell.row, cell.column] |= cell.is_wrong
         diagnose(exercise, key, chains, cells)
         judged.cells += cells
     first = [cell for cell in judged.wrong if cell.origin == "first"]
@@ -196,8 +191,7 @@ def _judge(source: Source, exercise: Exercise) -> Judged:
         # A slip in the last digit, and what carries it on.
         judged.cells = [cell for cell in judged.cells if cell.origin != "inherited"]
     for key in keys:
-        if key not in exercise.borrowed:
-            judge_sums(source, exercise.matrices[key], judged)
+        judge_sums(exercise.matrices[key], judged)
     return judged
 
 
@@ -209,15 +203,11 @@ def settle(
     A number that is the result of an equation which holds, or of a matrix that follows from others
     than those it was taken to be made of, is right as it is: its step is set apart.
     """
-    fine = {figure.start for equation in equations for figure in equation.right}
-    fine |= {f.start for link in by_numbers for row in link.value.rows for f in row}
     wrong = {figure.start for link in by_numbers for figure, _ in link.wrong}
-    fine -= wrong
+    fine = {f.start for found in (*equations, *by_numbers) for f in found.right} - wrong
     # From exponentials as printed, which are no step of the chain.
-    of_others = [
-        x for x in by_numbers if "exponentials" in x.how or x.how.endswith("a row of scores")
-    ]
-    rounded = {f.start for link in of_others for row in link.value.rows for f in row} - wrong
+    others = [x for x in by_numbers if re.search("exponentials|a row of scores$", x.how)]
+    rounded = {f.start for link in others for f in link.right} - wrong
     # An equation that holds, printed with its figures: if they are not those above, who knows why.
     computed = {f.start for e in equations if not e.wrong and not e.doubt for f in e.exact}
     settled: list[Judged] = []
@@ -238,37 +228,27 @@ def settle(
             each.exercise.apart |= contested
             names = ", ".join(sorted(SYMBOLS[kind] for kind, _ in contested))
             text = f"What is printed for {names} follows from other numbers than was thought."
-            each.exercise.remarks.append(Remark(text))
+            each.exercise.remarks.append(text)
             each = judge(source, each.exercise)
         each.cells = [cell for cell in each.cells if cell.figure.start not in computed]
         settled.append(each)
     return settled
 
 
-# ── cells ─────────────────────────────────────────────────────────────────────────────────────
-
-
 def _judge_computed(
-    source: Source,
-    matrix: Matrix,
-    chains: dict[str, Chain],
-    tainted: Mask,
-    judged: Judged,
+    matrix: Matrix, chains: dict[str, Chain], tainted: Mask, judged: Judged
 ) -> list[Cell]:
-    key = (matrix.kind, matrix.head)
-    reach = {way: chain.reach(*key) for way, chain in chains.items()}
+    reach = {way: chain.reach(*matrix.key) for way, chain in chains.items()}
     cells: list[Cell] = []
-    for (row, column), figures in sorted(matrix.figures.items()):
+    for place, figures in sorted(matrix.figures.items()):
+        reachable, follows = (reach[way].at(*place) for way in ("inputs", "step"))
+        if not math.isfinite(reachable[0] + follows[0]):  # masked later, if at all
+            judged.unknown.add(matrix.key)
+            judged.unchecked |= {figure.start for figure in figures}
+            continue
+        judged.checked += len(figures)
+        inherits = bool(tainted[place])
         for figure in figures:
-            reachable = reach["inputs"].at(row, column)
-            follows = reach["step"].at(row, column)
-            hidden = math.isinf(reachable[0]) or math.isinf(follows[0])  # masked later, if at all
-            if math.isnan(reachable[0]) or math.isnan(follows[0]) or hidden:
-                judged.unknown.add(key)
-                judged.unchecked.add(figure.start)
-                continue
-            judged.checked += 1
-            inherits = bool(tainted[row, column])
             stands_for = figure.may_stand_for if inherits else figure.is_printed_of
             from_inputs, from_step = stands_for(*reachable), stands_for(*follows)
             if from_inputs and from_step:
@@ -278,14 +258,12 @@ def _judge_computed(
             else:
                 origin = "inherited" if from_step and inherits else "first"
             cells.append(
-                cell_at(
-                    source,
+                judged.cell(
                     matrix,
-                    judged.exercise,
-                    (row, column),
+                    place,
                     figure,
-                    right=float(reach["full"].middle[row, column]),
-                    from_printed=float(reach["printed"].middle[row, column]),
+                    float(reach["full"].middle[place]),
+                    from_printed=float(reach["printed"].middle[place]),
                     reachable=reachable,
                     follows_range=follows,
                     from_inputs=from_inputs,
@@ -295,49 +273,3 @@ def _judge_computed(
                 )
             )
     return cells
-
-
-def _tainted(
-    exercise: Exercise, key: Key, full: Chain, wrong: dict[Key, Mask], marks: dict[Key, Mask]
-) -> Mask:
-    """Which cells of a step are made of a cell that is printed wrong."""
-    kind = key[0]
-    tainted = np.zeros(full.reach(*key).shape, dtype=bool)
-    first_head = exercise.first_head if kind == "concatenated" else 1
-    for source in sources(exercise, *key):
-        if not sources(exercise, *source):
-            continue  # given: right as printed
-        if source not in marks:
-            marks[source] = _marks(exercise, source, full, wrong, marks)
-        own = marks[source]
-        if kind == "scores":
-            rows = own.any(axis=1, keepdims=True)
-            tainted |= rows if source[0] == "query" else rows.T
-        elif kind in _CELL_BY_CELL and own.shape == tainted.shape:
-            tainted |= own
-        elif kind == "head_output" and source[0] == "value":
-            tainted |= own.any(axis=0)
-        elif kind == "concatenated":
-            start = ((source[1] or 0) - first_head) * own.shape[1]
-            part = tainted[:, start : start + own.shape[1]]
-            part |= own[:, : part.shape[1]]  # a head may be missing
-        else:
-            tainted |= own.any(axis=1, keepdims=True)
-    return tainted
-
-
-_CELL_BY_CELL = frozenset(
-    ("scaled", "residual", "residual_2", "norm", "norm_2", "activated", "block", "deviation")
-)
-
-
-def _marks(
-    exercise: Exercise, key: Key, full: Chain, wrong: dict[Key, Mask], known: dict[Key, Mask]
-) -> Mask:
-    """Which cells of a matrix are wrong as carried on: where printed, else where tainted."""
-    marks = _tainted(exercise, key, full, wrong, known)
-    matrix = exercise.get(*key)
-    if matrix is not None and key in wrong:
-        printed = ~np.isnan(enlarged(matrix.values, marks.shape, np.nan))
-        marks = np.where(printed, wrong[key], marks)
-    return marks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from regard.written.figures import Figure
 from regard.written.grammar import Node
@@ -40,6 +40,25 @@ class Value:
     @property
     def figure(self) -> Figure:
         return self.rows[0][0]
+
+    @property
+    def figures(self) -> list[Figure]:
+        return [figure for row in self.rows for figure in row]
+
+    def refine_units(self) -> None:
+        """NumPy drops zeros: `1.` beside `0.45` is 1.00."""
+        if any(figure.text.endswith(".") for figure in self.figures):
+            finest = min((figure.unit for figure in self.figures if figure.unit > 0), default=1.0)
+            for row in self.rows:
+                row[:] = [replace(f, unit=finest) if f.text.endswith(".") else f for f in row]
+
+    @property
+    def sums_to_one(self) -> bool:
+        """Whether all is from 0 to 1, and each row sums to 1 as far as its digits tell."""
+        return all(0 <= figure.value <= 1 for figure in self.figures) and all(
+            abs(sum(f.value for f in row) - 1) <= 0.011 + sum(min(f.unit, 0.1) for f in row) / 2
+            for row in self.rows
+        )
 
 
 @dataclass

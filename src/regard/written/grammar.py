@@ -116,7 +116,7 @@ class Grammar:
         k = i
         while not depth and k < stop and self.tokens[k].kind == "newline":
             k += 1
-        if k == i + 1 < stop and self.tokens[k].kind == "operator":
+        if k == i + 1 < stop - 1 and self.tokens[k].kind == "operator":
             alone = self.tokens[k + 1].kind == "newline"
             return k if alone or self.tokens[k].text in "+×·/" else i
         while depth and i < stop and self.tokens[i].kind == "newline":

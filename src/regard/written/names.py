@@ -14,7 +14,16 @@ from functools import lru_cache
 from regard.written.layer_names import LAYER_SYMBOLS, layer_formula, layer_title
 from regard.written.words import head_in, is_other, kind_in
 
-__all__ = ["KINDS", "SYMBOLS", "Name", "is_other_name", "name_of", "named_kind", "plain"]
+__all__ = [
+    "KINDS",
+    "SYMBOLS",
+    "Name",
+    "clean",
+    "is_other_name",
+    "name_of",
+    "named_kind",
+    "plain",
+]
 
 SYMBOLS = {
     "embeddings": "E",
@@ -127,6 +136,28 @@ _FORMULAS_WITHIN = tuple(
     )
 )
 
+_COMMANDS = tuple(
+    (re.compile(pattern), new)
+    for pattern, new in (
+        (
+            r"\\(?:mathbf|mathrm|mathbb|mathit|text|textbf|boldsymbol|bm|operatorname|mathcal)\b",
+            "",
+        ),
+        (r"\\(?:left|right|displaystyle|big|Big|,|;|!|quad)(?![a-zA-Z])", ""),
+        (r"\\(?:cdot|bullet)(?![a-zA-Z])", "·"),
+        (r"\\times(?![a-zA-Z])", "×"),
+        (r"\\alpha(?![a-zA-Z])", "α"),
+        (r"\\[dt]?frac\{((?:[^{}]|\{[^{}]*\})*)\}\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1/\2"),
+        (r"\\sqrt\b", "√"),
+    )
+)
+_TRANSPOSITION = re.compile(
+    r"\^\s*\{?\s*\\?(?:T|top|intercal|mathsf\{T\})\s*\}?(?![a-zA-Z])|ᵀ|(?<=[QKVA])'(?!\w)"
+)
+_DOT = re.compile(r"(?<=[QKqk\d}])\.(?=\s*[Kk])")
+_MARKS = str.maketrans("", "", "\\$`{}&")
+_LETTERED = re.compile(r"[^\W\d_]")
+
 
 @lru_cache(maxsize=_REMEMBERED)
 def plain(text: str) -> str:
@@ -142,27 +173,15 @@ def plain(text: str) -> str:
 def _math(text: str) -> str:
     """The same with its blanks, so that words stay apart."""
     text = text.replace("\\\\", "\\").translate(_SUBSCRIPTS)
-    text = re.sub(
-        r"\\(?:mathbf|mathrm|mathbb|mathit|text|textbf|boldsymbol|bm|operatorname|mathcal)\b",
-        "",
-        text,
-    )
-    text = re.sub(r"\\(?:left|right|displaystyle|big|Big|,|;|!|quad)(?![a-zA-Z])", "", text)
-    text = re.sub(r"\\(?:cdot|bullet)(?![a-zA-Z])|\*", "·", text)
-    text = re.sub(r"\\times(?![a-zA-Z])", "×", text)
-    text = re.sub(r"\\alpha(?![a-zA-Z])", "α", text)
-    text = re.sub(
-        r"\\[dt]?frac\{((?:[^{}]|\{[^{}]*\})*)\}\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1/\2", text
-    )
-    text = re.sub(r"\\sqrt\b", "√", text)
-    text = re.sub(
-        r"\^\s*\{?\s*\\?(?:T|top|intercal|mathsf\{T\})\s*\}?(?![a-zA-Z])|ᵀ|(?<=[QKVA])'(?!\w)",
-        "^T",
-        text,
-    )
-    text = re.sub(r"(?<=[QKqk\d}])\.(?=\s*[Kk])", "·", text)
-    text = text.replace("\\", "").replace("$", "").replace("`", "").replace("**", "")
-    return re.sub(r"[{}&]", "", text)
+    if "\\" in text:
+        for command, new in _COMMANDS:
+            text = command.sub(new, text)
+    text = text.replace("*", "·")
+    if any(mark in text for mark in "^ᵀ'"):
+        text = _TRANSPOSITION.sub("^T", text)
+    if "." in text:
+        text = _DOT.sub("·", text)
+    return text.translate(_MARKS)
 
 
 def _symbol(text: str) -> Name | None:
@@ -239,6 +258,8 @@ def name_of(text: str) -> Name | None:
     text = text.strip()
     if text in KINDS:
         return Name(text)
+    if not _LETTERED.search(text):
+        return None
     # What stands before a name on its line: marks of lists, headings, quotations and comments.
     text = re.sub(r"^\s*(?:(?:[-*+•>]|#+|//|\d+[.)])\s+)+", "", text)
     left, *rights = re.split(r"(?<![<>!])=(?!>)|≈|\\approx", text)
@@ -278,6 +299,13 @@ def _layer(left: str, rights: list[str], name: Name | None) -> Name | None:
             return Name(found[0], row=found[1] or (name.row if name is not None else None))
     kind = layer_title(left) if name is None else None
     return Name(kind) if kind else None
+
+
+def clean(text: str) -> str:
+    """A name as a person would type it: without marks, and without what follows `=`."""
+    text = re.sub(r"^\s*(?:[-*+•#>]+|//|\d+[.)])\s+", "", text.strip())
+    text = re.split(r"=|≈", text)[0] if not re.search(r"\([^)]*=", text[:300]) else text
+    return re.sub(r"[$*`&]|[:→]\s*$|^\\begin\{\w+\*?\}|^\\\\(?!\w)", "", text).strip()[:200]
 
 
 def is_other_name(lead: str) -> bool:

@@ -7,8 +7,9 @@ import re
 from regard.written.found import Found, Value
 from regard.written.notebooks import is_notebook, read_notebook
 from regard.written.piece import Piece
+from regard.written.read_structured import is_structured, read_structured
 from regard.written.scan import Passage, clean, scan
-from regard.written.source import Source, Unreadable
+from regard.written.source import PROSE_LIMIT, Source, Unreadable
 from regard.written.statements import Sentence
 from regard.written.tables import read_table
 
@@ -28,6 +29,13 @@ _MISREAD = re.compile(r"[\u00c2-\u00f4][^\x00-\x7f]{1,400}")
 
 def read_document(source: Source) -> Found:
     """Everything that looks like a matrix, a vector, a list of tokens or an equation."""
+    if is_structured(source) and not is_notebook(source):
+        return read_structured(source)
+    limit = PROSE_LIMIT * (8 if source.suffix in (".html", ".htm") else 1)  # most of it is markup
+    if len(source.text) > limit and not is_notebook(source):
+        raise Unreadable(
+            f"{source.name} has over {limit:,} characters, which no worked example has: not read."
+        )
     if is_notebook(source):
         try:
             return _Reader(passages := read_notebook(source)).read(passages)
@@ -100,6 +108,7 @@ class _Reader:
                 self._text(passage.piece)
             for value in self.found.values[known:]:
                 value.is_code = passage.is_code
+                value.refine_units()
         return self.found
 
     def _table(self, passage: Passage) -> None:

@@ -1,14 +1,16 @@
-"""What a text says in words and symbols alone: shapes that do not meet, sums of rows."""
+"""What a text says of sizes, shapes and sums, in words and symbols."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import lru_cache
 
 from regard.written.found import Claim
 from regard.written.names import plain
 from regard.written.source import Source
 
-__all__ = ["sayings"]
+__all__ = ["sayings", "shapes_in", "size_named"]
 
 _SIZE = r"(?:[^{}×,\n]|\{[^{}\n]*\}){1,40}?"
 _SHAPE = re.compile(
@@ -28,6 +30,40 @@ _SUMS = re.compile(
 _OF_WEIGHTS = re.compile(
     r"softmax|weight|probab|가중치|확률|权重|概率|\bnot\b|n't|아니", re.IGNORECASE
 )
+
+_SIZES = {
+    "d_model": re.compile(r"(?:^|[^a-z])d_?model$|embedding_?(?:size|dim(?:ension)?)$"),
+    "d_k": re.compile(r"(?:^|[^a-z])d_?k$"),
+    "d_v": re.compile(r"(?:^|[^a-z])d_?v$"),
+    "n": re.compile(r"^n$"),
+}
+_SHAPE_OF = re.compile(
+    r"([A-Za-z][A-Za-z_^{}\d\\]*)\s*(?:\\in|∈)\s*\\*(?:mathbb\{R\}|mathbb R|R|ℝ)\s*\^\s*"
+    r"(?:\{\s*([^{}×]+?)\s*(?:×|\\times|x)\s*((?:[^{}]|\{[^{}]*\})+?)\s*\}|\(?(\w+)\s*×\s*(\w+)\)?)"
+)
+
+
+@lru_cache(maxsize=2048)
+def size_named(lead: str) -> str | None:
+    """The size that stands left of a number: d_k, d_model, d_v, n; √ for the root of d_k, or None.
+
+    >>> size_named("Key dimension d_k ="), size_named(r"\\sqrt{d_k} \\approx"), size_named("Q =")
+    ('d_k', '√', None)
+    """
+    lead = re.sub(r"(?:\\approx|[=≈:$\\\s])+$", "", lead[-200:])
+    left = [plain(part).casefold() for part in re.split(r"=|≈|\\approx", lead)]
+    if re.fullmatch(r"(?:.*[^\d·*×/.])?(?:√|sqrt)\(?(?:d_?k|\d+(?:\.\d+)?)\)?", left[-1]):
+        return "√"
+    words = left[0].replace("-", "_")
+    return next((size for size, name in _SIZES.items() if name.search(words)), None)
+
+
+def shapes_in(line: str) -> Iterator[tuple[str, str, tuple[str, str]]]:
+    """What a line says of shapes, V ∈ R^{n×d}: all of it, the name, and both sizes."""
+    if re.search(r"∈|\\in\b", line) and len(line) <= 2000:
+        for match in _SHAPE_OF.finditer(line):
+            sizes = plain(match[2] or match[4]), plain(match[3] or match[5])
+            yield match[0].strip(), match[1], sizes
 
 
 def sayings(source: Source, lines: list[tuple[int, str]], sums_to_one: bool) -> list[Claim]:

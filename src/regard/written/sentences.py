@@ -1,10 +1,19 @@
-"""What sentences say of the matrices around them: the identity, scaling left out, a causal mask."""
+"""What lines say of the steps around them: no scaling, a mask, the identity; a new example."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 
-__all__ = ["identities", "says_causal", "says_unscaled"]
+__all__ = [
+    "activation_in",
+    "epsilon_in",
+    "identities",
+    "is_example",
+    "is_section",
+    "says_causal",
+    "says_unscaled",
+]
 
 _IDENTITY = re.compile(
     r"\bidentity (?:matri(?:x|ces)|weights?)\b|(?:=|\b(?:is|are|be|as)) ?(?:the |an )?identity\b"
@@ -26,6 +35,25 @@ _CAUSAL = re.compile(
     r"|마스크|인과|মাস্ক|掩码|マスク",
     re.IGNORECASE,
 )
+_SECTION = re.compile(
+    r"^\s{0,3}(?:#{1,6}\s|\d{1,3}[.)]\s+\S|(?:step|part|example|단계|예제|ধাপ|উদাহরণ)\s*\d)",
+    re.IGNORECASE,
+)
+_EXAMPLE = re.compile(
+    r"^[\s#*_>]{0,8}(?:worked )?(?:example|case|variant|예제|উদাহরণ|beispiel|exemple|ejemplo|例)"
+    r"[ #]{0,3}\d{1,3}\b.{0,80}$",
+    re.IGNORECASE,
+)
+
+
+def is_section(line: str) -> bool:
+    """Whether a line starts a section: a heading, or a count."""
+    return bool(_SECTION.match(line))
+
+
+def is_example(line: str) -> bool:
+    """Whether a line is a heading “Example 2”."""
+    return bool(_EXAMPLE.match(line))
 
 
 def identities(text: str) -> list[str]:
@@ -52,3 +80,20 @@ def says_unscaled(text: str) -> bool:
 
 def says_causal(text: str) -> bool:
     return bool(_CAUSAL.search(text))
+
+
+def epsilon_in(text: str) -> float:
+    """The largest ε that a text names, up to 0.1; 0 if it names none."""
+    largest = 0.0
+    for power in re.findall(r"(?:ε|epsilon|\beps)\W{0,6}(\d\S{0,8})", text):
+        with contextlib.suppress(ValueError):
+            largest = min(max(largest, float(power.rstrip(".,;)$"))), 0.1)
+    return largest
+
+
+def activation_in(text: str) -> str | None:
+    """The activation function that a text names, if ReLU is not among them."""
+    spoken = {name.casefold() for name in re.findall(r"(?i)\b(relu|gelu|silu|swish)\b", text)}
+    if not spoken or "relu" in spoken:
+        return None
+    return "GELU" if "gelu" in spoken else "SiLU"

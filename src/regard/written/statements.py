@@ -45,11 +45,18 @@ class Sentence:
         self.values: list[Value] = []
         self.equations: list[Equality] = []
         self.passed_over: list[tuple[int, str]] = []
+        self._figures: dict[tuple[int, int], Figure] = {}
         self._lead = 0  # where what stands left of the next value starts
         self._read()
 
     def figure(self, node: Node) -> Figure:
         """The figure of a number, with its sign."""
+        key = (node.start, node.end)
+        if key not in self._figures:
+            self._figures[key] = self._figure(node)
+        return self._figures[key]
+
+    def _figure(self, node: Node) -> Figure:
         first, last = self.tokens[node.start], self.tokens[node.end - 1]
         if node.op == "group":
             return self.figure(node.args[0])

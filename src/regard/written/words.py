@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 __all__ = ["head_in", "is_exponential", "is_other", "is_sum", "kind_in"]
 
@@ -20,51 +21,58 @@ _PROJECTED = (
 )
 
 # The first line that fits decides: “softmax of the scaled scores” is about weights.
-_WORDS: tuple[tuple[str, str], ...] = (
-    ("concatenated", r"concat|연결|이어 ?붙|সংযুক্ত|জোড়া|拼接|連結|verkettet"),
-    (
-        "head_output",
-        r"weighted (?:sum|values)|context(?:ual(?:ised|ized)?)?[ -]?(?:vec|embedding|matri)"
-        r"|head(?: \d+)? output|output of (?:the )?head|after (?:passing through )?"
-        r"(?:self[ -])?attention|가중 ?합|헤드 ?\d* ?출력|어텐션 ?값|문맥 ?벡터|컨텍스트|ভারিত যোগফল"
-        r"|加权和|上下文向量|コンテキスト|文脈ベクトル|gewichtete summe|kontextvektor",
-    ),
-    ("scores", r"un-?normali[sz]ed"),
-    (
-        "weights",
-        r"attention[ -](?:weight|prob|distribution|map|matri|pattern)|softmax"
-        r"|\battn\b(?! ?(?:score|logit|out))|(?<!un)(?<!un-)normali[sz]ed (?:attention )?score"
-        r"|소프트맥스|어텐션 ?(?:가중치|분포)|주의 ?가중치|সফটম্যাক্স|অ্যাটেনশন ওয়েট|মনোযোগের ওজন"
-        r"|注意力权重|重み|ağırlık|trọng số"
-        r"|aufmerksamkeitsgewicht|poids d.attention|pesos de atenci|вес\w* внимания",
-    ),
-    (
-        "scaled",
-        r"\bscal(?:ed|ing)\b|\bdivid(?:ed?|ing)\b.*\bby\b|스케일|স্কেল|缩放|除以|スケール|スケーリング"
-        r"|skalier|échelle|escalad|масштаб",
-    ),
-    (
-        "scores",
-        r"\bscores?\b|dot[ -]products?|\blogits?\b|similarity matri|점수|스코어|내적|স্কোর|ডট গুণ"
-        r"|得分|分数|スコア|内積|skor|\bpunteggi|\bpontua|điểm|skalarprodukt|aufmerksamkeitswert|puntuaci|оценк",
-    ),
-    ("context", r"encoder (?:output|state|hidden|representation)|인코더 ?출력|এনকোডার আউটপুট"),
-    ("positions", r"\bposition(?:s|al)?\b(?! of)|위치|포지션|অবস্থান|পজিশন|位置"),
+_WORDS = tuple(
+    (kind, re.compile(pattern))
+    for kind, pattern in (
+        ("concatenated", r"concat|연결|이어 ?붙|সংযুক্ত|জোড়া|拼接|連結|verkettet"),
+        (
+            "head_output",
+            r"weighted (?:sum|values)|context(?:ual(?:ised|ized)?)?[ -]?(?:vec|embedding|matri)"
+            r"|head(?: \d+)? output|output of (?:the )?head|after (?:passing through )?"
+            r"(?:self[ -])?attention|가중 ?합|헤드 ?\d* ?출력|어텐션 ?값|문맥 ?벡터|컨텍스트"
+            r"|ভারিত যোগফল"
+            r"|加权和|上下文向量|コンテキスト|文脈ベクトル|gewichtete summe|kontextvektor",
+        ),
+        ("scores", r"un-?normali[sz]ed"),
+        (
+            "weights",
+            r"attention[ -](?:weight|prob|distribution|map|matri|pattern)|softmax"
+            r"|\battn\b(?! ?(?:score|logit|out))|(?<!un)(?<!un-)normali[sz]ed (?:attention )?score"
+            r"|소프트맥스|어텐션 ?(?:가중치|분포)|주의 ?가중치|সফটম্যাক্স|অ্যাটেনশন ওয়েট|মনোযোগের ওজন"
+            r"|注意力权重|重み|ağırlık|trọng số"
+            r"|aufmerksamkeitsgewicht|poids d.attention|pesos de atenci|вес\w* внимания",
+        ),
+        (
+            "scaled",
+            r"\bscal(?:ed|ing)\b|\bdivid(?:ed?|ing)\b.*\bby\b|스케일|স্কেল|缩放|除以|スケール|スケーリング"
+            r"|skalier|échelle|escalad|масштаб",
+        ),
+        (
+            "scores",
+            r"\bscores?\b|dot[ -]products?|\blogits?\b|similarity matri|점수|스코어|내적|স্কোর|ডট গুণ"
+            r"|得分|分数|スコア|内積|skor|\bpunteggi|\bpontua|điểm|skalarprodukt|aufmerksamkeitswert|puntuaci|оценк",
+        ),
+        ("context", r"encoder (?:output|state|hidden|representation)|인코더 ?출력|এনকোডার আউটপুট"),
+        ("positions", r"\bposition(?:s|al)?\b(?! of)|위치|포지션|অবস্থান|পজিশন|位置"),
+    )
 )
-_LAST_WORDS: tuple[tuple[str, str], ...] = (
-    (
-        "weights",
-        r"\bweights?\b|\bprob(?:s|abilit(?:y|ies))?\b|가중치|ওজন|权重|\bgewichte\b|\bpoids\b|\bpes[oi]s?\b",
-    ),
-    (
-        "output",
-        r"\boutputs?\b|\bresult\b|출력|결과|আউটপুট|ফলাফল|输出|出力|ausgabe|\bsortie\b|\bsalida\b|выход",
-    ),
-    (
-        "embeddings",
-        r"embedding|\binputs?\b|(?:word|token) vectors?|임베딩|입력|এম্বেডিং|এমবেডিং"
-        r"|ইনপুট|嵌入|埋め込み|入力|einbettung|plongement|вложени|эмбеддинг",
-    ),
+_LAST_WORDS = tuple(
+    (kind, re.compile(pattern))
+    for kind, pattern in (
+        (
+            "weights",
+            r"\bweights?\b|\bprob(?:s|abilit(?:y|ies))?\b|가중치|ওজন|权重|\bgewichte\b|\bpoids\b|\bpes[oi]s?\b",
+        ),
+        (
+            "output",
+            r"\boutputs?\b|\bresult\b|출력|결과|আউটপুট|ফলাফল|输出|出力|ausgabe|\bsortie\b|\bsalida\b|выход",
+        ),
+        (
+            "embeddings",
+            r"embedding|\binputs?\b|(?:word|token) vectors?|임베딩|입력|এম্বেডিং|এমবেডিং"
+            r"|ইনপুট|嵌入|埋め込み|入力|einbettung|plongement|вложени|эмбеддинг",
+        ),
+    )
 )
 # Words of that kind that are about something else.
 _OTHER = re.compile(
@@ -83,6 +91,7 @@ def is_other(text: str) -> bool:
     return bool(_OTHER.search(text.casefold()))
 
 
+@lru_cache(maxsize=8192)
 def kind_in(text: str) -> str | None:
     """The kind of matrix that the words of a title name, or None.
 
@@ -93,7 +102,7 @@ def kind_in(text: str) -> str | None:
     if is_other(text):
         return None
     for kind, pattern in _WORDS:
-        if re.search(pattern, text):
+        if pattern.search(text):
             return kind
     letters = [
         letter
@@ -107,7 +116,7 @@ def kind_in(text: str) -> str | None:
     if letters:
         return None
     for kind, pattern in _LAST_WORDS:
-        if re.search(pattern, text):
+        if pattern.search(text):
             return kind
     return None
 

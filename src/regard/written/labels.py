@@ -1,0 +1,42 @@
+"""Whose row a vector is, by what stands around it: its symbol, its sentence, what is left of it."""
+
+from __future__ import annotations
+
+import re
+
+from regard.written.found import Value
+from regard.written.names import Name
+
+__all__ = ["label_of"]
+
+_ROW = re.compile(r"\W*(?:row|행|行|第|ligne|zeile|fila|linha|hàng) ?(\d{1,3})\b", re.IGNORECASE)
+
+
+def label_of(value: Value, name: Name, tokens: list[str], *, named_by_title: bool) -> str | None:
+    """The token that a vector belongs to, or its number; None where nothing says it."""
+    if name.row is not None or not value.is_vector:
+        return name.row
+    if counted := _ROW.match(value.sentence):
+        return counted[1]
+    found = _token_in(value.sentence, tokens)
+    if found is not None:
+        return found
+    lead = re.sub(r"^\s*(?:(?:[-*+•>]|#+|//|\d+[.)])\s+)+|[\s:=→>$*`\"“”]+$", "", value.lead)
+    lead = re.sub(r"(?:\\to|\\rightarrow|=)\s*$", "", lead).strip(' \t"“”*`$')
+    if named_by_title and 0 < len(lead) <= 40:
+        return lead
+    last = re.search(r"(?<![\d.])(\d{1,3})$", lead)
+    if last and not re.search(r"head[ _]?\d+$|step \d+$", lead, re.IGNORECASE):
+        return last[1]
+    return None
+
+
+def _token_in(sentence: str, tokens: list[str]) -> str | None:
+    """The one token that a sentence speaks of: at its start, or anywhere in it."""
+    words = re.sub(r"^\s*(?:[-*+•]|\d+[.)])\s+", "", sentence)[:1000]
+    tokens = [token for token in tokens if token in words]
+    for token in tokens:
+        if re.match(rf"[\s\"'“*_`$]*{re.escape(token)}(?!\w)", words):
+            return token
+    found = [token for token in tokens if re.search(rf"(?<!\w){re.escape(token)}(?!\w)", words)]
+    return found[0] if len(found) == 1 else None
