@@ -263,6 +263,11 @@ def test_the_studio_follows_the_system_and_can_be_read(visit: Visit, scheme: str
 
 def test_a_wide_table_and_a_narrow_window_do_not_overflow(visit: Visit) -> None:
     page = visit("#page=runs")
-    page.set_viewport_size({"width": 420, "height": 800})
+    page.set_viewport_size({"width": 400, "height": 800})
     page.wait_for_selector("table")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 440
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    model = page.locator("table.runs tbody td:nth-child(3)").first
+    assert model.bounding_box()["height"] < 200  # whole words, not a letter a line
+    page.get_by_role("link", name="See").click()
+    page.get_by_role("combobox", name="Model").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -13,9 +13,11 @@ main.wide { max-width: 1880px; }
 main:focus { outline: none; }
 input[type="text"], select { max-width: 100%; }
 .bar label { min-width: 0; max-width: 100%; }
+label > select { min-width: 0; }
 @media (max-width: 600px) {
   header.top { gap: 8px; padding: 6px 10px; } nav a { padding: 4px 8px; }
   table.runs :is(th, td):is(:nth-child(4), :nth-child(5), :nth-child(7)) { display: none; }
+  table.runs :is(th, td):nth-child(3) { overflow-wrap: normal; }
   main { padding: 8px 10px 20px; } .bar { gap: 6px 10px; margin: 0 0 6px; }
 }
 h1 { font-size: 20px; line-height: 1.3; margin: 0 0 2px; overflow-wrap: anywhere; }
