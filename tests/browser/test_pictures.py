@@ -54,7 +54,7 @@ def _steps() -> str:
 
 
 PICTURES = {
-    "page-flow": (_steps, "#token=2", 1280, 780),
+    "page-flow": (_steps, "#token=2", 1280, 710),
     "page-steps": (_steps, "#view=steps&step=scores&cell=1,2", 1120, 480),
     "page-text": (_tired, "#layer=3&head=1&token=10", 1120, 500),
     "page-links": (_tired, "#view=heads&layer=3&least=0.2&token=10", 1120, 790),

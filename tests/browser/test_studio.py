@@ -266,8 +266,6 @@ def test_a_wide_table_and_a_narrow_window_do_not_overflow(visit: Visit) -> None:
     page.set_viewport_size({"width": 400, "height": 800})
     page.wait_for_selector("table")
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    model = page.locator("table.runs tbody td:nth-child(3)").first
-    assert model.bounding_box()["height"] < 200  # whole words, not a letter a line
     page.get_by_role("link", name="See").click()
     page.get_by_role("combobox", name="Model").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
