@@ -113,7 +113,7 @@ def test_a_changed_pass_has_the_numbers_and_the_next_word_of_python(
         shown = page.locator("regard-flow .next .one").all_text_contents()
         for each, written in zip(changed.predictions(4) or [], shown, strict=True):
             assert written.endswith(
-                f"(it was {old[each.token]:.4f})" if each.token in old else "(new among them)"
+                f"(before: {old[each.token]:.4f})" if each.token in old else "five before)"
             )
         page.get_by_role("button", name="Reset").click()
         expect(page, first, 4)

@@ -30,7 +30,6 @@ figure input { position: absolute; z-index: 2; padding: 0 2px; text-align: cente
 .next { margin: 4px 0 0; } .next:empty { display: none; }
 .next::first-letter { text-transform: uppercase; }
 .next .one { display: inline-block; margin-right: 14px; }
-.group [aria-pressed="true"] + [aria-pressed="true"] { border-left-color: var(--on-accent); }
 .told { margin: 6px 0 0; font-weight: 600; } .told:empty { display: none; }
 .did { margin: 6px 0 0; } .did:empty { display: none; }
 .did [name^="taken"] { padding: 1px 8px; border-radius: 12px; }

@@ -34,6 +34,7 @@ button[aria-pressed="true"] {
 .group button { border-radius: 0; margin-left: -1px; }
 .group button:first-child { border-radius: 6px 0 0 6px; margin-left: 0; }
 .group button:last-child { border-radius: 0 6px 6px 0; }
+.group [aria-pressed="true"] + [aria-pressed="true"] { border-left-color: var(--on-accent); }
 .field { display: inline-flex; gap: 6px; align-items: center; color: var(--faint); }
 .field button { color: var(--ink); }
 .field button[aria-pressed="true"] { color: var(--on-accent); }
