@@ -161,3 +161,10 @@ def test_an_activation_holds_all_that_its_cells_can_be(
     for value in reached:
         assert (result.low <= value.numpy() + 1e-7).all()
         assert (value.numpy() <= result.high + 1e-7).all()
+
+
+def test_nothing_is_known_of_a_layer_norm_if_a_number_of_its_row_is_not() -> None:
+    x = Intervals.exactly(np.array([[1.0, np.nan, 6.0], [1.0, 2.0, 6.0]]))
+    result = normalized_rows(x, 1e-5, unbiased=False)
+    assert np.isnan(result.low[0] + result.high[0]).all()
+    assert np.isfinite(result.low[1]).all()

@@ -129,7 +129,8 @@ class Chain:
             return Intervals.exactly(values)
         # A program prints four digits of what it has; a person gives what there is.
         finest = 1 if elsewhere else 1.1e-4 if self.exercise.by_program else 0
-        return Intervals.about(values, np.where(matrix.units < finest, matrix.units / 2, 0.0))
+        units = matrix.units
+        return Intervals.about(values, np.where(units < finest, units / 2, 0.0))
 
     def _layer(self, kind: str, found: list[Key], parts: list[Intervals]) -> Intervals:
         ways = {role: chosen(self.exercise, role) for role in ("variance", "activation", "maps")}

@@ -32,9 +32,8 @@ OF_NORM = ("centered", *MOMENTS, "normalized")  # on the way to a layer norm
 _OPEN = {
     "norm": (("γ and β", "γ", "neither"), ("gamma", "beta")),
     "norm_2": (("γ and β", "γ", "neither"), ("gamma", "beta", "gamma_2", "beta_2")),
-    "hidden": (("with b_1", "without"), ("b_1",)),
-    "activated": (("without", "with b_1"), ("b_1",)),  # the hidden layer may be without its bias
-    "feed_forward": (("with b_2", "without"), ("b_2",)),
+    "b_1": (("hidden", "activated", "nowhere"), ("b_1",)),  # to which step it is added
+    "b_2": (("feed_forward", "nowhere"), ("b_2",)),
 }
 _OF_ATTENTION = KINDS[KINDS.index("query") : KINDS.index("output") + 1]
 
@@ -197,9 +196,9 @@ def _of_layer(exercise: Exercise, kind: str) -> list[Key]:
     elif kind in ("hidden", "feed_forward"):
         wanted = [chosen(exercise, "feed"), "W_1"] if kind == "hidden" else ["activated", "W_2"]
         bias = "b_1" if kind == "hidden" else "b_2"
-        wanted += _printed(exercise, bias) if chosen(exercise, kind) == f"with {bias}" else []
+        wanted += _printed(exercise, bias) if chosen(exercise, bias) == kind else []
     elif kind == "activated":
-        later = _printed(exercise, "hidden") and chosen(exercise, kind) == "with b_1"
+        later = _printed(exercise, "hidden") and chosen(exercise, "b_1") == kind
         wanted = ["hidden", *(_printed(exercise, "b_1") if later else [])]
     else:
         of_moments = {

@@ -132,21 +132,20 @@ def _root(exercise: Exercise, size: float) -> tuple[float, float]:
 
 def _misfits(exercise: Exercise, reading: Reading, keys: list[Key]) -> tuple[float, float]:
     """How many figures do not fit a reading, from the step before and from the inputs."""
-    try:
-        chains = [Chain(exercise, reading, way) for way in ("step", "inputs")]
-        step, inputs = (
-            sum(
-                not figure.may_stand_for(*chain.reach(*key).at(*cell))
-                for key in keys
-                if sources(exercise, *key)
+    found = [0, 0]
+    chains = [Chain(exercise, reading, way) for way in ("step", "inputs")]
+    for key in [key for key in keys if sources(exercise, *key)]:
+        for number, chain in enumerate(chains):
+            try:
+                reach = chain.reach(*key)
+            except Misfit:
+                return math.inf, math.inf
+            found[number] += sum(
+                not figure.may_stand_for(*reach.at(*cell))
                 for cell, figures in exercise.matrices[key].figures.items()
                 for figure in figures
             )
-            for chain in chains
-        )
-    except Misfit:
-        return math.inf, math.inf
-    return step, inputs
+    return found[0], found[1]
 
 
 # ── layers ────────────────────────────────────────────────────────────────────────────────────
@@ -156,7 +155,7 @@ _OPEN = (
     (("stream",), ("query", "key", "value")),
     (("base", "variance", "norm"), (*OF_NORM, "norm")),
     (
-        ("feed", "maps", "hidden", "activated", "activation", "feed_forward"),
+        ("feed", "maps", "b_1", "activation", "b_2"),
         ("hidden", "activated", "feed_forward"),
     ),
     (("skip",), ("residual_2",)),
