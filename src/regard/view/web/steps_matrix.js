@@ -141,7 +141,8 @@ export class Matrix {
     const { row, column } = this.own ?? { row: 0, column: 0 };
     const holds = row < look.rowLabels.length && column < look.columnLabels.length;
     if (this.ears.edited === undefined || this.ears.picked !== undefined || !holds) this.own = null;
-    if (this.ears.pointed !== undefined || this.ears.edited !== undefined) this.grid.tabIndex = 0;
+    // Where there is more than can be seen, keys must be able to scroll.
+    if (this.#hears || wide > sizes.width || high > sizes.height) this.grid.tabIndex = 0;
     else this.grid.removeAttribute("tabindex");
     this.#draw(true);
     this.light(this.bands, this.cursor);
@@ -300,9 +301,14 @@ export class Matrix {
     }
   }
 
+  /** Does the owner hear where the keyboard is? */
+  get #hears() {
+    return this.ears.pointed !== undefined || this.ears.edited !== undefined;
+  }
+
   /** @param {KeyboardEvent} event */
   #key(event) {
-    if (this.look === null || event.target !== this.grid || this.grid.tabIndex !== 0) return;
+    if (this.look === null || event.target !== this.grid || !this.#hears) return;
     const place = this.cursor ?? { row: 0, column: 0 };
     const letter = /^[-−+.\d]$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey;
     if (this.ears.edited !== undefined && (letter || event.key === "Enter" || event.key === "F2")) {
