@@ -47,7 +47,7 @@ _SHAPE_OF = re.compile(
 def size_named(lead: str) -> str | None:
     """The size that stands left of a number: d_k, d_model, d_v, n; √ for the root of d_k, or None.
 
-    >>> size_named("Key dimension d_k ="), size_named(r"\\sqrt{d_k} \\approx"), size_named("Q =")
+    >>> size_named("(d_k ="), size_named(r"\\sqrt{d_k} \\approx"), size_named("Q =")
     ('d_k', '√', None)
     """
     lead = re.sub(r"(?:\\approx|[=≈:$\\\s])+$", "", lead[-200:])
