@@ -194,14 +194,14 @@ def reach(example: Printed, name: str) -> Ends:
 
 
 def carried(example: Printed, step: str, ends: Ends) -> Ends:
-    """In full, or as rounded to the digits that are printed."""
+    """In full, or as rounded to the digits that are printed; a tie may go either way."""
     if step not in example.steps:
         return ends
     unit = 10.0 ** -example.digits[step]
     low, high = ends
     return (
-        np.minimum(low, np.floor(low / unit + 0.5) * unit),
-        np.maximum(high, np.ceil(high / unit - 0.5) * unit),
+        np.minimum(low, np.ceil(low / unit - 0.5 - 1e-9) * unit),
+        np.maximum(high, np.floor(high / unit + 0.5 + 1e-9) * unit),
     )
 
 

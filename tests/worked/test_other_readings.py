@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 
 import numpy as np
 import pytest
 
-from regard.worked import check_text
+from regard.worked import Unreadable, check_text
 
 DOUBTFUL = {
     "a decimal comma beside points elsewhere": "A score of 1.5, where `dₖ = 3`:\n\n`√3 ≈ 1,732`\n",
@@ -195,3 +196,74 @@ def test_a_softmax_in_running_text_is_found_wrong(text: str) -> None:
     wrong = check_text(text, "notes.md").wrong
     assert len(wrong) >= 2
     assert {cell.line for cell in wrong} == {text.rstrip("`\n").count("\n") + 1}
+
+
+@pytest.mark.parametrize(("cell", "wrong"), [("1.7", []), ("1.4", ["1.4"])])
+def test_rows_that_are_counted_from_zero_have_their_places(cell: str, wrong: list[str]) -> None:
+    text = f"""\
+weights[1] = [0.9, 0.1] and weights[0] = [0.3, 0.7]
+
+V[1] = [2, 5], V[0] = [1, 4]
+
+output[0] = [{cell}, 4.7]
+output[1] = [1.1, 4.1]
+"""
+    assert [c.figure.text for c in check_text(text, "a.md").wrong] == wrong
+
+
+@pytest.mark.parametrize(("cell", "wrong"), [("2.609", []), ("2.690", ["2.690"])])
+def test_one_matrix_under_several_names_is_each_of_them(cell: str, wrong: list[str]) -> None:
+    text = f"""\
+Q = [[1, 0], [0, 1]]
+K = V = [[1, 2], [3, 1]]
+
+Output:
+[[{cell}, 1.196], [1.660, 1.670]]
+"""
+    assert [c.figure.text for c in check_text(text, "a.md").wrong] == wrong
+
+
+@pytest.mark.parametrize(("cell", "wrong"), [("2.121", []), ("2.211", ["2.211"])])
+def test_scores_may_be_divided_by_a_root_that_only_they_tell(cell: str, wrong: list[str]) -> None:
+    """Though the text says what would happen without scaling."""
+    text = f"""\
+Raw scores:
+[[1, 3], [5, 7]]
+
+Without scaling these would be too large.
+
+Scaled scores:
+[[0.707, {cell}], [3.536, 4.950]]
+"""
+    assert [c.figure.text for c in check_text(text, "a.md").wrong] == wrong
+
+
+GIVEN_FACTORS = """\
+query = [0.3, 0.1], key = [2, 1]
+
+0.3 · 2 + 0.1 · 1 {} {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (GIVEN_FACTORS.format("=", "0.7"), []),
+        (GIVEN_FACTORS.format("=", "0.8"), ["0.8"]),
+        (GIVEN_FACTORS.format("≈", "0.8"), []),  # of longer numbers than are printed
+        ("W_Q = [[1]]\n\n" + GIVEN_FACTORS.format("=", "0.8"), []),  # rows that are computed
+        ("weights = [0.7, 0.3]\nvalues = [2, 1]\n\n0.7 · 2 + 0.3 · 1 = 1.8", []),  # 0.73, 0.27
+    ],
+)
+def test_a_sum_of_given_factors_is_exact(text: str, wrong: list[str]) -> None:
+    assert [cell.figure.text for cell in check_text(text, "a.md").wrong] == wrong
+
+
+def test_the_collector_of_garbage_is_as_it_was_after_a_check() -> None:
+    for change in (gc.enable, gc.disable, gc.enable):
+        change()
+        before = gc.isenabled()
+        check_text("1 + 1 = 2", "a.md")
+        with pytest.raises(Unreadable):
+            check_text("{", "a.json")
+        assert gc.isenabled() == before

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from regard._collector import uncollected
 from regard.worked.assemble import assemble
 from regard.worked.equations import Equation, judge_equality
 from regard.worked.judged import Cell, Judged
@@ -141,6 +142,7 @@ def check_text(text: str, name: str = "text", taken_as: Mapping[str, str] | None
     return _check(Source.of(name, text), taken_as or {})
 
 
+@uncollected
 def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
     found = read_document(source)
     equations = [judge_equality(equality) for equality in found.equations]
@@ -185,13 +187,9 @@ def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
 
 def _sums_to_one(judged: list[Judged]) -> bool:
     """Whether the rows of a printed output sum to 1."""
-    outputs = [
-        matrix.row_sums
-        for each in judged
-        for matrix in each.exercise.matrices.values()
-        if matrix.kind in ("head_output", "output", "concatenated")
-    ]
-    return any(all(abs(total - 1) <= slack for total, slack in sums) for sums in outputs)
+    matrices = [matrix for each in judged for matrix in each.exercise.matrices.values()]
+    outputs = [m for m in matrices if m.kind in ("head_output", "output", "concatenated")]
+    return any(all(abs(total - 1) <= slack for total, slack in m.row_sums) for m in outputs)
 
 
 def fix_text(report: Report) -> str:
@@ -232,29 +230,22 @@ def _put_right(cells: list[Cell]) -> list[tuple[Figure, str]]:
 def _replaced(text: str, changes: list[tuple[Figure, str]]) -> str:
     for figure, new in sorted(changes, key=lambda change: -change[0].start):
         # A column of figures stays a column: a shorter number is filled up on the left.
-        pad = ""
         before = text[: figure.start]
-        if re.search(r"\S {2,}$", before) and len(new) < len(figure.text):
-            pad = " " * (len(figure.text) - len(new))
-        text = before + pad + new + text[figure.end :]
+        wide = new.rjust(len(figure.text)) if re.search(r"\S {2,}$", before) else new
+        text = before + wide + text[figure.end :]
     return text
 
 
 def _plain_cell(cell: Cell) -> dict[str, Any]:
-    return {
-        "kind": cell.kind,
-        "name": cell.name,
-        "head": cell.head,
+    same = ("kind", "name", "head", "line", "origin", "cause")
+    return {key: getattr(cell, key) for key in same} | {
         "row": cell.row_label,
         "column": cell.column_label,
-        "line": cell.line,
         "printed": cell.figure.text,
         "right": cell.right_text,
         "exact": cell.right if math.isfinite(cell.right) else str(cell.right),
         "from_inputs": "right" if cell.from_inputs else "wrong",
         "from_step": "follows" if cell.from_step else "does not follow",
-        "origin": cell.origin,
-        "cause": cell.cause,
     }
 
 
@@ -268,16 +259,14 @@ def _plain(judged: Judged) -> dict[str, Any]:
         | {"given": matrix.key in judged.given}
         for matrix in judged.exercise.matrices.values()
     ]
-    cells = [
-        _plain_cell(cell) | {"inherited_from": judged.inherit_from(cell.kind, cell.head)}
-        if cell.origin == "inherited"
-        else _plain_cell(cell) | {"inherited_from": []}
-        for cell in judged.cells
-    ]
     return {
         "tokens": judged.exercise.tokens,
         "matrices": matrices,
-        "cells": cells,
+        "cells": [
+            _plain_cell(c)
+            | {"inherited_from": judged.inherit_from(c.kind, c.head) * (c.origin == "inherited")}
+            for c in judged.cells
+        ],
         "claims": [_plain_claim(claim) for claim in judged.claims],
         "remarks": judged.remarks,
     }

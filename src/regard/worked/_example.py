@@ -11,6 +11,7 @@ from regard._trace import Positions, Projections, Trace
 
 __all__ = ["EXAMPLES", "Example", "example"]
 
+_SYMBOLS = {"embeddings": "X", "query": "Q", "key": "K", "value": "V", "weights": "A"}
 EXAMPLES = ("apple", "cat", "poem", "scaling", "given")
 
 
@@ -30,12 +31,9 @@ class Example:
         given = self.content
         projections = None
         if "W_Q" in given:
-            projections = Projections(
-                given["W_Q"],
-                given["W_K"],
-                given["W_V"],
-                given_heads=given.get("head_2", {}).get("head_output"),
-            )
+            maps = (given[name] for name in ("W_Q", "W_K", "W_V"))
+            given_heads = given.get("head_2", {}).get("head_output")
+            projections = Projections(*maps, given_heads=given_heads)
         elif positions != "none":
             raise ValueError(f"The example {self.name!r} has no input to add positions to.")
         usual = positions == "none" and not causal and scale
@@ -43,12 +41,8 @@ class Example:
         return Trace.build(
             tokens=given["tokens"],
             key_tokens=given.get("key_tokens"),
-            embeddings=given.get("X"),
             projections=projections,
-            query=given.get("Q"),
-            key=given.get("K"),
-            value=given.get("V"),
-            weights=given.get("A"),
+            **{name: given.get(symbol) for name, symbol in _SYMBOLS.items()},
             positions=positions,
             causal=causal,
             scale=scale,

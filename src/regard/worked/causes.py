@@ -61,12 +61,8 @@ def diagnose(exercise: Exercise, key: Key, chains: dict[str, Chain], cells: list
     sizes = Counter(family for family, _ in {(family, text) for family, _, text in tried})
     for scope in ("matrix", "row", "cell"):
         for group in _groups(own, scope):
-            row, column = group[0].row, group[0].column
-            wide = {
-                "matrix": np.s_[:, :, :],
-                "row": np.s_[:, row : row + 1, :],
-                "cell": np.s_[:, row : row + 1, column : column + 1],
-            }[scope]
+            row, column = (slice(k, k + 1) for k in (group[0].row, group[0].column))
+            wide = (slice(None), *{"matrix": (), "row": (row,), "cell": (row, column)}[scope])
             proof = sum(map(_evidence, group))
             for k in np.flatnonzero(fits[wide].all(axis=(1, 2))):
                 family, _, text = tried[k]

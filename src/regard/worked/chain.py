@@ -121,16 +121,14 @@ class Chain:
 
     def _given(self, matrix: Matrix) -> Intervals:
         """What nothing here produces is exact, unless it must have been computed elsewhere."""
-        values = matrix.values
-        elsewhere = matrix.kind in LAYER_STEPS or (matrix.kind, matrix.head) in self.exercise.apart
-        computed = matrix.kind in ("query", "key", "value", "scores")
-        elsewhere = elsewhere or (self.exercise.by_program and computed)
+        by_program, units = self.exercise.by_program, matrix.units
         if self.way not in ("inputs", "step"):
-            return Intervals.exactly(values)
+            return Intervals.exactly(matrix.values)
+        elsewhere = matrix.kind in LAYER_STEPS or matrix.key in self.exercise.apart
+        elsewhere |= by_program and matrix.kind in ("query", "key", "value", "scores")
         # A program prints four digits of what it has; a person gives what there is.
-        finest = 1 if elsewhere else 1.1e-4 if self.exercise.by_program else 0
-        units = matrix.units
-        return Intervals.about(values, np.where(units < finest, units / 2, 0.0))
+        finest = 1 if elsewhere else 1.1e-4 if by_program else 0
+        return Intervals.about(matrix.values, np.where(units < finest, units / 2, 0.0))
 
     def _layer(self, kind: str, found: list[Key], parts: list[Intervals]) -> Intervals:
         ways = {role: chosen(self.exercise, role) for role in ("variance", "activation", "maps")}

@@ -81,8 +81,7 @@ def add_claims(
 
 def _is_in_passing(source: Source, statement: Value) -> bool:
     """“The paper has d_model = 512”: in a sentence it may be another's size."""
-    text, here = source.text, statement.start
-    line = text[text.rfind("\n", 0, here) + 1 : here] + text[here : here + 500].partition("\n")[0]
+    line = source.line_at(statement.start)
     line = re.sub(r"\\text\b|embedding|size|dimension|model|step", "", line, flags=re.IGNORECASE)
     return len(re.findall(r"[^\W\d_]{2,}", line)) > 2
 

@@ -7,11 +7,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from regard._intervals import Intervals
 from regard.worked.evaluate import Evaluator
-from regard.worked.softmaxes import any_divisor
+from regard.worked.softmaxes import USUAL_DIVISORS, any_divisor
 from regard.written.figures import Figure
 from regard.written.found import Equality
 from regard.written.grammar import Node
@@ -31,31 +29,36 @@ class Equation:
     exact: list[Figure] = field(default_factory=list)  # of those, that need no room for rounding
     doubt: str = ""  # it does not hold, but may have been meant otherwise
     cause: str = "the two sides of the equation do not agree"
+    by_program: bool = False
 
 
 def judge_equality(equality: Equality) -> Equation:
     """Whether an equality holds."""
     try:
-        found = judge_sides(equality.sides, equality.figure_of)
+        found = judge_sides(equality.sides, equality.figure_of, are_given=equality.is_exact)
     except ValueError:  # a number out of all proportion, such as 3.40e+38
         found = Equation(0, "", 0, doubt="a number is out of all proportion")
-    found.start, found.text = equality.start, equality.text
+    if equality.by_program and (found.doubt or 4 * len(found.wrong) > found.checked):
+        found = Equation(0, "", 0)  # its names stand for something else
+    found.start, found.text, found.by_program = equality.start, equality.text, equality.by_program
     return found
 
 
-def judge_sides(sides: list[Node], figure_of: Callable[[Node], Figure]) -> Equation:
+def judge_sides(
+    sides: list[Node], figure_of: Callable[[Node], Figure], *, are_given: bool = False
+) -> Equation:
     """Sides that are set equal: each literal must be what an expression before it can come to.
 
     Where the first side is the literal, the expressions after it decide. An expression must agree
     with the one before it; of two sums, term by term.
     """
-    roomy, exact = Evaluator(figure_of), Evaluator(figure_of, exact=True)
+    roomy, exact = Evaluator(figure_of, exact=are_given), Evaluator(figure_of, exact=True)
     found = Equation(0, "", 0)
     expressions = [side for side in sides if not side.is_literal]
-    if len(expressions) > 1 and all(_is_shape(side, figure_of) for side in expressions):
-        return found  # (3 × 4) · (4 × 2) = (3 × 2)
-    if all(_is_shape(side, figure_of, of_any=True) for side in sides) and sides[-1].round:
-        return found  # (1, 4, 6, 16) × (1, 4, 16, 5) = (1, 4, 6, 5)
+    # (3 × 4) · (4 × 2) = (3 × 2), or (1, 4, 6, 16) × (1, 4, 16, 5) = (1, 4, 6, 5)
+    shapes = expressions if len(expressions) > 1 else sides if sides[-1].round else []
+    if shapes and all(_is_shape(side, figure_of) for side in shapes):
+        return found
     before: list[Node] = []
     for side in sides:
         if not side.is_literal:
@@ -100,7 +103,8 @@ def _is_wrong_softmax(node: Node, figures: list[Figure], exact: Evaluator) -> bo
     if not values or values[0].low.size != len(figures) or 1 not in values[0].shape:
         return False
     are_weights = all(0 <= figure.value <= 1 for figure in figures)
-    return are_weights and not any_divisor(values[0].low.reshape(1, -1), [figures], usual=True)
+    row = values[0].low.reshape(1, -1)
+    return are_weights and not any_divisor(row, [figures], USUAL_DIVISORS, room=0.6)
 
 
 def _stands_for(figure: Figure, low: float, high: float) -> bool:
@@ -148,12 +152,12 @@ def _compare_terms(
         found.doubt = "two sides do not agree"
 
 
-def _is_shape(node: Node, figure_of: Callable[[Node], Figure], *, of_any: bool = False) -> bool:
-    """Only whole numbers and a cross between them: `3 × 4`; `of_any` number of axes."""
+def _is_shape(node: Node, figure_of: Callable[[Node], Figure]) -> bool:
+    """Only whole numbers and a cross between them: `3 × 4`, or in round brackets: (1, 4, 6)."""
     if node.op == "number":
-        return float(np.float64(figure_of(node).value)).is_integer()
-    if node.op == "matrix" and len(node.args) > 2 and not (of_any and node.round):
+        return figure_of(node).value.is_integer()
+    if node.op == "matrix" and len(node.args) > 2 and not node.round:
         return False
     return node.op in ("×", "·", "@", "*", "group", "matrix") and all(
-        _is_shape(arg, figure_of, of_any=of_any) for arg in node.args
+        _is_shape(arg, figure_of) for arg in node.args
     )

@@ -79,11 +79,10 @@ class Evaluator:
 
     def _number(self, node: Node) -> list[Intervals]:
         figure = self.figure_of(node)
-        value, half = figure.value, 0.0
-        if not self.exact and math.isfinite(value):
-            has_decimals = figure.unit < 1
-            half = figure.unit / 2 if has_decimals or abs(value) >= _LARGE_COUNT else 0.0
-        found = Intervals.about(value * _ONE, half)
+        value = figure.value
+        may_be_rounded = figure.unit < 1 or abs(value) >= _LARGE_COUNT
+        is_rounded = may_be_rounded and not self.exact and math.isfinite(value)
+        found = Intervals.about(value * _ONE, figure.unit / 2 if is_rounded else 0.0)
         return [found, found.each(lambda end: end * 100)] if figure.text.endswith("%") else [found]
 
     def _matrix(self, node: Node) -> list[Intervals]:
@@ -191,13 +190,11 @@ def _softmaxes(x: Intervals) -> list[Intervals]:
 
 
 def _layer_norms(x: Intervals) -> list[Intervals]:
-    both = (normalized_rows(x, 1e-5, unbiased=unbiased) for unbiased in (False, True))
-    return list(both) if x.shape[1] > 1 else []
+    return [normalized_rows(x, 1e-5, unbiased=u) for u in (False, True) if x.shape[1] > 1]
 
 
 def _variances(x: Intervals) -> list[Intervals]:
-    both = (variance_rows(x, unbiased=unbiased) for unbiased in (False, True))
-    return list(both) if x.shape[1] > 1 else []
+    return [variance_rows(x, unbiased=u) for u in (False, True) if x.shape[1] > 1]
 
 
 def _deviations(x: Intervals) -> list[Intervals]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -122,9 +122,9 @@ class Exercise:
         return sorted({head for _, head in self.matrices if head is not None}) or [1]
 
     def rename(self, matrix: Matrix, kind: str, head: Head = None) -> None:
-        del self.matrices[matrix.key]
-        matrix.kind, matrix.head = kind, head
-        self.matrices[matrix.key] = matrix
+        """Let a matrix be another kind; in an example that borrows it, it stays what it was."""
+        del self.matrices[next(key for key, other in self.matrices.items() if other is matrix)]
+        self.matrices[kind, head] = replace(matrix, kind=kind, head=head)
 
     def get(self, kind: str, head: Head = None) -> Matrix | None:
         return self.matrices.get((kind, head if kind in HEAD_KINDS else None))

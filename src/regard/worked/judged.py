@@ -105,14 +105,11 @@ class Judged:
 
     def inherit_from(self, kind: str, head: Head) -> list[str]:
         """The matrices whose own mistakes a step inherits, by their symbols."""
-        made_of: set[Key] = set()
-        pending = [(kind, head)]
-        while pending:
-            new = set(sources(self.exercise, *pending.pop())) - made_of
-            made_of |= new
-            pending += new
+        made_of = [(kind, head)]
+        for key in made_of:  # which grows
+            made_of += [source for source in sources(self.exercise, *key) if source not in made_of]
         first = {(cell.kind, cell.head) for cell in self.cells if cell.origin == "first"}
-        causes = {cause for cause, _ in (first & made_of) - {(kind, head)}}
+        causes = {cause for cause, _ in first & set(made_of[1:])}
         return [SYMBOLS[cause] for cause in KINDS if cause in causes]
 
     def cell(

@@ -36,7 +36,11 @@ def choose_reading(exercise: Exercise) -> Reading:
         if not step + inputs:
             break
     best = _best(counted)
-    if counted[best][0] and available(exercise, "scores", _head(exercise)) and not _sizes(exercise):
+    scores = exercise.get("scores", _head(exercise))
+    # Scores of whole numbers are not rounded: what they were divided by can be told from them.
+    are_whole = scores is not None and bool((scores.units >= 1).all())
+    is_told = bool(_sizes(exercise)) or (are_whole and readings[best].divisor != (1.0, 1.0))
+    if counted[best][0] and available(exercise, "scores", _head(exercise)) and not is_told:
         return Reading((math.nan, math.nan), question=_NO_SIZE)
     return readings[best]
 
@@ -106,11 +110,11 @@ def _by_one_number(exercise: Exercise, head: int) -> list[Reading]:
     told = np.isfinite(values) & np.isfinite(small) & (np.abs(small) > 4 * scaled.units)
     if told.sum() < 2:
         return []
-    divisor = round(float(np.median(values[told] / small[told])), 1)
-    if divisor <= 1:
-        return []
-    remark = f"The scores are divided by {divisor:g}: the figures fit only that."
-    return [Reading((divisor, divisor), remark=remark)]
+    ratio = float(np.median(values[told] / small[told]))
+    root = math.sqrt(max(round(ratio * ratio), 0))
+    divisor = root if abs(ratio - root) < 0.01 else round(ratio, 1)
+    remark = f"The scores are divided by {divisor:.4g}: the figures fit only that."
+    return [Reading((divisor, divisor), remark=remark)] if divisor > 1 else []
 
 
 def _prints_the_future(exercise: Exercise, head: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -23,10 +23,11 @@ from regard.written.series import series
 from regard.written.source import Source
 from regard.written.words import is_exponential, kind_in
 
-__all__ = ["any_divisor", "softmaxes"]
+__all__ = ["USUAL_DIVISORS", "any_divisor", "softmaxes"]
 
+# What examples are divided by, and what anything may be.
+USUAL_DIVISORS = np.append(np.arange(1.0, 9.0), np.sqrt([2, 3, 5, 6, 8, 32, 128, 256, 512]))
 _DIVISORS = np.concatenate([np.sqrt(np.arange(1, 257)), np.arange(17, 65), np.geomspace(16, 64)])
-_USUAL = np.concatenate([np.arange(1.0, 9.0), np.sqrt([2, 3, 5, 6, 8, 32, 128, 512]), [16.0]])
 _MARK = re.compile(r"soft-?max|소프트 ?맥스|সফটম্যাক্স|ソフトマックス", re.IGNORECASE)
 _MASK = re.compile(r"mask|causal|padding|마스|মাস্ক|掩|遮|マスク|masc", re.IGNORECASE)
 _OTHERWISE = re.compile(
@@ -42,21 +43,16 @@ _BACK = 3  # how many series before the weights are looked at
 
 
 def any_divisor(
-    scores: Array,
-    rows: Sequence[Sequence[Figure]],
-    more: Iterable[float] = (),
-    *,
-    usual: bool = False,
+    scores: Array, rows: Sequence[Sequence[Figure]], divisors: Array, *, room: float
 ) -> bool:
-    """Whether the figures can be a softmax of the rows of scores, divided by something.
+    """Whether the figures can be a softmax of the rows of scores, divided by one of some numbers.
 
-    `usual` takes only what examples are divided by: few whole numbers and roots.
+    Each may be off by `room` steps of its last digit, or be cut off.
     """
     printed, units = numbers(rows)
-    divisors = np.concatenate([_USUAL if usual else _DIVISORS, [d for d in more if d > 0]])
     with np.errstate(invalid="ignore", over="ignore"):
         weights = softmax_rows(Intervals.exactly(scores / divisors[:, None, None])).middle
-    rounded = np.abs(weights - printed) <= (0.6 if usual else 1.5) * units
+    rounded = np.abs(weights - printed) <= room * units
     cut_off = (printed <= weights + 1e-9) & (weights < printed + units)
     return bool((rounded.all(axis=(1, 2)) | cut_off.all(axis=(1, 2))).any())
 
@@ -69,31 +65,23 @@ def softmaxes(source: Source, found: Found, told: set[int]) -> list[Link]:
     starts = [start for start, _ in found.lines]
     rows = series(source, [value for value in found.values if not value.is_code])
     rows = [value for value in rows if value.shape[0] * value.shape[1] <= _MOST_CELLS]
-    written = source.text.splitlines()
-
-    def line_of(start: int) -> str:
-        number = source.line(start)
-        return written[number - 1] if number <= len(written) else ""
-
     links: list[Link] = []
     for k, weights in enumerate(rows):
-        are_weights = _is_distribution(weights) or _is_softmax(line_of(weights.start), weights)
+        line = source.line_at(weights.start)
+        are_weights = weights.is_distribution or _is_softmax(line, weights)
         if not are_weights or weights.rows[0][0].start in told:
             continue
         for scores in rows[max(0, k - _BACK) : k][::-1]:
             between = _between(source, found, starts, scores, weights)
-            if between is None:
+            again = [f.text for f in scores.figures] == [f.text for f in weights.figures]
+            if between is None or again:
                 break
-            is_next = len(between.strip()) < _NEAR
-            if [f.text for f in scores.figures] == [f.text for f in weights.figures]:
-                break  # printed again
-            if not between:
+            if not between or scores.shape != weights.shape:
                 continue
-            if scores.shape == weights.shape and _may_be_scores(scores, is_next=is_next):
-                link = _judged(scores, weights, between)
-                links += [link] if link is not None else []
+            if _may_be_scores(scores, is_next=len(between.strip()) < _NEAR):
+                links += filter(None, [_judged(scores, weights, between)])
                 break
-            if scores.shape == weights.shape and _is_distribution(scores):
+            if scores.is_distribution:
                 break  # the weights of what stands above
     return links
 
@@ -111,7 +99,8 @@ def _between(
         for _, line in found.lines[bisect_left(starts, first) : bisect_right(starts, last)]
         if line.startswith("# ")
     ]
-    if any(not _MARK.search(line) for line in headings) or len(headings) > 1:
+    others = [line for line in headings if not _MARK.search(line)]
+    if len(headings) - len(others) > 1 or any(kind_in(line) != "scaled" for line in others):
         return None
     start = scores.rows[0][0].start
     around = source.text[max(0, start - 2 * _NEAR) : last] if "\n" not in text else text
@@ -127,7 +116,7 @@ def _may_be_scores(value: Value, *, is_next: bool) -> bool:
     is_named = next(filter(None, named), None) in ("scores", "scaled")
     if is_exponential(value.lead) or any("%" in figure.text for figure in value.figures):
         return False
-    return is_named or (is_next and not _is_distribution(value))
+    return is_named or (is_next and not value.is_distribution)
 
 
 def _judged(scores: Value, weights: Value, between: str) -> Link | None:
@@ -139,8 +128,9 @@ def _judged(scores: Value, weights: Value, between: str) -> Link | None:
     astray = np.flatnonzero((printed < near.low - units) | (printed > near.high + units))
     if not astray.size:
         return Link(weights, "weights", how, [])
-    divisors = [float(m[0]) for m in _DIVISOR.finditer(between[:2000])]
-    if _OTHERWISE.search(between) or any_divisor(box.middle, weights.rows, divisors):
+    said = [float(m[0]) for m in _DIVISOR.finditer(between[:2000])]
+    divisors = np.append(_DIVISORS, [d for d in said if d > 0])
+    if _OTHERWISE.search(between) or any_divisor(box.middle, weights.rows, divisors, room=1.5):
         return None
     exact = softmax_rows(Intervals.exactly(box.middle)).low.ravel()
     wrong = [(weights.figures[k], float(exact[k])) for k in astray]
@@ -159,8 +149,3 @@ def _is_softmax(line: str, value: Value) -> bool:
         and (kind_in(value.lead) or kind_in(near)) == "weights"
     )
     return bool(said) and len(value.rows[0]) > 1 and all(0 <= f.value < 1 for f in value.figures)
-
-
-def _is_distribution(value: Value) -> bool:
-    some_between = any(0 < figure.value < 1 for figure in value.figures)
-    return len(value.rows[0]) > 1 and some_between and value.sums_to_one

@@ -207,11 +207,11 @@ def settle(
     fine = {f.start for found in (*equations, *by_numbers) for f in found.right} - wrong
     # From exponentials as printed, which are no step of the chain.
     others = [x for x in by_numbers if re.search("exponentials|a row of scores$", x.how)]
-    rounded = {f.start for link in others for f in link.right} - wrong
+    programs = [e for e in equations if e.by_program]
+    rounded = {f.start for found in (*others, *programs) for f in found.right} - wrong
     # An equation that holds, printed with its figures: if they are not those above, who knows why.
     computed = {f.start for e in equations if not e.wrong and not e.doubt for f in e.exact}
-    settled: list[Judged] = []
-    for each in judged:
+    for number, each in enumerate(judged):
         while True:
             contested = {
                 (cell.kind, cell.head)
@@ -231,8 +231,8 @@ def settle(
             each.exercise.remarks.append(text)
             each = judge(source, each.exercise)
         each.cells = [cell for cell in each.cells if cell.figure.start not in computed]
-        settled.append(each)
-    return settled
+        judged[number] = each
+    return judged
 
 
 def _judge_computed(
@@ -253,10 +253,8 @@ def _judge_computed(
             from_inputs, from_step = stands_for(*reachable), stands_for(*follows)
             if from_inputs and from_step:
                 continue
-            if from_inputs:
-                origin = "none" if inherits else "first"
-            else:
-                origin = "inherited" if from_step and inherits else "first"
+            made_before = "none" if from_inputs else "inherited"
+            origin = made_before if inherits and (from_inputs or from_step) else "first"
             cells.append(
                 judged.cell(
                     matrix,

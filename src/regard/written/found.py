@@ -25,10 +25,12 @@ class Value:
     titles: list[str] = field(default_factory=list)
     row_labels: list[str] | None = None
     column_labels: list[str] | None = None
+    headings: list[str] = field(default_factory=list)  # of the columns of a table
     sums: list[Figure] | None = None
     is_vector: bool = False
     is_number: bool = False
     head: int | None = None  # where the file itself says it
+    number: int = 0  # which row it is, counted from 1, where its index says it
     sentence: str = ""  # the line of running text that a vector stands in, up to the vector
     is_code: bool = False  # in a notebook, where a program names what it prints
     is_assigned: bool = True  # it stands right of a sign that sets it equal to something
@@ -60,6 +62,12 @@ class Value:
             for row in self.rows
         )
 
+    @property
+    def is_distribution(self) -> bool:
+        """Rows of several shares that sum to 1."""
+        some_between = any(0 < figure.value < 1 for figure in self.figures)
+        return len(self.rows[0]) > 1 and some_between and self.sums_to_one
+
 
 @dataclass
 class Claim:
@@ -81,6 +89,8 @@ class Equality:
     text: str
     sides: list[Node]
     figure_of: Callable[[Node], Figure]
+    by_program: bool = False  # a cell of a notebook says how it was made
+    is_exact: bool = False  # its factors are given, and not rounded
 
 
 @dataclass

@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from regard.written.found import Value
-from regard.written.names import Name
+from regard.written.names import Name, name_of
 
-__all__ = ["label_of"]
+__all__ = ["label_of", "number_rows", "under_each_name"]
 
 _ROW = re.compile(r"\W*(?:row|행|行|第|ligne|zeile|fila|linha|hàng) ?(\d{1,3})\b", re.IGNORECASE)
+
+
+_INDEX = re.compile(r"\w\[(\d{1,3})\][\s*`$]*[=:≈]?\s*$")  # V[1] =
+
+
+def under_each_name(value: Value) -> list[Value]:
+    """`Q = K = V = [[1, 0], [0, 1]]` is three matrices."""
+    parts = [f"{part}=" for part in value.lead.split("=")[:-1]]
+    names = [name_of(part) for part in parts[:5]] if len(parts) > 1 else []
+    kinds = {name.kind for name in names if name is not None}
+    if not 1 < len(parts) == len(kinds) or not kinds <= {"input", "query", "key", "value"}:
+        return [value]
+    return [replace(value, lead=part, rows=[row[:] for row in value.rows]) for part in parts]
+
+
+def number_rows(values: list[Value]) -> None:
+    """Tell vectors that are named as programs count them, where one of them is V[0], apart."""
+    indices = [(v, index) for v in values if v.is_vector and (index := _INDEX.search(v.lead))]
+    if any(int(index[1]) == 0 for _, index in indices):
+        for value, index in indices:
+            value.number = int(index[1]) + 1
 
 
 def label_of(value: Value, name: Name, tokens: list[str], *, named_by_title: bool) -> str | None:
     """The token that a vector belongs to, or its number; None where nothing says it."""
     if name.row is not None or not value.is_vector:
         return name.row
+    if value.number:
+        return str(value.number)
     if counted := _ROW.match(value.sentence):
         return counted[1]
     found = _token_in(value.sentence, tokens)

@@ -6,7 +6,9 @@ import json
 import re
 from typing import Any
 
+from regard.written.found import Value
 from regard.written.piece import Piece
+from regard.written.programs import Shown
 from regard.written.scan import Passage, clean, scan
 from regard.written.source import Source
 
@@ -23,24 +25,32 @@ def is_notebook(source: Source) -> bool:
     )
 
 
-def read_notebook(source: Source) -> list[Passage]:
-    """The passages of all cells. Raises ValueError if it is no notebook."""
+def read_notebook(source: Source) -> tuple[list[Passage], list[Shown]]:
+    """The passages of all cells, and the cells of code. Raises ValueError if it is no notebook."""
     content = json.loads(source.text)
     texts = _Strings(source.text)
     passages: list[Passage] = []
+    cells: list[Shown] = []
     for cell in content.get("cells", []):
         start = texts.at
         ends = [start]
-        parts = [(cell.get("source", ""), cell.get("cell_type") == "code")]
+        source_lines = cell.get("source", "")
+        is_code = cell.get("cell_type") == "code"
+        shown = Shown("".join(source_lines) if is_code else "")
+        parts: list[tuple[Any, list[Value] | None]] = [(source_lines, None)]
         for output in cell.get("outputs", []):
             data: dict[str, Any] = output.get("data", {})
-            parts.append((output.get("text") or data.get("text/plain") or "", True))
-        for written, is_code in parts:  # in the file the outputs may stand first
+            of = shown.printed if output.get("text") else shown.displayed
+            parts.append((output.get("text") or data.get("text/plain") or "", of))
+        for written, of in parts:  # in the file the outputs may stand first
             texts.at = start
-            passages += _passages(texts, written, is_code)
+            passages += (new := _passages(texts, written, is_code))
+            for passage in new:
+                passage.shown = of
             ends.append(texts.at)
         texts.at = max(ends)
-    return passages
+        cells += [shown] if is_code else []
+    return passages, cells
 
 
 def _passages(texts: _Strings, written: Any, is_code: bool) -> list[Passage]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 
+from regard.written.factors import mark_exact
 from regard.written.found import Found, Value
+from regard.written.labels import number_rows, under_each_name
 from regard.written.notebooks import is_notebook, read_notebook
 from regard.written.piece import Piece
+from regard.written.programs import equalities
 from regard.written.read_structured import is_structured, read_structured
 from regard.written.scan import Passage, clean, scan
 from regard.written.source import PROSE_LIMIT, Source, Unreadable
 from regard.written.statements import Sentence
 from regard.written.tables import read_table
+from regard.written.temperatures import at_temperatures
 
 __all__ = ["read_document"]
 
@@ -38,7 +42,10 @@ def read_document(source: Source) -> Found:
         )
     if is_notebook(source):
         try:
-            return _Reader(passages := read_notebook(source)).read(passages)
+            passages, cells = read_notebook(source)
+            found = _Reader(passages).read(passages)
+            found.equations += equalities(cells)
+            return found
         except (ValueError, AttributeError, RecursionError) as error:
             raise Unreadable(f"{source.name} is no notebook: {error}.") from None
     piece, remarks = _as_meant(Piece.whole(source.text))
@@ -109,6 +116,11 @@ class _Reader:
             for value in self.found.values[known:]:
                 value.is_code = passage.is_code
                 value.refine_units()
+                if passage.shown is not None and not value.is_number:
+                    passage.shown.append(value)
+        self.found.equations += at_temperatures(self.found.values)
+        number_rows(self.found.values)
+        mark_exact(self.found)
         return self.found
 
     def _table(self, passage: Passage) -> None:
@@ -135,7 +147,7 @@ class _Reader:
                 value = next(values)
             for each in here:
                 each.titles = self.titles[: -_MOST_TITLES - 1 : -1]
-                self.found.values.append(each)
+                self.found.values += under_each_name(each)
             if any(each.shape[0] > 1 for each in here):
                 self.titles = []
             elif not any(each.is_vector for each in here) and re.search(r"\w", line.text):

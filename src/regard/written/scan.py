@@ -14,6 +14,7 @@ from itertools import pairwise
 from urllib.parse import unquote
 
 from regard.written.figures import as_number
+from regard.written.found import Value
 from regard.written.piece import Piece, joined
 
 __all__ = ["Passage", "clean", "scan"]
@@ -32,6 +33,7 @@ class Passage:
     is_heading: bool = False
     whole: Piece | None = None  # with the marks of lists
     is_code: bool = False  # in a notebook: code, or what it puts out
+    shown: list[Value] | None = None  # where the values of an output are collected
 
 
 _COGS = re.compile(

@@ -41,6 +41,11 @@ class Source:
         """The line of an offset, counted from 1."""
         return bisect.bisect_right(self._line_starts, offset)
 
+    def line_at(self, offset: int) -> str:
+        """The line that an offset is in."""
+        start = self._line_starts[self.line(offset) - 1]
+        return self.text[start : start + 1000].partition("\n")[0]
+
     def place(self, offset: int) -> str:
         """An offset in words: `line 12, column 5`."""
         line = self.line(offset)

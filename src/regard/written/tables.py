@@ -161,6 +161,7 @@ def read_table(
             Value(
                 start=body[0][group[0]].bare.start,
                 rows=[[row[c].figures[0] for c in group] for row in body],
+                headings=[headings[c] for c in group],
                 lead=_matrix_symbol(headings[group[0]]) if same_kind else "",
                 row_labels=labels,
                 column_labels=None

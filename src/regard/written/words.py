@@ -45,7 +45,7 @@ _WORDS = tuple(
         (
             "scaled",
             r"\bscal(?:ed|ing)\b|\bdivid(?:ed?|ing)\b.*\bby\b|스케일|স্কেল|缩放|除以|スケール|スケーリング"
-            r"|skalier|échelle|escalad|масштаб",
+            r"|skalier|échelle|escalad|масштаб|ölçek",
         ),
         (
             "scores",

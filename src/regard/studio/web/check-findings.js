@@ -1,6 +1,7 @@
 // What was found, beside the text: mistakes, what follows from them, what was not understood.
 
 import { el, indexed } from "./dom.js";
+import { IN_ENGLISH } from "./told.js";
 import { word, wordParts } from "./words.js";
 
 /**
@@ -59,9 +60,9 @@ export function listed(report, jump) {
   };
   const item = (/** @type {Finding} */ each) => row(each.line, each,
     el("span", {}, ...wordParts("check.should", {
-      name: el("bdi", {}, each.name), printed: el("bdi", { class: "printed" }, each.printed), right: el("bdi", { class: "right" }, each.right),
+      name: el("bdi", IN_ENGLISH, each.name), printed: el("bdi", { class: "printed" }, each.printed), right: el("bdi", { class: "right" }, each.right),
     })),
-    each.cause !== "" && el("span", { class: "cause" }, each.cause));
+    each.cause !== "" && el("span", { class: "cause", ...IN_ENGLISH }, each.cause));
 
   const of = (/** @type {(each: Finding) => boolean} */ wanted) => report.findings.filter(wanted);
   const place = el("div", { class: "findings", tabindex: 0, role: "region", "aria-label": word("check.found") },
@@ -70,8 +71,8 @@ export function listed(report, jump) {
     section(word("check.claims"), of((each) => each.kind === "claim"), item),
     ...groups(of((each) => each.kind === "cell" && !each.first)).map(([title, some]) => section(title, some, item)),
     section(word("check.questions"), report.questions, (each) => each.line === 0
-      ? el("li", {}, each.words)
-      : row(each.line, each.menu ? "menu" : null, el("bdi", {}, each.words), each.menu && el("span", { class: "cause" }, word("check.in_menu")))),
+      ? el("li", IN_ENGLISH, each.words)
+      : row(each.line, each.menu ? "menu" : null, el("bdi", IN_ENGLISH, each.words), each.menu && el("span", { class: "cause" }, word("check.in_menu")))),
     section(word("check.taken"), report.matrices, (each) => {
       const words = el("span", {}, el("b", {}, ...indexed(each.symbol)), each.head !== null && word("check.of_head", { head: each.head }),
         each.example > 0 && word("check.of_example", { example: each.example }),
@@ -79,10 +80,10 @@ export function listed(report, jump) {
       if (each.line === 0) return el("li", {}, words, ", ", each.called);
       const called = each.called !== "" && each.called !== each.symbol;
       return row(each.line, each, words, (called || each.reason !== "") && el("span", { class: "cause" },
-        ...(called ? wordParts("check.quoted", { name: el("bdi", {}, each.called) }) : []), each.reason !== "" && `(${each.reason})`));
+        ...(called ? wordParts("check.quoted", { name: el("bdi", {}, each.called) }) : []), each.reason !== "" && el("span", IN_ENGLISH, `(${each.reason})`)));
     }),
     section(word("check.passed_over"), report.not_understood, (each) => row(each.line, null, el("bdi", {}, each.what))),
-    section(word("check.remarks"), report.remarks, (each) => el("li", {}, each), "plain"));
+    section(word("check.remarks"), report.remarks, (each) => el("li", IN_ENGLISH, each), "plain"));
   return {
     place,
     /** Show which finding is meant, and take the reader there. @param {Finding | null} finding @param {boolean} [focus] */
@@ -102,7 +103,7 @@ export function listed(report, jump) {
 
 /** @param {Matrix} matrix */
 function fared({ first, inherited, state }) {
-  if (first + inherited === 0) return state === "computed" ? word("check.is_right") : state;
+  if (first + inherited === 0) return word(state === "computed" ? "check.is_right" : state === "given" ? "check.is_given" : "check.not_checked");
   return [first > 0 && word("check.some_wrong", { count: first }), inherited > 0 && word(inherited === 1 ? "check.follows" : "check.follow", { count: inherited })].filter((each) => each !== false).join(", ");
 }
 

@@ -6,6 +6,7 @@ import { ENDINGS, read, takeDropped } from "./check-file.js";
 import { coverage, listed, verdict } from "./check-findings.js";
 import { difference } from "./check-fix.js";
 import { numbered } from "./check-text.js";
+import { failed } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -41,7 +42,7 @@ export function showCheck(main, state, until) {
     el("div", { class: "bar" }, check, el("button", { type: "button", onclick: () => file.click() }, word("check.open_file")), file, el("span", { class: "faint" }, word("check.drop")), called));
 
   /** @param {unknown} error */
-  const sorry = (error) => said.replaceChildren(el("p", { class: "error", role: "alert" }, error instanceof Error ? error.message : String(error)));
+  const sorry = (error) => said.replaceChildren(failed(error));
 
   /** @param {Document} next */
   const take = (next) => {

@@ -1,6 +1,7 @@
 // The text that was checked: its lines numbered, wrong numbers marked, a menu on each matrix.
 
 import { el } from "./dom.js";
+import { IN_ENGLISH } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -123,7 +124,8 @@ function walk(event, marks) {
 
 /** @param {Menu} menu @param {string[]} kinds @param {(menu: Menu, symbol: string) => void} say */
 function menuOf(menu, kinds, say) {
-  const option = (/** @type {string} */ value, /** @type {string} */ words) => el("option", { value, selected: value === menu.symbol }, words);
+  const option = (/** @type {string} */ value, /** @type {string} */ words, own = true) =>
+    el("option", { value, selected: value === menu.symbol, ...(own ? {} : IN_ENGLISH) }, words);
   const select = el("select", {
     class: menu.symbol === "" && "open", title: word("check.menu_about", { line: menu.line }),
     "aria-label": word("check.menu", { what: menu.about, line: menu.line }),
@@ -133,7 +135,7 @@ function menuOf(menu, kinds, say) {
   menu.symbol === "" && option("", word("check.what")),
   ...kinds.map((kind) => {
     const known = EXPLAINED.find((each) => each === kind);
-    return option(kind, known === undefined ? kind : word("check.kind", { kind, means: word(`check.${known}`) }));
+    return known === undefined ? option(kind, kind, false) : option(kind, word("check.kind", { kind, means: word(`check.${known}`) }));
   }),
   option("ignore", word("check.left_out")),
   menu.said && option("take back", word("check.as_read")));
