@@ -9,7 +9,7 @@ namespace regard::REGARD_KERNEL {
 namespace {
 
 constexpr Index kSpans = 64;  // of one head's queries, at most: what threads share out
-// The same where segments cut the queries, too: a span that ends in one makes two tiles of it.
+// The same where segments cut the queries, too: longer spans hold more tiles that are whole.
 constexpr Index kSpansOfSegments = 16;
 
 // Several whole heads of a group to a tile if they fit, else several tiles to a span of one head.
@@ -26,6 +26,21 @@ struct Plan {
             tiles_in_span = (tiles_in_head + most - 1) / most;
             spans = (tiles_in_head + tiles_in_span - 1) / tiles_in_span;
         }
+    }
+
+    // The first query of span s of sequence b; of the one behind the last, the number of queries.
+    // With segments it is the first of a tile, so that none is cut in two, if the segment begins
+    // within the span before.
+    Index begin(const Problem& problem, Index b, Index s) const {
+        const Index span = tiles_in_span * kTile, at = smaller(s * span, problem.queries);
+        if (!problem.segments.data || s == 0 || at == problem.queries) return at;
+        const Interval keys = segment_keys(problem, b, at);
+        Index first = at;
+        for (; first > at - span; --first) {
+            const Interval other = segment_keys(problem, b, first - 1);
+            if (other.first != keys.first || other.last != keys.last) break;
+        }
+        return first > at - span ? first + (at - first) / kTile * kTile : at;
     }
 
     // How many pieces of work a group of heads makes.
@@ -55,15 +70,14 @@ struct Maps {
         for (Index n = 0; n < heads * seen.map_rows; ++n) counts[n] = 0;
         for (Index n = 0; n < heads * spans * edge; ++n) edge_sums[n] = 0.0f;
         for (Index n = 0; n < heads * spans * 2; ++n) edge_counts[n] = 0;
-        const Index span = plan.tiles_in_span * kTile;  // queries of a span
+        const Problem& problem = call.problem;
         for (Index h = 0; h < heads; ++h) {
+            const Index b = (first + h) / problem.heads;
             for (Index s = 0; s < spans; ++s) {
-                const Index last = spans == 1 ? call.problem.queries
-                                              : smaller((s + 1) * span, call.problem.queries);
                 rows[h * spans + s] = {sums + h * cells,
                                        counts + h * seen.map_rows,
-                                       map_row(call, s * span),
-                                       map_row(call, last - 1),
+                                       map_row(call, plan.begin(problem, b, s)),
+                                       map_row(call, plan.begin(problem, b, s + 1) - 1),
                                        edge_sums + (h * spans + s) * edge,
                                        edge_counts + (h * spans + s) * 2};
             }
@@ -98,8 +112,8 @@ inline void run_piece(const Call& call, const Plan& plan, const Packed& packed, 
     const Index queries = call.problem.queries;
     if (plan.spans > 1) {
         const Index nth = piece / plan.spans, span = piece % plan.spans;
-        const Index last = smaller((span + 1) * plan.tiles_in_span * kTile, queries);
-        for (Index i = span * plan.tiles_in_span * kTile; i < last; i += tile.rows) {
+        const Index last = plan.begin(call.problem, b, span + 1);
+        for (Index i = plan.begin(call.problem, b, span); i < last; i += tile.rows) {
             const Index rows = queries_alike(call.problem, b, i, smaller(kTile, last - i));
             tile.rows = 0;
             add_queries(call, tile, b, head + nth, i, rows);

@@ -88,6 +88,43 @@ def test_self_attention_that_was_exported_takes_any_batch_heads_and_length(
         assert torch.equal(exported(given), attend(given, given, given))
 
 
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+@pytest.mark.parametrize("way", ["export", "strict export", "compile"])
+def test_masks_of_a_batch_that_only_the_numbers_tell_are_traced_with_gradients(way: str) -> None:
+    class Kept(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.factors = torch.nn.Parameter(torch.linspace(-1, 2, 11))
+
+        def forward(self, x: Tensor) -> Tensor:
+            q = x[x.sum((1, 2, 3)) != 0] * self.factors
+            bias = (q @ q.mT).detach()  # (kept, 3, 5, 5)
+            shared = bias.new_ones(1, 1, 5, 1) > 0
+            return (
+                regard.scaled_dot_product_attention(q, q, q, bias)
+                + regard.scaled_dot_product_attention(q, q, q, shared)
+                + regard.attention(q, q, q, mask=bias[:, :1, :1] < 2)
+            )
+
+    model, x = Kept(), torch.randn(7, 3, 5, 11)
+    x[2] = 0
+    if way == "compile":
+        torch.compiler.reset()
+        traced: Any = torch.compile(model, backend="aot_eager", fullgraph=True)
+    else:
+        traced = torch.export.export(model, (x,), strict=way == "strict export").module()
+    factors = model.factors if way == "compile" else traced.factors
+    for n_kept in (6, 2, 1, 0):
+        x[n_kept:] = 0
+        out, expected = traced(x), model(x)
+        assert torch.equal(out, expected)
+        gradients = (
+            torch.autograd.grad(found.square().sum(), [of])[0]
+            for found, of in ((out, factors), (expected, model.factors))
+        )
+        torch.testing.assert_close(*gradients)
+
+
 def test_packed_attention_that_was_exported_takes_any_batch_and_lengths() -> None:
     class Packed(torch.nn.Module):
         def forward(self, q: Tensor, k: Tensor, v: Tensor, of_q: Tensor, of_k: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard._arguments import WrongValue
 from regard._attention import forward, native
-from regard._attention.eager import without_autocast
+from regard._attention.eager import is_surely, without_autocast
 from regard._attention.problem import Problem
 from regard._attention.scores import dropper
 from regard.observation import Observation, See
@@ -86,7 +86,7 @@ def has_native_backward(backend: str, problem: Problem, wanted: Sequence[bool]) 
     """
     return (
         backend == "native"
-        and problem.has_keys
+        and not any(is_surely(n == 0) for n in problem.scores_shape)
         and problem.q.shape[3] > 0
         and problem.v.shape[3] > 0
         and problem.options.softcap is None

@@ -25,6 +25,7 @@ _AS_IT_IS = nullcontext()
 _is_compiling = torch.compiler.is_compiling
 _is_tracing = torch._C._is_tracing
 _function_modes = torch._C._len_torch_function_stack
+_is_function_mode_enabled = torch._C._is_torch_function_mode_enabled
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _transform_level = torch._C._functorch.maybe_current_level  # pyright: ignore[reportAttributeAccessIssue]
 is_batched = torch._C._functorch.is_legacy_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]
@@ -60,6 +61,15 @@ def may_go_direct(tensors: Sequence[Tensor]) -> bool:
     )
 
 
+def is_surely(condition: bool | torch.SymBool) -> bool:
+    """Is it so, of sizes? To a compiler it is not, if only the numbers will tell it such a size."""
+    if isinstance(condition, bool) and not _is_compiling():
+        return condition
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return guard_or_false(condition)
+
+
 def may_have_tangents() -> bool:
     """Can a tensor be part of a forward-mode derivative here?
 
@@ -73,7 +83,7 @@ def may_have_tangents() -> bool:
 
 def has_function_mode() -> bool:
     """Is there a `TorchFunctionMode`, which is to be handed calls of attention, like PyTorch's?"""
-    return not _is_compiling() and _function_modes() > 0
+    return not _is_compiling() and _is_function_mode_enabled()
 
 
 def with_function_of_their_own(*arguments: object) -> tuple[Tensor, ...]:

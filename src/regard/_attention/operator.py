@@ -96,7 +96,7 @@ def _attention_backward(
     grad: Tensor, out: Tensor | None, lse: Tensor | None, *arguments: Any
 ) -> Gradients:
     problem, (wanted, backend) = _problem(arguments), arguments[_N_INPUTS:]
-    if out is None or lse is None:
+    if out is None or lse is None or not problem.has_keys:
         return backward(problem, grad, wanted, backend)
     bias, sinks = (
         grad.new_empty(0, dtype=(problem.q if x is None else x).dtype)

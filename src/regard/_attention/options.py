@@ -13,6 +13,8 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
+from regard._attention.eager import is_surely
+
 Window = tuple[int | None, int | None]
 Position = TypeVar("Position", int, Tensor)
 
@@ -265,7 +267,11 @@ def broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:
     """Does a mask or bias of this shape broadcast to that of the scores, without growing them?"""
     # Not `n in (1, size)`: torch.compile says no where one of two equal sizes became a constant.
     ends = zip(reversed(shape), reversed(to), strict=False)
-    return len(shape) <= len(to) and all(n == 1 or n == size for n, size in ends)
+    if len(shape) > len(to):
+        return False
+    if torch.compiler.is_compiling():
+        return all(is_surely(n == 1) or n == size for n, size in ends)
+    return all(n == 1 or n == size for n, size in ends)
 
 
 @overload

@@ -49,9 +49,9 @@ def scaled_dot_product_attention(
     `is_causal` is aligned to the **start**: query i attends to keys up to i. `attn_mask` is
     boolean, True = attend, or a float that is added to the scores. A query that is masked from
     every key gets 0. It may be PyTorch's CausalBias, too. Dropout drops on a CPU what PyTorch's
-    drops for the same seed. The output lies in memory as PyTorch's does. Under torch.autocast,
-    query, key, value and a float mask are cast to its type, unless they are float64. All this is
-    as in PyTorch.
+    drops for the same seed, unless a compiler, a tracer or a dispatch mode looks on. The output
+    lies in memory as PyTorch's does. Under torch.autocast, query, key, value and a float mask are
+    cast to its type, unless they are float64. All this is as in PyTorch.
 
     Unlike PyTorch's:
 

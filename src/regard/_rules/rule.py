@@ -30,7 +30,11 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One named step: its array, with a label for each place on each of its axes, and its rule."""
+    """One named step: its array, with a label for each place on each of its axes, and its rule.
+
+    `kind` says whose title and meaning it has, where steps of one name have several: pages find
+    both in the language of the reader by it, or else by the last part of the name.
+    """
 
     name: str
     title: str
@@ -40,6 +44,7 @@ class Step:
     axes: tuple[Axis, ...]
     array: Array
     rule: Rule
+    kind: str = ""
 
     @property
     def has_heads(self) -> bool:

@@ -21,6 +21,7 @@ from regard._watch.own_axes import batch_and_heads, fitted
 from regard._watch.own_call import Own, OwnCall
 from regard._watch.own_masks import read_own
 from regard._watch.products import PRODUCTS, Product, read_product, read_values
+from regard._watch.retention import memory_of
 from regard._watch.unseen import Open, Unseen
 
 
@@ -35,7 +36,7 @@ class ByHand:
         self._open = Open()  # softmaxes that may not be attention
         model = modules.model
         tensors = (x for x in (*model.parameters(), *model.buffers()) if not x.is_meta)
-        self._owned = {x.untyped_storage().data_ptr() for x in tensors}
+        self._owned = memory_of(tensors)
 
     @property
     def spoilt(self) -> dict[str, Running]:

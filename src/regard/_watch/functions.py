@@ -48,8 +48,9 @@ _TAKES_AWAY = inspect.unwrap(_pop_mode_temporarily).__code__
 _T = TypeVar("_T")
 # What is called below PyTorch's functions: flex_attention comes by here, too.
 _OPERATORS = (OpOverload, OpOverloadPacket, HigherOrderOperator)
+_SDPA = {_sdpa, scaled_dot_product_attention}
 _CAUGHT = {
-    *(_sdpa, _mha, attention, scaled_dot_product_attention),
+    *(_mha, attention),
     *(F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax, F.log_softmax),
 }
 
@@ -118,7 +119,8 @@ class Functions(TorchFunctionMode):
         given: dict[str, Any] = kwargs or {}
         if _work.depth or not self._modules.stack.running:
             return func(*args, **given)
-        if func not in _CAUGHT:
+        is_sdpa = func in _SDPA or func is F.scaled_dot_product_attention  # what is installed there
+        if not is_sdpa and func not in _CAUGHT:
             if isinstance(func, _OPERATORS) and "attention" in str(func):
                 if str(func) == "flex_attention" and len(args) >= 7:
                     return self._flex(func, *args, **given)
@@ -129,7 +131,7 @@ class Functions(TorchFunctionMode):
             return self.by_hand.follow(func, args, given)
         if Pattern in types:
             args, given = made_whole(args), made_whole(given)
-        if func is _sdpa or func is scaled_dot_product_attention:
+        if is_sdpa:
             return self._sdpa(func, *args, **given)
         if func is _mha:
             return self.aside(self._multi_head_attention, *args, **given)

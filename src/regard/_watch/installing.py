@@ -21,8 +21,7 @@ from regard._attention.eager import (
     PLAIN,
     has_function_mode,
     is_causal_bias,
-    is_transformed,
-    may_have_tangents,
+    is_eager,
     with_function_of_their_own,
 )
 from regard._extras import need
@@ -186,14 +185,15 @@ def _put_behind_sdpa(is_wanted: bool) -> None:
 def _ours(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """By our kernel, if it serves these tensors, and by PyTorch otherwise."""
     given = (query, key, value, *args, *kwargs.values())
+    # Modes, and types with a function of their own, compare what they are handed with the name's.
+    if has_function_mode():
+        others = with_function_of_their_own(*given)
+        return handle_torch_function(_ours, others, query, key, value, *args, **kwargs)
     tensors = [x for x in given if isinstance(x, Tensor)]
     mask: Any = next((x for x in tensors if is_causal_bias(x)), None)
     is_served = (
         lasting.now() is not None
-        and not torch.compiler.is_compiling()
-        and not has_function_mode()
-        and not is_transformed()
-        and not may_have_tangents()
+        and is_eager()  # who looks at operators is to find PyTorch's
         and all(
             x is mask or (type(x) in PLAIN and x.device.type == "cpu" and not x.is_nested)
             for x in tensors
@@ -204,7 +204,6 @@ def _ours(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) 
             return scaled_dot_product_attention(query, key, value, *args, **kwargs)
         except (WrongType, WrongValue):
             pass  # PyTorch may take it, or say what is wrong with it
-    # Types with a function of their own compare what they are handed with the name's, now ours.
     if mask is not None:
         return type(mask)._dispatch(query, key, value, *args, **kwargs)
     if others := with_function_of_their_own(*given):

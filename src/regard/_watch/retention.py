@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Set
+from collections.abc import Iterable, MutableMapping, Set
 from dataclasses import dataclass
 
 import torch
@@ -34,13 +34,20 @@ class Held:
         return Held(some, version_of(some))
 
 
+def memory_of(tensors: Iterable[Tensor]) -> set[int]:
+    """Where the memory of each begins. Of a parameter that several processes share, each has a
+    piece: that is its memory here.
+    """
+    pieces = (getattr(x, "_local_tensor", x) for x in tensors)
+    return {x.untyped_storage().data_ptr() for x in pieces}
+
+
 class Retention:
     """Holds on to tensors of a model, which goes on using its parameters and buffers."""
 
     def __init__(self, model: nn.Module, keep: Set[str]) -> None:
         self.keep = keep
-        owned = (*model.parameters(), *model.buffers())
-        self._owned = {x.untyped_storage().data_ptr() for x in owned}
+        self._owned = memory_of((*model.parameters(), *model.buffers()))
         self._copies: MutableMapping[Tensor, tuple[int | None, Tensor]] = WeakIdKeyDictionary()
 
     def hold(self, x: Tensor) -> Held:
