@@ -21,7 +21,7 @@ from regard.nn.config import (
     StackConfig,
     TransformerConfig,
 )
-from regard.nn.convert import from_hugging_face, from_torch, to_torch
+from regard.nn.convert import from_hugging_face, from_torch, to_hugging_face, to_torch
 from regard.nn.embedding import Embedding
 from regard.nn.feed_forward import FeedForward
 from regard.nn.files import Model, load
@@ -88,5 +88,6 @@ __all__ = [
     "generate",
     "load",
     "stream",
+    "to_hugging_face",
     "to_torch",
 ]

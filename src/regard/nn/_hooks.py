@@ -89,10 +89,18 @@ def recording(
 # ── steps that several modules have ───────────────────────────────────────────────────────────
 
 INPUT = StepKind(
-    "Input", "X", "Each token's vector as it comes in.", Incoming("each token's vector")
+    "Input",
+    "X",
+    "Each token's vector as it comes in.",
+    Incoming("each token's vector"),
+    kind="incoming",
 )
 OUTPUT = StepKind(
-    "Output", "O", "Each token's vector as it goes out.", Incoming("each token's vector")
+    "Output",
+    "O",
+    "Each token's vector as it goes out.",
+    Incoming("each token's vector"),
+    kind="outgoing",
 )
 
 
@@ -103,7 +111,7 @@ def linear(left: str, matrix: str) -> Linear:
 
 def transformed(formula: str, matrix: str) -> StepKind:
     meaning = "Each token's vector, made ready for the head."
-    return StepKind("Transformed", formula, meaning, linear("^", matrix))
+    return StepKind("Transformed", formula, meaning, linear("^", matrix), kind="transformed")
 
 
 def activated(of: str, function: str) -> StepKind:
@@ -133,7 +141,7 @@ def positions_point(positions: nn.Module) -> StepKind:
 
 def placed(formula: str, *of: str) -> StepKind:
     meaning = "What each token means, plus where it stands."
-    return StepKind("Embeddings", formula, meaning, Summed(of))
+    return StepKind("Embeddings", formula, meaning, Summed(of), kind="placed")
 
 
 def attention_points(low_rank: bool) -> HookPoints:

@@ -103,6 +103,7 @@ class FeedForward(nn.Module):
                 "O = A W_out",
                 "The features, brought back to the width of a vector.",
                 linear("activated", "w_out"),
+                kind="refined",
             ),
         }
 

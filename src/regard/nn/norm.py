@@ -72,7 +72,7 @@ class RMSNorm(nn.Module):
 
 def _points(title: str, formula: str, rule: Rule) -> HookPoints:
     meaning = "Each token's vector brought to one size."
-    return {"input": INPUT, "output": StepKind(title, formula, meaning, rule)}
+    return {"input": INPUT, "output": StepKind(title, formula, meaning, rule, kind="norm")}
 
 
 def norm_of(config: StackConfig) -> nn.Module:

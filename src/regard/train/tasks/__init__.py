@@ -1,0 +1,1 @@
+"""What can be learned: one kind of task a file. Start reading at `task`."""
