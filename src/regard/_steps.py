@@ -19,7 +19,8 @@ class StepKind:
     """What is the same for a step in every trace: its title, formula, meaning and rule.
 
     Rows are tokens, or keys. Columns are the numbers of a vector, unless they are keys, "outcome"s
-    of a model, or an "id"; those are named by the letter of the symbol: q1, q2, …
+    of a model, or an "id"; those are named by the letter of the symbol: q1, q2, … `kind` is that of
+    a `Step`.
     """
 
     title: str
@@ -28,6 +29,7 @@ class StepKind:
     rule: Rule
     columns: Literal["dimension", "key token", "outcome", "id"] = "dimension"
     of_keys: bool = False
+    kind: str = ""
 
     @property
     def symbol(self) -> str:
@@ -37,7 +39,7 @@ class StepKind:
     def step(self, name: str, axes: tuple[Axis, ...], array: Array) -> Step:
         """A step of this kind."""
         words = self.title, self.symbol, self.formula, self.meaning
-        return Step(name, *words, axes, array, self.rule)
+        return Step(name, *words, axes, array, self.rule, self.kind)
 
 
 STEPS: Mapping[str, StepKind] = {

@@ -160,7 +160,7 @@ def test_the_wheel_zooms_where_the_pointer_is_and_the_address_can_be_shared(
     again = open_page(page, address=f"#view=atlas&head=1&at={at}")
     rest(again)
     assert where(again, 150, 50) == pytest.approx(after, abs=1)
-    assert again.page.locator("regard-atlas .overview").is_visible()
+    again.page.locator("regard-atlas .overview").wait_for()
 
 
 def test_dragging_pans_and_a_click_chooses_the_token_that_looks(open_page: OpenPage) -> None:

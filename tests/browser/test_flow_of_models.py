@@ -65,6 +65,41 @@ def test_a_page_of_a_model_opens_and_plays_to_its_end(
     assert all(set(band["stages"]) & set(told) for band in bands), told
 
 
+@pytest.mark.parametrize("part", ["query", "weights", "value"])
+def test_words_stand_beside_the_rows_of_a_stage_and_can_be_clicked(
+    open_page: Callable[..., Opened], part: str
+) -> None:
+    flow = regard.flow([1, 10, 2, 7, 5], model=_wide_model(), tokens=list("abcde"))
+    stage = f"decoder.layers.1.attention.{part}"
+    opened = open_page(flow_page(flow), address=f"#step={stage}", reduced_motion=True)
+    beside, ink = opened.page.evaluate(
+        """(stage) => {
+            const element = document.querySelector("regard-flow");
+            const canvas = element.root.querySelector("canvas");
+            const drawn = element.boxes.filter(({ kind }) => kind === "matrix");
+            const box = drawn.find((each) => each.stage === stage);
+            const { left, top } = canvas.getBoundingClientRect();
+            const row = box.height / 5;
+            const pixels = canvas.getContext("2d")
+                .getImageData(box.x - 40, box.y + 3 * row + 2, 28, row - 4).data;
+            const dark = pixels.filter((value, n) => n % 4 === 0 && value < 128).length;
+            return [{ x: left + box.x - 14, y: top + box.y + 3.5 * row }, dark];
+        }""",
+        stage,
+    )
+    assert ink > 5
+    opened.page.mouse.click(beside["x"], beside["y"])
+    opened.settle()
+    assert opened.state()["token"] == "3"
+
+
+def _wide_model() -> Any:
+    from regard.nn import LanguageModel, LanguageModelConfig
+
+    config = LanguageModelConfig(vocabulary=11, width=42, heads=3, layers=2)
+    return LanguageModel(config)
+
+
 @pytest.mark.usefixtures("_model_is_here")
 def test_a_run_has_a_flow_whose_cells_are_the_model_s(visit: Visit) -> None:
     page = visit("#page=see")
@@ -95,4 +130,4 @@ def test_a_sentence_of_one_s_own_has_the_numbers_of_a_model(visit: Visit) -> Non
     until(page, "document.querySelector('regard-flow').source.outline.kind === 'model'")
     page.get_by_role("combobox", name="numbers of").select_option("random")
     page.get_by_text(re.compile("random numbers")).wait_for()
-    assert page.get_by_role("tab", name="Steps").is_visible()
+    page.get_by_role("tab", name="Steps").wait_for()

@@ -67,7 +67,7 @@ def test_a_score_is_dragged_and_weights_and_output_follow_to_the_last_figure(
     drag(opened, "scores", 2, 1, 50)
     opened.settle()
     bubble = opened.page.locator("regard-flow .held")
-    assert bubble.is_visible()
+    bubble.wait_for()
     assert str(bubble.text_content()).startswith(f"apple → love: {figure(scores[2, 1])} → ")
     opened.page.mouse.up()
     opened.settle()
@@ -168,7 +168,7 @@ def test_a_word_is_swapped_for_one_that_the_example_has_numbers_for(open_page: O
     assert shown(opened, "weights", 2, 3) == figure(truth.steps["weights"].array[0, 2, 3])
     where = opened.page.locator("regard-flow .where").text_content()
     assert "phones → phones" in str(where)
-    assert opened.page.get_by_text("stays as it is given").is_visible()
+    opened.page.get_by_text("stays as it is given").wait_for()
 
 
 def test_the_keyboard_alone_swaps_the_word_that_is_followed(open_page: OpenPage) -> None:

@@ -112,7 +112,7 @@ def test_a_page_of_a_model_has_all_ten_steps_of_the_layer_it_holds(open_page: Op
         "Decoder layer 0",
         "Decoder layer 0, at the other text",
     ]
-    assert opened.page.get_by_text("This page holds decoder layer 0 whole").is_visible()
+    opened.page.get_by_text("This page has every number of decoder layer 0").wait_for()
     for title, attention in (
         ("Decoder layer 0", "decoder.layers.0.attention"),
         ("Decoder layer 0, at the other text", "decoder.layers.0.cross"),
@@ -175,9 +175,10 @@ def test_a_page_of_a_run_has_the_steps_of_one_layer_if_asked(
     layer = opened.page.get_by_role("combobox", name="Layer")
     assert layer.locator("option:checked").text_content() == "Layer 1"
     plain = open_page(run_page(run))
+    assert plain.page.title() == f"{tmp_path.name}: i love apple phones"
     assert plain.page.get_by_role("tab", name="Steps").count() == 0
     plain.page.get_by_text("About this file").click()
-    assert plain.page.get_by_text("the steps of a head are not in this file").is_visible()
+    plain.page.get_by_text("the steps of a head are not in this file").wait_for()
 
 
 @pytest.mark.usefixtures("_model_is_here")

@@ -271,7 +271,7 @@ def test_a_long_text_has_as_many_rows_as_are_seen_and_links_over_its_edges(
     far = next(n for n, key in enumerate(keys) if abs(key - 1005) > 60)
     opened.page.locator("regard-heads li button").nth(far).click()
     opened.settle()
-    assert word(opened, keys[far], "to").is_visible()
+    word(opened, keys[far], "to").wait_for()
 
 
 @pytest.mark.parametrize("name", SENTENCES)

@@ -86,7 +86,7 @@ def test_all_heads_share_one_scale_and_it_can_be_linear(open_page: OpenPage) -> 
     opened = open_page(run_page(measured()), address="#view=model")
     log = painted(opened, "2.1")
     legend = opened.page.locator("regard-model .legend")
-    assert legend.inner_text().split() == ["share", "of", "a", "row", "≤", "1e−3", "1"]
+    assert legend.inner_text().split() == ["share", "of", "a", "row", "≤", "0.001", "1"]
     opened.page.get_by_role("button", name="linear").click()
     opened.settle()
     assert opened.state()["model-scale"] == "linear"

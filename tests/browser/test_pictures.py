@@ -10,11 +10,13 @@ import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.browser_page import Opened
 
 import regard
+from regard.view.html.lab import lab_page
 from regard.view.html.run import run_page
 from regard.view.html.trace import trace_page
 from regard.worked import example
@@ -49,6 +51,14 @@ def _page(text: str, keep: tuple[str, ...]) -> str:
     return run_page(run)
 
 
+def _scaling() -> str:
+    """Short where it is only looked whether there is a picture."""
+    less: dict[str, Any] = (
+        {} if os.environ.get("REGARD_PICTURES") else {"queries": 64, "steps": 10, "models": 3}
+    )
+    return lab_page(regard.lab.run("scaling", quick=True, **less).document())
+
+
 def _steps() -> str:
     return trace_page(example("apple").trace())
 
@@ -60,6 +70,7 @@ PICTURES = {
     "page-links": (_tired, "#view=heads&layer=3&least=0.2&token=10", 1120, 790),
     "page-model": (_tired, "#view=model&layer=3&head=1", 1120, 760),
     "page-atlas": (_readme, "#view=atlas&layer=1&head=4", 1120, 800),
+    "page-lab": (_scaling, "#guess=grows", 1120, 1130),
     "page-shift": (_tired, "#view=shift&token=10", 1120, 900),
 }
 

@@ -222,21 +222,21 @@ def test_twelve_words_are_the_most(open_page: OpenPage) -> None:
     opened.page.locator('regard-shift .chip[data-token="12"]').click(force=True)
     opened.settle()
     assert chosen(opened) == list(range(12))
-    assert opened.page.get_by_text("12 words are the most").is_visible()
+    opened.page.get_by_text("12 words are the most").wait_for()
     assert opened.page.locator("regard-shift .pairs tbody tr").count() == 66
     opened.page.locator('regard-shift .chip[data-token="5"]').click()
     opened.settle()
-    assert opened.page.get_by_text("11 of at most 12").is_visible()
+    opened.page.get_by_text("11 of at most 12").wait_for()
 
 
 def test_without_a_word_one_is_asked_for(open_page: OpenPage) -> None:
     opened = open_page(fine_page(), address="#view=shift&words=")
-    assert opened.page.get_by_text("Choose a word above").is_visible()
+    opened.page.get_by_text("Choose a word above").wait_for()
     assert not opened.page.locator("regard-shift .picture").is_visible()
     opened.page.locator('regard-shift .chip[data-token="3"]').click()
     opened.settle()
     assert opened.page.locator("regard-shift .label").all_text_contents() == ["not"]
-    assert opened.page.get_by_text("Choose a second word").is_visible()
+    opened.page.get_by_text("Choose a second word").wait_for()
 
 
 @pytest.mark.parametrize("words", ["99,x,-1,1,1,6", "<b>", "1e9,3.5"])
@@ -439,7 +439,7 @@ def test_play_walks_to_the_end_and_can_be_stopped(open_page: OpenPage) -> None:
 def test_who_wants_less_motion_is_not_offered_any(open_page: OpenPage) -> None:
     opened = open_page(fine_page(), address="#view=shift", reduced_motion=True)
     assert not opened.page.locator("regard-shift").get_by_text("Play", exact=True).is_visible()
-    assert opened.page.get_by_role("slider").is_visible()
+    opened.page.get_by_role("slider").wait_for()
 
 
 # ── what does not come ───────────────────────────────────────────────────────────────────────────
@@ -471,4 +471,4 @@ def test_a_word_without_a_vector_is_named(open_page: OpenPage) -> None:
     run.hidden_states["1 attention"][0, 6, 3] = float("nan")
     opened = open_page(run_page(run), address="#view=shift&words=1,6,8")
     assert opened.page.locator("regard-shift .label").all_text_contents() == ["animal", "it"]
-    assert opened.page.get_by_text("No hidden states were kept of “street” (#6).").is_visible()
+    opened.page.get_by_text("No hidden states were kept of “street” (#6).").wait_for()

@@ -371,6 +371,14 @@ def test_the_heads_of_twelve_words_stand_side_by_side_and_nothing_is_cut(
     assert opened.ask("document.documentElement.scrollHeight") <= 900
 
 
+def test_letters_above_narrow_columns_are_all_turned_the_same_way(open_page: OpenPage) -> None:
+    words = "고양이가 따뜻한 매트 위에 앉아서 잠을 잤다"
+    opened = open_page(trace_page(trace(words)), address="#step=weights", width=400)
+    upright = opened.page.locator("regard-steps .results .upright .above").first
+    style = "(each) => [getComputedStyle(each).writingMode, getComputedStyle(each).textOrientation]"
+    assert upright.evaluate(style) == ["vertical-rl", "sideways"]
+
+
 def test_a_narrow_window_scrolls_matrices_and_not_the_page(open_page: OpenPage) -> None:
     opened = open_page(trace_page(trace(TWELVE)), width=400)
     for name in STEPS:

@@ -24,7 +24,7 @@ def test_the_token_leaves_the_address(visit: Visit) -> None:
 
 
 def test_the_pages_are_reached_by_their_links_and_the_back_button(visit: Visit) -> None:
-    page = visit()
+    page = visit("#page=explain")
     for name in ("See", "Runs", "Check", "Explain"):
         page.get_by_role("link", name=name, exact=True).click()
         page.wait_for_selector("h1")

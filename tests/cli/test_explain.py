@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from rich.cells import cell_len
 
@@ -457,8 +458,8 @@ def test_a_models_own_numbers_are_explained_and_said_to_be_checked(
     told = " ".join(out.split())
     assert "Head 2 of layer 1 of" in told
     assert re.search(r"weights · V is what the model computed, within (1e−\d\d|rounding)\.", told)
-    assert "Steps 1, 9 and 10 are left out" in told
-    assert re.findall(r"^([ 1]\d)  \w", out, re.MULTILINE) == [f" {n}" for n in range(2, 9)]
+    assert "the matrices of this head, W_O and every step are the model's own numbers" in told
+    assert re.findall(r"^([ 1]\d)  \w", out, re.MULTILINE) == [f"{n:2}" for n in range(1, 11)]
     assert ("causal: no token sees a later one" in told) == (kind == "decoder")
     assert ("−∞" in out) == (kind == "decoder")
 
@@ -479,6 +480,13 @@ def test_the_weights_of_a_models_head_are_those_of_transformers(
         out = loaded.model(**loaded.inputs(WORDS), output_attentions=True)
     truth = out.attentions[1][0, 2].double().numpy()
     assert found.tokens == ("[CLS]", "i", "love", "apple", "phones", "[SEP]")
+    shown = loaded.see(WORDS).flow(1).steps_of(1, 2)
+    assert found.steps.keys() == shown.steps.keys()
+    for name, step in shown.steps.items():
+        np.testing.assert_allclose(found.steps[name].array, step.array, atol=1e-6, err_msg=name)
+    # A decoder turns Q and K by their positions: they stand there as they were before it.
+    made = {"encoder": {"W_Q", "W_K"}, "decoder": {"Q before it is turned", "cosine", "sine"}}
+    assert made[kind] | {"W_V", "W_O"} <= found.matrices.keys()
     assert abs(found.steps["weights"].array[0] - truth).max() < 1e-6
 
 

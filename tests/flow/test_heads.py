@@ -83,7 +83,9 @@ def test_a_model_of_transformers_is_asked_by_layer_and_head(tmp_path: Path) -> N
     np.testing.assert_allclose(
         trace.steps["weights"].array[0], run.weights(1, 2)[0].numpy(), atol=1e-6
     )
-    assert trace.note.startswith("Head 2 of decoder.layers.1.attention of ")
+    assert trace.note.startswith(f"Head 2 of layer 1 of {tmp_path}, counted from 0. These are")
+    assert trace.steps["input"].formula == "X, from the norm of layer 1"
+    assert trace.explain("input", 0, 0).endswith("is given: it comes from the norm of layer 1")
     with pytest.raises(ValueError, match=r"steps_of\(\): attention must be"):
         run.flow().steps_of(2)
     with pytest.raises(ValueError, match=r"has 3 heads"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ def test_a_model_with_a_counterpart_is_shown_step_by_step(llama: Loaded) -> None
     stage = "decoder.layers.0.feed_forward.residual"
     after = output.hidden_states[1][0].numpy()
     np.testing.assert_allclose(flow.cells(stage, 0, (0, 6), (0, 12)), after, atol=1e-5)
-    assert "which computes the same" in flow.note
+    assert flow.note.startswith(f"These are the numbers of {llama.name} itself as it reads ")
+    assert re.search(r"what the model gives, the same to \d digits\.$", flow.note)
 
 
 def test_another_word_is_read_as_if_it_had_stood_there(llama: Loaded) -> None:
@@ -188,6 +190,18 @@ def test_a_sentence_is_read_by_a_model_that_is_here(monkeypatch: pytest.MonkeyPa
     assert "random" in flow.note
     here.add("smollm2")
     assert model_for("I love phones").model == "smollm2"
+
+
+def test_a_flow_says_which_model_reads_a_sentence_and_why(
+    llama: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.models import Choice
+
+    why = "Read by this one, as another would read [UNK] for apple."
+    monkeypatch.setattr("regard.models.model_for", lambda text: Choice(llama.name, why))
+    flow = regard.flow(TEXT, layer=1)
+    assert flow.outline["note"].startswith(f"{why} These are the numbers of {llama.name} itself")
+    assert flow.outline["chosen"] == "decoder.layers.1"
 
 
 def test_what_minilm_does_not_know_is_read_by_smollm2() -> None:

@@ -27,6 +27,7 @@ class Opened:
         height: int = 800,
         dark: bool = False,
         reduced_motion: bool = False,
+        script: str = "",
     ) -> None:
         path.write_text(html, encoding="utf-8")
         self._context = browser.new_context(
@@ -40,6 +41,7 @@ class Opened:
         self.page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
         self.page.on("console", self._heard)
         self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.add_init_script(script)
         # Counts what was drawn, so that `settle` knows when all is.
         self.page.add_init_script(
             "window.drawn = 0; addEventListener('regard-drawn', () => { window.drawn++; });"

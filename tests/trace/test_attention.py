@@ -850,7 +850,7 @@ def assert_same(found: Trace, expected: Trace) -> None:
     assert list(found.steps) == list(expected.steps)
     for name, step in expected.steps.items():
         other = found.steps[name]
-        for part in ("name", "title", "symbol", "formula", "meaning", "axes", "rule"):
+        for part in ("name", "title", "symbol", "formula", "meaning", "axes", "rule", "kind"):
             assert getattr(other, part) == getattr(step, part)
         assert_same_bits(other.array, step.array)
     assert list(found.matrices) == list(expected.matrices)

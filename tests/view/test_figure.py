@@ -501,3 +501,10 @@ def test_a_step_is_found_by_its_symbol_and_an_unknown_one_refused(tmp_path: Path
     for view in ("nothing", 3):
         with pytest.raises(ValueError, match=r"^figure\(\): view must be a step or 'all'"):
             trace.figure(tmp_path / "a.svg", view)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_token_that_is_a_blank_is_shown_as_one(tmp_path: Path) -> None:
+    run = named(made_run("one two three four five"), ["one", " ", "three", "  ", "five"])
+    found = svg(run, tmp_path, "head", layer=0, head=0)
+    assert "␣" in found
+    assert "␣␣" in found

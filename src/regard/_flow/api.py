@@ -38,7 +38,11 @@ def flow(
     if model is None and isinstance(text_or_x, str) and not options:
         from regard.models import model_for
 
-        model = model_for(text_or_x).model or None
+        chosen = model_for(text_or_x)
+        if chosen.model:
+            found = flow(text_or_x, model=chosen.model, layer=layer)
+            found.note = f"{chosen.why} {found.note}"
+            return found
     if model is None or isinstance(model, Projections):
         return trace(text_or_x, model=model, **options).flow()
     if isinstance(model, str):

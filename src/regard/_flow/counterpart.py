@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,6 @@ from torch import Tensor, nn
 
 from regard._flow.model import ModelFlow, Subject
 from regard._flow.sketch import Sketch, sketched
-from regard._trace.check import within
 from regard._trace.inputs import names_of_ids
 from regard._trace.model import Prepared
 from regard.ask import see, target_tokens, texts_of
@@ -58,11 +58,16 @@ def flow_through_counterpart(run: Run, loaded: Loaded, layer: int) -> ModelFlow:
             "largest number."
         )
     flow.note = (
-        f"{loaded.name} as {type(ours).__name__} of regard.nn, which computes the same: the last "
-        f"hidden states differ by at most {within(away)} of the largest number. The numbers of "
-        "every step are its own; scores and weights follow from its queries and keys."
+        f"These are the numbers of {loaded.name} itself as it reads this text. Every step is "
+        "worked out with the model's own weights, and what comes out at the end is what the model "
+        f"gives{_digits(away)}."
     )
     return flow
+
+
+def _digits(away: float) -> str:
+    """How many digits of two results are the same, by how far they are apart."""
+    return f", the same to {-math.ceil(math.log10(away))} digits" if away > 0 else ""
 
 
 def counterpart(loaded: Loaded) -> tuple[Any, dict[str, Sketch]]:

@@ -57,7 +57,7 @@ def head_steps(flow: Flow, attention: str | int, head: int) -> Trace:
         rows, keys = (axis.labels for axis in own["weights"].axes[-2:])
         sequences = {"input": rows} if rows == keys else {"input": rows, "context": keys}
         whole = Trace(flow.title, sequences, own, {})
-    trace = one_head(whole, head, heads)
+    trace = _with_origin(flow, begin, one_head(whole, head, heads))
     arrays = [*trace.matrices.values(), *(step.array for step in trace.steps.values())]
     count = sum(array.size for array in arrays)
     if count > _MOST_NUMBERS:
@@ -66,8 +66,39 @@ def head_steps(flow: Flow, attention: str | int, head: int) -> Trace:
             f"matrices included; got {count:,}. The flow itself shows any part of them."
         )
     lacks = "" if "output" in trace.steps else " What it is made from was not seen."
-    note = f"Head {head} of {attention} of {flow.model}.{lacks} {flow.note}"
+    note = f"Head {head} of {_place(flow, begin)}, counted from 0.{lacks} {flow.note}"
     return replace(trace, note=note.strip())
+
+
+def _place(flow: Flow, begin: str) -> str:
+    """Where an attention stands, in words: its band, and the model."""
+    bands = flow.outline["bands"]
+    title = next(band["title"] for band in bands if f"{begin}weights" in band["stages"])
+    cross = "the cross-attention of " if f"{begin}context" in flow.sketch else ""
+    return f"{cross}{_lower(title)} of {flow.model or 'the model'}"
+
+
+def _lower(title: str) -> str:
+    return title[:1].lower() + title[1:]
+
+
+def _with_origin(flow: Flow, begin: str, trace: Trace) -> Trace:
+    """The same, where what comes in is said to come from a layer, rather than from a module."""
+    step = trace.steps.get("input")
+    if step is None or not isinstance(step.rule, Given) or not step.rule.words:
+        return trace
+    name = step.rule.words
+    layers = [band for band in flow.outline["bands"] if band["layer"] is not None]
+    found = next((band for band in layers if name.startswith(f"{band['id']}.")), None)
+    if found is not None:
+        place = _lower(found["title"])
+        own = begin.startswith(f"{found['id']}.") and ".norms." in name
+        place = f"the norm of {place}" if own else place
+    else:
+        place = "the embeddings" if "embedding" in name else name
+    words = f"it comes from {place}"
+    own_step = replace(step, formula=f"X, from {place}", rule=Given(words))
+    return replace(trace, steps={**trace.steps, "input": own_step})
 
 
 def one_head(trace: Trace, head: int, heads: int) -> Trace:

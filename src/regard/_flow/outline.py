@@ -86,6 +86,8 @@ def outline_of(
                 dict.fromkeys(root(other) for other in made_from(step.rule) if other in steps)
             ),
         }
+        if step.kind:
+            stages[name]["kind"] = step.kind
         if isinstance(step.rule, Scaled):
             stages[name] |= {"plain": step.rule.plain, "causal": step.rule.causal}
     for band in bands:

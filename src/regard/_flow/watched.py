@@ -25,8 +25,8 @@ from regard.text import labels_of
 KEPT = ("q", "k", "v", "output")
 _NONE = np.zeros(0)
 _LACKS = (
-    "Of this model its attentions were watched: what stands between them, and its weights, was "
-    "not seen."
+    "Only the attentions of this model are shown, with its own numbers: what it does between them, "
+    "and the weights that it was made with, was not seen."
 )
 
 
@@ -86,6 +86,7 @@ class WatchedFlow(LazyFlow):
                 "title": f"Layer {n}{' (cross)' if layer.cross else ''}",
                 "layer": n,
                 "stack": "",
+                **({"cross": True} if layer.cross else {}),
                 "stages": [stage for stage in stages if self._band_of(stage) == name],
             }
             for n, (name, layer) in enumerate(self._layers.items())

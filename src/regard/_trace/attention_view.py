@@ -65,7 +65,7 @@ def attention_view(trace: Trace, name: str) -> Trace:
     kind = replace(PLAIN_INPUT, formula="X, given")
     if isinstance(given.rule, Copied):
         of, meaning = given.rule.of, "Each token is a row of numbers, as it comes into attention."
-        kind = replace(kind, formula=f"X = {of}", meaning=meaning, rule=Given(of))
+        kind = replace(kind, formula=f"X = {of}", meaning=meaning, rule=Given(of), kind="arriving")
     steps = {"input": kind.step("input", given.axes, given.array)}
     for each in ("query", "key", "value"):
         made, turned = found[each], found.get(f"turned_{each}")

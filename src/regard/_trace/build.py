@@ -23,6 +23,7 @@ PLAIN_INPUT = replace(
     formula="X = embeddings (no positions added)",
     meaning="Each token is a row of numbers: what the word means.",
     rule=Given("the embedding, with no position"),
+    kind="plain_input",
 )
 # The output where there is no W_O: the heads side by side.
 UNMIXED = replace(
@@ -30,6 +31,7 @@ UNMIXED = replace(
     formula="O = C (no W_O: handed on as it is)",
     meaning="Each token's vector as it leaves attention: the word in its context.",
     rule=Copied("concatenated", words="there is no W_O here"),
+    kind="unmixed",
 )
 PLAIN = "S′ = S, not scaled"
 LATER = ", −∞ where the key comes later"

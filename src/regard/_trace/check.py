@@ -67,7 +67,8 @@ def rounding(
     scores = scores if bias is None else scores + bias
     eager = scores.masked_fill(masked, -math.inf).softmax(-1).nan_to_num(0.0) @ v
     seen = logits[~masked]
-    largest = float(seen.abs().max() * v.abs().max()) if seen.numel() else 0.0
+    # However small the scores are, weights of about 1 / N times V have last bits of V's size.
+    largest = max(1.0, float(seen.abs().max())) * float(v.abs().max()) if seen.numel() else 0.0
     bits = torch.finfo(q.dtype).eps / 2
     limit = 2 * float((eager - exact).abs().max()) + 4 * bits * largest
     return Rounding(float((output - exact).abs().max()), limit)

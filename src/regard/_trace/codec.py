@@ -33,6 +33,7 @@ def write_json(trace: Trace) -> str:
             "axes": [{"name": axis.name, "labels": list(axis.labels)} for axis in step.axes],
             "array": _plain(step.array),
             "rule": step.rule.to_dict(),
+            **({"kind": step.kind} if step.kind else {}),
         }
         for n, (name, step) in enumerate(trace.steps.items(), 1)
     }
@@ -107,7 +108,8 @@ def _step(name: str, entry: Any, is_ten: bool) -> Step:
     if not fits or not {axis.name for axis in axes} <= set(get_args(AxisName)):
         raise ValueError(f"{name!r} does not have the axes that it should have")
     words = {word: _expect(str, entry[word]) for word in _WORDS}
-    return Step(name, **words, axes=axes, array=array, rule=Rule.from_dict(entry["rule"]))
+    rule, kind = Rule.from_dict(entry["rule"]), _expect(str, entry.get("kind", ""))
+    return Step(name, **words, axes=axes, array=array, rule=rule, kind=kind)
 
 
 def _plain(array: Array) -> Any:

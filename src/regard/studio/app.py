@@ -20,6 +20,7 @@ from fastapi.responses import PlainTextResponse
 
 from regard.studio.answers import Answers
 from regard.studio.checker import Checker
+from regard.studio.experiments import Experiments, NoSuchResult
 from regard.studio.explain import examples, explain
 from regard.studio.flows import Flows, NoSuchFlow, choose, read_text
 from regard.studio.guard import Guard, TooLong
@@ -53,6 +54,11 @@ _ROUTES = {
     "GET /api/effect": "effect",
     "GET /api/moved": "moved",
     "POST /api/sql": "sql",
+    "GET /api/learn": "lessons",
+    "GET /api/learn/{name}": "lesson",
+    "GET /api/lab": "experiments",
+    "POST /api/lab": "measure",
+    "GET /api/lab/{result}": "measured",
     "GET /api/models": "models",
     "POST /api/see": "see",
     "POST /api/flow": "open_flow",
@@ -77,6 +83,7 @@ _STATUSES: dict[type[Exception], int] = {
     TooLong: 413,
     NoSuchRun: 404,
     NoSuchFlow: 404,
+    NoSuchResult: 404,
     Full: 429,
     ValueError: 400,
     ImportError: 501,
@@ -171,6 +178,7 @@ class Studio:
         self._shelf = Shelf(Places([*settings.folders, settings.store]), settings.store)
         self._models = Models(settings, closing)
         self._flows = Flows(self._models)
+        self._experiments = Experiments(closing)
         self._checker = Checker(settings.check_seconds)
         self._queries = Queries(settings)
         # Each computes with all cores. A page asks for six things at a time, and there may be many.
@@ -346,6 +354,34 @@ class Studio:
 
     async def changed(self, request: Request, flow: str, asked: Asked) -> Response:
         return Answered(await self._flowing.do(request, self._flows.changed, flow, asked))
+
+    # ── the course and the lab ───────────────────────────────────────────────────────────────────
+
+    def lessons(self, language: str = "en") -> Response:
+        from regard.learn import lessons
+
+        found = lessons(language)
+        return Answered([{"name": each.name, "title": each.title} for each in found])
+
+    async def lesson(self, request: Request, name: str, language: str = "en") -> Response:
+        def work() -> Any:
+            from regard.learn import lesson
+            from regard.learn.course import document
+
+            return document(lesson(name, language), {}, language)
+
+        return Answered(await self._computing.do(request, work))
+
+    def experiments(self, language: str = "en") -> Response:
+        return Answered(self._experiments.list(language))
+
+    async def measure(self, asked: Asked) -> Response:
+        """A run of an experiment by a job, whose result is the id of what came out."""
+        title, work = self._experiments.ask(asked)
+        return Answered({"job": self.jobs.add(title, work).id})
+
+    def measured(self, result: str) -> Response:
+        return Answered(self._experiments.result(result))
 
     # ── what takes long ───────────────────────────────────────────────────────────────────────
 

@@ -11,15 +11,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, BinaryIO, ClassVar
 
 from regard._wanted import still_wanted
+from regard.studio.jobs import Cancelled, Job
 
 Message = dict[str, Any]
 
 _BEGUN: Message = {"begun": True}
+_GRACE = 1.0  # in which a piece of work may be finished, so that the process need not be ended
 _START = 60.0  # seconds that a process may take to start, which are not those of a question
 
 
@@ -102,6 +104,40 @@ class Process:
             self._process.wait()
             self._line.close()
             Process.alive.discard(self)
+
+
+def follow(
+    process: Process,
+    job: Job | None,
+    closing: threading.Event,
+    kept: Callable[[Message], bool] = lambda told: True,
+) -> Message:
+    """What comes of a question, told on its way to a job. Without one, `still_wanted` is asked.
+
+    Raises Cancelled, or what `still_wanted` does, and the process is to be ended then; but if it
+    stops in time and what it says is to be `kept`, that is the answer.
+    """
+    told: Message = {"step": ""}
+    try:
+        while not closing.is_set():
+            if job is None:
+                still_wanted()
+            else:
+                job.tell(**told)
+            found = process.hear(0.1)
+            if found and "step" not in found:
+                return found
+            told = found or told
+    except Ended:
+        raise
+    except Exception:  # nobody wants it any more
+        process.tell({"stop": True})
+        while (found := process.hear(_GRACE)) and "step" in found:
+            pass
+        if found is not None and kept(found):
+            return found
+        raise
+    raise Cancelled
 
 
 class Worker:

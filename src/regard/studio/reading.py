@@ -16,7 +16,7 @@ from regard.models.fetch import is_here
 from regard.studio.flowing import OpenFlows
 from regard.studio.jobs import Cancelled, Job, failure
 from regard.studio.places import Places, Settings
-from regard.studio.process import Ended, Process, Teller, Worker, shared_file
+from regard.studio.process import Ended, Teller, Worker, follow, shared_file
 
 if TYPE_CHECKING:
     from regard.run import Run
@@ -25,7 +25,6 @@ BUILT_IN = {
     "minilm": "MiniLM: 6 layers × 12 heads, reads both ways, up to 512 tokens (83 MB)",
     "smollm2": "SmolLM2-135M: 30 layers × 9 heads, left to right, up to 8,192 tokens (93 MB)",
 }
-_GRACE = 1.0  # seconds in which a layer may be finished, so that the model need not be loaded again
 
 
 class Models:
@@ -74,7 +73,8 @@ class Models:
                 process.tell({"model": name, "text": text, "ablate": dict(ablate.items())})
                 # torch, which the run will need here, is imported meanwhile.
                 threading.Thread(target=_import_run, daemon=True).start()
-                found = self._follow(process, job)
+                # A run that came too late would wait to be taken.
+                found = follow(process, job, self._closing, kept=lambda told: "run" not in told)
                 if "run" in found:
                     run = _taken(found["run"])
                     process.tell({})
@@ -102,7 +102,7 @@ class Models:
         try:
             with self._alone(job), self._worker.lend() as process:
                 process.tell(asked)
-                found = self._follow(process, job)
+                found = follow(process, job, self._closing)
         except Ended as error:
             raise ValueError(
                 f"The process that read the text ended ({error}): is there enough memory?"
@@ -127,30 +127,6 @@ class Models:
             yield
         finally:
             self._one.release()
-
-    def _follow(self, process: Process, job: Job | None) -> dict[str, Any]:
-        """What comes of it. Raises Cancelled, and the process is to be ended then."""
-        told: dict[str, Any] = {"step": ""}
-        try:
-            while not self._closing.is_set():
-                if job is None:
-                    still_wanted()
-                else:
-                    job.tell(**told)
-                found = process.hear(0.1)
-                if found and "step" not in found:
-                    return found
-                told = found or told
-        except Ended:
-            raise
-        except Exception:  # nobody wants it any more
-            process.tell({"stop": True})
-            while (found := process.hear(_GRACE)) and "step" in found:
-                pass
-            if found is not None and "run" not in found:
-                return found
-            raise
-        raise Cancelled
 
 
 def _import_run() -> None:

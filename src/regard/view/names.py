@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.view.labels import visible
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 12  # tokens, where one is asked for that is not there
 _MOST_DIGITS = 9  # of a number that is looked at
+
+
+def model_name(run: Run) -> str:
+    """What the model of a run is called: as it was loaded, if that is known, or else its class.
+
+    >>> from regard.run import Run
+    >>> model_name(Run(model="BertModel"))
+    'BertModel'
+    """
+    return run.model if run.again is None else Path(run.again.args[0].name).name
 
 
 def token_labels(run: Run) -> tuple[str, ...]:

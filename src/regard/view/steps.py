@@ -52,7 +52,10 @@ def step_block(
             matrices.append(Matrix(sign + name, columns, trace.matrices[name], limit))
         matrices.append(Matrix("= X", columns, step.array, limit, marked))
     elif step.name == "concatenated" and len(columns) <= LONGEST_AXIS:
-        matrices = _by_head(step, len(all_heads(trace)), limit)
+        matrices = _by_head(step, limit)
+    elif step.name == "concatenated":  # where the names of heads would be cut off
+        columns = dimensions("c", len(columns)).labels
+        matrices = [Matrix("", columns, step.array, limit, marked)]
     else:
         matrices = [Matrix("", columns, step.array, limit, marked)]
     if len(matrices) == 1:
@@ -94,18 +97,19 @@ def chosen_cell(trace: Trace, step: Step) -> tuple[int, int]:
     return row, min(1, n_columns - 1) if trace.causal else n_columns - 1
 
 
-def _by_head(step: Step, n_heads: int, limit: float) -> list[Matrix]:
+def _by_head(step: Step, limit: float) -> list[Matrix]:
     """The concatenated heads taken apart again, to be shown side by side under their names."""
     labels = step.axes[-1].labels
-    each = len(labels) // n_heads
+    names = [label.rpartition(" ")[0] for label in labels]
     return [
         Matrix(
-            labels[start].rpartition(" ")[0],
-            tuple(label.rpartition(" ")[2] for label in labels[start : start + each]),
-            step.array[:, start : start + each],
+            name,
+            tuple(labels[n].rpartition(" ")[2] for n in places),
+            step.array[:, places[0] : places[-1] + 1],
             limit,
         )
-        for start in range(0, len(labels), each)
+        for name in dict.fromkeys(names)
+        if (places := [n for n, own in enumerate(names) if own == name])
     ]
 
 

@@ -36,11 +36,11 @@ _STYLES = f"""
 """
 
 
-def picture(lines: Sequence[Text], width: int, title: str) -> str:
+def picture(lines: Sequence[Text], width: int, title: str, told: str = "") -> str:
     """The lines as an SVG picture of `width` cells, under a first line that shows `title`.
 
     Every piece of text is given its place and its length, so that columns stay aligned in any
-    font. Light or dark follows the reader's system.
+    font. Light or dark follows the reader's system. `told` says what is seen, for those who do not.
 
     >>> svg = picture([Text("love"), Text("phones", "bold")], 80, "regard explain")
     >>> svg.splitlines()[0][:4], "phones" in svg, "http" in svg.replace("http://www.w3.org", "")
@@ -54,6 +54,7 @@ def picture(lines: Sequence[Text], width: int, title: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {across} {down}" '
         f'width="{across}" height="{down}">',
         f"  <title>{escape(title)}</title>",
+        *([f"  <desc>{escape(told, quote=False)}</desc>"] if told else []),
         f"  <style>{_STYLES}  </style>",
         f'  <rect class="page" x="0.5" y="0.5" width="{across - 1}" height="{down - 1}" rx="8"/>',
     ]

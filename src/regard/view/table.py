@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -27,8 +27,25 @@ def render_table(table: pa.Table, width: int = 80) -> list[Text]:
     1 row
     """
     columns = [column.to_pylist() for column in table.slice(0, _MOST_ROWS).columns]
+    lines = table_lines(table.column_names, columns, width)
+    rows_told = counted(table.num_rows, "row")
+    if table.num_rows > _MOST_ROWS:
+        rows_told = f"{_MOST_ROWS:,} of {rows_told} shown; --json FILE writes all"
+    return [*lines, *paragraph(rows_told, width, indent=0, style="dim")]
+
+
+def table_lines(
+    headings: Iterable[str], columns: Sequence[Sequence[Any]], width: int
+) -> list[Text]:
+    """A line of headings, and a line a row; numbers stand on the right of their columns.
+
+    >>> print(*table_lines(["word", "weight"], [["it", "cat"], [0.25, None]], 80), sep="\\n")
+    word  weight
+    it      0.25
+    cat        –
+    """
     right = [all(isinstance(x, int | float | None) for x in column) for column in columns]
-    names = [visible(name) for name in table.column_names]
+    names = [visible(name) for name in headings]
     cells = [[name, *map(_cell, column)] for name, column in zip(names, columns, strict=True)]
     widths = [max(map(most_cells, column)) for column in cells]
     # Texts give way first, then the names of columns of numbers, and only then numbers.
@@ -47,10 +64,7 @@ def render_table(table: pa.Table, width: int = 80) -> list[Text]:
 
     lines = [Text(line(row)) for row in zip(*cells, strict=True)]
     lines[0].stylize("bold")
-    rows_told = counted(table.num_rows, "row")
-    if table.num_rows > _MOST_ROWS:
-        rows_told = f"{_MOST_ROWS:,} of {rows_told} shown; --json FILE writes all"
-    return [*lines, *paragraph(rows_told, width, indent=0, style="dim")]
+    return lines
 
 
 def _cell(value: Any) -> str:

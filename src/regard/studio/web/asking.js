@@ -2,8 +2,14 @@
 
 import { word } from "./words.js";
 
-/** An answer that is an error, in words for the reader. */
-export class Refused extends Error {}
+/** An answer that is an error, in words for the reader: Python's, which are English, or the page's own. */
+export class Refused extends Error {
+  /** @param {string} words @param {boolean} [english] */
+  constructor(words, english = false) {
+    super(words);
+    this.english = english;
+  }
+}
 
 /** @param {Response} response @returns {Promise<Response>} */
 async function checked(response) {
@@ -15,7 +21,8 @@ async function checked(response) {
   } catch {
     // The guard speaks plain text.
   }
-  throw new Refused(typeof words === "string" && words !== "" ? words : word("asking.status", { status: response.status }));
+  if (typeof words === "string" && words !== "") throw new Refused(words, true);
+  throw new Refused(word("asking.status", { status: response.status }));
 }
 
 /** @param {string} path @param {RequestInit} [options] @returns {Promise<Response>} */

@@ -7,6 +7,7 @@ import { css, heat } from "./scale.js";
 import { ask } from "./asking.js";
 import { ServedRun } from "./served.js";
 import { summary } from "./run-page.js";
+import { why } from "./told.js";
 import { word } from "./words.js";
 
 /** @typedef {import("./base.js").State} State @typedef {(number[] | null)[]} Moved */
@@ -71,7 +72,7 @@ export async function showCompare(main, state, until) {
     try {
       place.replaceChildren(await make());
     } catch (error) {
-      if (!until.aborted) place.replaceChildren(el("p", { class: "faint" }, /** @type {Error} */ (error).message));
+      if (!until.aborted) place.replaceChildren(el("p", { class: "faint" }, why(error)));
     }
   };
   await Promise.all([

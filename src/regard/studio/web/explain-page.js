@@ -3,6 +3,7 @@
 import { start } from "./base.js";
 import { el, indexed, refill } from "./dom.js";
 import { address, read } from "./page.js";
+import { exampleIn, failed, noteIn, readerOf } from "./told.js";
 import { TraceViews } from "./trace_views.js";
 import { ask, tell } from "./asking.js";
 import { ServedFlow } from "./flow_served.js";
@@ -41,7 +42,7 @@ export async function showExplain(main, state, until) {
   const showModel = async (question, wanted) => {
     const opened = await tell("/api/flow", question);
     if (opened.job === undefined) {
-      if (wanted()) note.replaceChildren(opened.why);
+      if (wanted()) note.replaceChildren(...noteIn(opened.why));
       return false;
     }
     const done = await follow(opened.job, said, until);
@@ -50,7 +51,7 @@ export async function showExplain(main, state, until) {
     if (!wanted()) return true;
     views.flow = flow;
     views.state = read(location.hash, start());
-    note.replaceChildren(...indexed(flow.outline.note));
+    note.replaceChildren(...noteIn(flow.outline.note));
     said.replaceChildren();
     return true;
   };
@@ -64,7 +65,7 @@ export async function showExplain(main, state, until) {
       }
       await showNumbers(rest, wanted);
     } catch (error) {
-      if (wanted()) said.replaceChildren(el("p", { class: "error", role: "alert" }, /** @type {Error} */ (error).message));
+      if (wanted()) said.replaceChildren(failed(error));
     }
   };
 
@@ -81,7 +82,7 @@ export async function showExplain(main, state, until) {
     };
     views.show(trace, question.text === undefined ? null : vector);
     views.state = read(location.hash, start());
-    note.replaceChildren(...indexed(trace.note));
+    note.replaceChildren(...noteIn(trace.note));
     said.replaceChildren();
   };
 
@@ -144,7 +145,7 @@ function fields(form, now, examples, models, change) {
   const example = el("select", {
     name: "example",
     onchange: (event) => change({ example: /** @type {HTMLSelectElement} */ (event.target).value || null, text: null }),
-  }, el("option", { value: "", hidden: true }, "–"), ...examples.map((each) => el("option", { value: each.name }, each.title)));
+  }, el("option", { value: "", hidden: true }, "–"), ...examples.map((each) => el("option", { value: each.name }, exampleIn(each.title))));
   example.value = exampleOf(now);
   const positions = el("label", {}, el("input", {
     type: "checkbox", name: "positions", checked: now.positions === "sinusoidal",
@@ -163,16 +164,14 @@ function fields(form, now, examples, models, change) {
   const numbers = el("select", {
     name: "numbers", onchange: (event) => change({ numbers: /** @type {HTMLSelectElement} */ (event.target).value || null, changes: null }),
   }, here && el("option", { value: "" }, word("explain.numbers_auto")),
-  ...models.map((each) => el("option", { value: each.name }, word(each.here ? "explain.numbers_of" : "explain.numbers_fetch", { model: each.about }))),
+  ...models.map((each) => el("option", { value: each.name }, word(each.here ? "explain.numbers_of" : "explain.numbers_fetch", { model: readerOf(each) }))),
   el("option", { value: RANDOM }, word("explain.numbers_random")));
   numbers.value = random ? RANDOM : String(now.numbers ?? "");
   refill(form, [
     el("div", { class: "bar" }, text, el("label", {}, word("explain.example"), example),
-      kind !== "example" && el("label", {}, word("explain.numbers"), numbers)),
-    kind !== "read" && el("div", { class: "bar" },
-      positions,
-      kind === "own" && number(word("explain.heads"), "heads", 2),
-      kind === "own" && number(word("explain.width"), "width", 4)),
+      kind !== "example" && el("label", {}, word("explain.numbers"), numbers), kind === "example" && positions),
+    kind === "own" && el("div", { class: "bar" },
+      positions, number(word("explain.heads"), "heads", 2), number(word("explain.width"), "width", 4)),
   ].filter((each) => each instanceof Node));
   return undefined;
 }

@@ -2,6 +2,7 @@
 
 import { figure, piece } from "./arithmetic.js";
 import { Refused, ask, numbers, tell } from "./asking.js";
+import { lineIn } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -38,7 +39,7 @@ export class ServedFlow {
     for (;;) {
       const now = await ask(job);
       if (now.state === "done") return ServedFlow.known(now.result.flow);
-      if (now.state === "failed") throw new Refused(now.error);
+      if (now.state === "failed") throw new Refused(now.error, true);
       if (now.state === "cancelled") throw new Refused(word("flow.cancelled"));
       if (until?.aborted) await tell(`${job}/cancel`);
       progress?.(now);
@@ -89,7 +90,7 @@ export class ServedFlow {
     return this.#once(`explain ${said}`, async () => {
       const { line, value } = await ask(`${this.path}/explain?${said}`);
       const result = value === null ? line.split(/[ :]/)[0] : figure(value);
-      return line.startsWith(result) ? [piece("result", result), piece("", line.slice(result.length))] : [piece("", line)];
+      return line.startsWith(result) ? [piece("result", result), piece("", lineIn(line.slice(result.length)))] : [piece("", lineIn(line))];
     });
   }
 

@@ -2,9 +2,11 @@
 
 export const STUDIO = `
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 var(--sans); }
+:lang(ko) { word-break: keep-all; } /* lines of Korean end between words */
 header.top { display: flex; gap: 22px; align-items: center; padding: 8px 18px; border-bottom: 1px solid var(--edge); background: var(--raised); }
 header.top .name { font-weight: 700; letter-spacing: 0.02em; }
-nav { display: flex; gap: 4px; }
+nav { display: flex; flex-wrap: wrap; gap: 4px; }
+header.top select { margin-left: auto; }
 nav a { padding: 4px 12px; border-radius: 6px; color: var(--ink); text-decoration: none; }
 nav a[aria-current] { background: var(--accent); color: var(--on-accent); }
 main { max-width: 1180px; margin: 0 auto; padding: 14px 18px 28px; }
@@ -18,10 +20,12 @@ label > select { min-width: 0; }
   header.top { gap: 8px; padding: 6px 10px; } nav a { padding: 4px 8px; }
   table.runs :is(th, td):is(:nth-child(4), :nth-child(5), :nth-child(7)) { display: none; }
   table.runs :is(th, td):nth-child(3) { overflow-wrap: normal; }
+  table.runs :is(th, td):nth-child(6) { white-space: normal; overflow-wrap: normal; }
   main { padding: 8px 10px 20px; } .bar { gap: 6px 10px; margin: 0 0 6px; }
 }
 h1 { font-size: 20px; line-height: 1.3; margin: 0 0 2px; overflow-wrap: anywhere; }
 h2 { font-size: 16px; margin: 18px 0 6px; }
+h1.lesson { font-size: 26px; max-width: 32.7em; margin: 10px auto 0; }
 p { margin: 2px 0 10px; }
 a { color: var(--accent); }
 textarea { width: 100%; font: 14px/1.5 var(--sans); color: inherit; background: var(--page); border: 1px solid var(--edge); border-radius: 6px; padding: 8px 10px; resize: vertical; }

@@ -2,6 +2,7 @@
 
 import { el } from "./dom.js";
 import { Refused, tell } from "./asking.js";
+import { jobIn } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -23,13 +24,13 @@ export function follow(job, place, until) {
     let over = false;
     socket.addEventListener("message", (event) => {
       const now = JSON.parse(event.data);
-      words.textContent = now.step === "" ? word("progress.waiting") : now.step;
+      words.textContent = now.step === "" ? word("progress.waiting") : jobIn(now.step);
       if (now.total > 0) {
         bar.max = now.total;
         bar.value = now.done;
-      }
+      } else bar.removeAttribute("value"); // how far it is, nobody knows
       if (now.state === "done") resolve(now.result);
-      else if (now.state === "failed") reject(new Refused(now.error));
+      else if (now.state === "failed") reject(new Refused(now.error, true));
       else if (now.state === "cancelled") resolve(null);
       over = ["done", "failed", "cancelled"].includes(now.state);
       if (over) place.replaceChildren(now.state === "cancelled" ? el("p", { class: "faint" }, word("progress.cancelled")) : "");

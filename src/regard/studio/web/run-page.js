@@ -7,6 +7,7 @@ import { ask, tell } from "./asking.js";
 import { ServedFlow } from "./flow_served.js";
 import { follow } from "./progress.js";
 import { ServedRun } from "./served.js";
+import { failed } from "./told.js";
 import { word } from "./words.js";
 
 /** What is known of a run. @param {string} id @returns {Promise<any>} */
@@ -59,7 +60,7 @@ function saving(id, said) {
         const saved = await tell(`/api/runs/${id}/save`, { name: name.value.trim() });
         location.replace(address({ ...read(location.hash, start()), run: saved.id }));
       } catch (error) {
-        said.replaceChildren(el("p", { class: "error" }, /** @type {Error} */ (error).message));
+        said.replaceChildren(failed(error));
       }
     },
   }, word("run.save"));
@@ -81,7 +82,7 @@ function ablating(id, said, until) {
         const other = await follow(job, said, until);
         if (other !== null) location.hash = address({ ...now, page: "compare", run: id, other });
       } catch (error) {
-        said.replaceChildren(el("p", { class: "error" }, /** @type {Error} */ (error).message));
+        said.replaceChildren(failed(error));
       }
     },
   }, word("run.cut"));

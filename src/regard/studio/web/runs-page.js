@@ -3,6 +3,7 @@
 import { el } from "./dom.js";
 import { elsewhere } from "./page.js";
 import { ask, tell } from "./asking.js";
+import { failed } from "./told.js";
 import { word, wordParts } from "./words.js";
 
 const FIRST = "select layer, head, kind, round(score, 2) as score\nfrom heads order by score desc limit 10";
@@ -75,7 +76,7 @@ export async function showRuns(main, state, until) {
           await tell(`/api/runs/${run.id}`, {}, "DELETE");
           await draw();
         } catch (error) {
-          said.replaceChildren(el("p", { class: "error" }, /** @type {Error} */ (error).message));
+          said.replaceChildren(failed(error));
         }
       },
     }, word("runs.delete"));
@@ -95,7 +96,7 @@ export async function showRuns(main, state, until) {
       const named = new Map(all.map((/** @type {any} */ each) => [each.id, each.name]));
       answer.replaceChildren(result(await tell("/api/sql", { query: query.value, runs }), named));
     } catch (error) {
-      answer.replaceChildren(el("p", { class: "error", role: "alert" }, /** @type {Error} */ (error).message));
+      answer.replaceChildren(failed(error));
     } finally {
       run.disabled = false;
     }

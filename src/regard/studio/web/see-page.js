@@ -4,6 +4,7 @@ import { el } from "./dom.js";
 import { elsewhere } from "./page.js";
 import { ask, tell } from "./asking.js";
 import { follow } from "./progress.js";
+import { failed, readerOf } from "./told.js";
 import { word } from "./words.js";
 
 /** @param {HTMLElement} main @param {import("./base.js").State} state @param {AbortSignal} until */
@@ -12,7 +13,7 @@ export async function showSee(main, state, until) {
   const models = await ask("/api/models");
   if (until.aborted) return;
   const model = el("select", { "aria-label": word("see.model") },
-    ...models.map((/** @type {any} */ each) => el("option", { value: each.name }, each.here ? each.about : word("see.fetched", { model: each.about }))));
+    ...models.map((/** @type {any} */ each) => el("option", { value: each.name }, each.here ? readerOf(each) : word("see.fetched", { model: readerOf(each) }))));
   const text = el("textarea", { rows: 5, "aria-label": word("see.text"), spellcheck: "false" });
   text.value = sessionStorage.getItem("regard-text") ?? word("see.first");
   const count = el("span", { class: "faint" });
@@ -43,7 +44,7 @@ export async function showSee(main, state, until) {
       const run = await follow(job, said, until);
       if (run !== null) location.hash = elsewhere({ page: "run", run });
     } catch (error) {
-      said.replaceChildren(el("p", { class: "error", role: "alert" }, /** @type {Error} */ (error).message));
+      said.replaceChildren(failed(error));
     } finally {
       button.disabled = false;
     }

@@ -3,15 +3,19 @@
 import { start } from "./base.js";
 import { el } from "./dom.js";
 import { TABS, elsewhere, read } from "./page.js";
+import { LANGUAGE, LANGUAGES, speak } from "./language.js";
 import { THEME, setTheme, sheet } from "./theme.js";
 import { CHECK } from "./check-look.js";
 import { showCheck } from "./check-page.js";
 import { showCompare } from "./compare-page.js";
 import { showExplain } from "./explain-page.js";
+import { LAB, showLab } from "./lab-page.js";
+import { showLearn } from "./learn-page.js";
 import { showRunPage } from "./run-page.js";
 import { showRuns } from "./runs-page.js";
 import { showSee } from "./see-page.js";
 import { STUDIO } from "./look.js";
+import { failed } from "./told.js";
 import { word } from "./words.js";
 import "./elements.js";
 
@@ -23,32 +27,36 @@ import "./elements.js";
 
 /** @type {[string, string, Page][]} */
 const PAGES = [
+  ["learn", word("studio.learn"), showLearn],
   ["explain", word("studio.explain"), showExplain],
   ["see", word("studio.see"), showSee],
   ["runs", word("studio.runs"), showRuns],
   ["check", word("studio.check"), showCheck],
+  ["lab", word("studio.lab"), showLab],
   ["run", "", showRunPage],
   ["compare", "", showCompare],
 ];
 
 const WIDE = ["explain", "compare"]; // pages that use all of a wide window
 
-document.adoptedStyleSheets = [sheet(THEME + TABS + STUDIO + CHECK)];
+document.adoptedStyleSheets = [sheet(THEME + TABS + STUDIO + CHECK + LAB)];
 const links = el("nav", { "aria-label": word("studio.pages") });
 const main = el("main", { tabindex: -1 });
-document.body.append(el("header", { class: "top" }, el("span", { class: "name" }, word("studio.name")), links), main);
+const languages = el("select", { "aria-label": word("studio.language"), onchange: () => speak(languages.value) },
+  ...LANGUAGES.map((each) => el("option", { value: each, lang: each, selected: each === LANGUAGE }, word(`language.${each}`))));
+document.body.append(el("header", { class: "top" }, el("span", { class: "name" }, word("studio.name")), links, languages), main);
 
 let shown = "";
 let over = new AbortController();
 
 /** What makes a page another page; the rest of the state it handles itself. @param {import("./base.js").State} state */
 function identity(state) {
-  return [state.page ?? "explain", state.run ?? "", state.other ?? ""].join(" ");
+  return [state.page ?? "learn", state.run ?? "", state.other ?? "", state.experiment ?? "", state.lesson ?? ""].join(" ");
 }
 
 /** The page that is shown. @param {import("./base.js").State} state */
 function pageOf(state) {
-  const name = String(state.page ?? "explain");
+  const name = String(state.page ?? "learn");
   return PAGES.find((each) => each[0] === name) ?? PAGES[0];
 }
 
@@ -79,7 +87,7 @@ async function draw() {
     await page[2](main, state, until);
   } catch (error) {
     if (until.aborted) return;
-    main.append(el("p", { class: "error", role: "alert" }, error instanceof Error ? error.message : String(error)));
+    main.append(failed(error));
   }
   document.body.dispatchEvent(new CustomEvent("regard-drawn", { bubbles: true }));
 }

@@ -6,7 +6,7 @@ imported when a figure is made, and not before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from regard import _extras
@@ -69,6 +69,16 @@ def flow_figure(flow: Flow, path: str | Path, width: float, dpi: float, dark: bo
 
     paper = Paper(path, width, dpi, dark)
     _write(lambda: draw(paper, flow))
+
+
+def lab_figure(
+    document: Mapping[str, Any], path: str | Path, width: float, dpi: float, dark: bool
+) -> None:
+    """What a result of the lab writes: its charts."""
+    from regard.view.figure.lab import draw
+
+    paper = Paper(path, width, dpi, dark)
+    _write(lambda: draw(paper, document))
 
 
 def _write(draw: Callable[[], Sheet]) -> None:

@@ -12,6 +12,7 @@ from regard.view.figure.head import BESIDE, draw_grid
 from regard.view.figure.matrix import Names
 from regard.view.figure.places import CALL, Asked
 from regard.view.figure.sheet import MARGIN, TALLEST, Paper, Sheet
+from regard.view.names import model_name
 
 _LARGEST = 0.42  # inches of a cell across
 _FLAT = 0.62  # its height, as a part of that
@@ -39,7 +40,7 @@ def draw(paper: Paper, asked: Asked) -> Sheet:
             row[: layer.shape[1]] = entropy.nanmean(-1).cpu().numpy()
     sheet = Sheet(
         paper,
-        f"Entropy of each head{f' in {asked.run.model}' if asked.run.model else ''}",
+        f"Entropy of each head{f' in {name}' if (name := model_name(asked.run)) else ''}",
         "The mean over all tokens, in nats: 0 if a token looks at one other only, "
         "ln n if it looks at n alike.",
     )

@@ -14,6 +14,7 @@ from regard.view.figure.legend import bar_across, key
 from regard.view.figure.places import CALL, Asked, Place, compact
 from regard.view.figure.sheet import MARGIN, TALLEST, Paper, Sheet
 from regard.view.lines import kind_told
+from regard.view.names import model_name
 
 _LARGEST = 0.95  # inches of a map
 _GAP = 0.16  # between groups of layers
@@ -41,7 +42,7 @@ def draw(paper: Paper, asked: Asked) -> Sheet:
     size = f"{counted(len(places), 'layer')}, {counted(times.total(), 'head')}"
     sheet = Sheet(
         paper,
-        f"{run.model}: {size}" if run.model else size,
+        f"{name}: {size}" if (name := model_name(run)) else size,
         "Each map is a head: a row is a token, or some, and shows where it looks in the text.",
     )
     _draw(sheet, places, maps, scale)

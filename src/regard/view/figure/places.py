@@ -13,7 +13,7 @@ from regard.run import Layer, Run
 from regard.run.choose import Which, index_of, layer_index
 from regard.run.tokens import codes_of_keys, vocabulary
 from regard.text import Token
-from regard.view.names import find_token
+from regard.view.names import find_token, model_name
 
 CALL = "figure()"
 
@@ -52,7 +52,7 @@ class Place:
     @property
     def described(self) -> str:
         """The layer's name, and the model's, if it has one."""
-        return f"{self.layer.name}{f' of {self.run.model}' if self.run.model else ''}"
+        return f"{self.layer.name}{f' of {name}' if (name := model_name(self.run)) else ''}"
 
     def need_keys(self) -> None:
         """Raise ValueError if it is not known at all which keys are strong."""
@@ -84,7 +84,7 @@ class Place:
         """The token at each key; None if they are not known."""
         names = [""] * self.layer.shape[3]
         for place, token in zip(np.flatnonzero(self.codes >= 0), self.tokens or (), strict=False):
-            names[place] = token.label
+            names[place] = token.label if token.label.strip() else "␣" * len(token.label)
         return names if any(names) else None
 
     def query_names(self) -> list[str] | None:

@@ -7,6 +7,7 @@ import io
 import math
 import threading
 from collections.abc import Generator, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,8 @@ _METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None},
     "png": {},
 }
+# Under which names a file keeps what the figure is called, and what is seen in it.
+_TOLD = {"svg": "Description", "pdf": "Subject", "png": "Description"}
 _SETTINGS = {
     "text.parse_math": False,  # a token may have a $ in it
     "text.usetex": False,
@@ -85,6 +88,7 @@ class Sheet:
 
         self.width, self.colours, self._paper = paper.width, paper.colours, paper
         self._boxes = False
+        self._title, self.told = title, remark
         # Its own figure and its own axes: pyplot, which keeps a state for all, has no part in it.
         self._figure = Figure(dpi=100, facecolor=self.colours.page)
         self._axes: Any = self._figure.add_axes((0, 0, 1, 1))
@@ -126,7 +130,7 @@ class Sheet:
 
     def paragraph(self, text: str, size: float = _REMARK, bold: bool = False) -> None:
         """Lines below what is there, broken between words; a word that is too long is cut."""
-        room = self.width - 2 * MARGIN
+        room = 0.97 * (self.width - 2 * MARGIN)  # of few dots an inch, letters are wider
         lines = [""]
         for word in text.split():
             longer = f"{lines[-1]} {word}".strip()
@@ -184,6 +188,11 @@ class Sheet:
         self._axes.set_xlim(0, self.width)
         self._axes.set_ylim(height, 0)
         content = io.BytesIO()
-        options: dict[str, Any] = {"format": paper.kind, "metadata": _METADATA[paper.kind]}
+        kept = _METADATA[paper.kind] | {"Title": self._title, _TOLD[paper.kind]: self.told}
+        options: dict[str, Any] = {"format": paper.kind, "metadata": kept}
         self._figure.savefig(content, dpi=paper.dpi, **options)
-        write_bytes(paper.path, content.getvalue())
+        drawn = content.getvalue()
+        if paper.kind == "svg":  # a reader of the screen says a <desc>, and no metadata
+            told = f" <desc>{escape(self.told, quote=False)}</desc>\n"
+            drawn = drawn.replace(b" <metadata>", told.encode() + b" <metadata>", 1)
+        write_bytes(paper.path, drawn)

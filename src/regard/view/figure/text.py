@@ -14,6 +14,7 @@ from regard.view.figure.letters import width_of
 from regard.view.figure.places import CALL, Asked, Place
 from regard.view.figure.sheet import MARGIN, TALLEST, Paper, Sheet
 from regard.view.labels import fit
+from regard.view.names import model_name
 
 _SIZES = ((150, 9.0), (600, 8.0), (2**62, 7.0))  # points, for texts of so many tokens
 _HIGH = 1.75  # a line, in heights of its letters
@@ -36,7 +37,7 @@ def draw(paper: Paper, asked: Asked) -> Sheet:
     scale = Range.of(weights, asked.log)
     names = first.key_names() or []
     names = [name or str(n) for n, name in enumerate(names)] or list(map(str, range(len(weights))))
-    of = f" of {asked.run.model}" if asked.run.model else ""
+    of = f" of {name}" if (name := model_name(asked.run)) else ""
     which = f"layer {first.index}" if len(places) == 1 else f"all {len(places)} layers"
     if head is not None and len(places) == 1:
         remark = f"Head {first.index}.{head}, {first.described}."

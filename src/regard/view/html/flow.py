@@ -75,10 +75,13 @@ class _Packing:
         held = {name: dict(stage) for name, stage in outline["stages"].items()}
         for name, stage in held.items():
             stage["held"] = "whole" if name in steps else "pooled"
-        whole = f"This page holds {chosen['title'].lower()} whole. Of all other"
+        title = chosen["title"][:1].lower() + chosen["title"][1:]
+        every = (
+            f"This page has every number of {title}. Of the rest" if steps else "Of all matrices"
+        )
         lacks = (
-            f"{whole if steps else 'Of all'} stages it has blocks, at most {side} × {side} of "
-            "each, kept with 16 bits. Changes need the studio."
+            f"{every} it has pictures of at most {side} × {side} blocks each, with four digits a "
+            "number. Changes need the studio."
         )
         if not has_all:
             lacks += " There was no room for the matrices, so products are not worked out."

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.text import readable
-from regard.view.html.bundle import bundle
+from regard.view.html.bundle import bundle, word
 
 _MORE = 50_000  # bytes of a page that are neither its script nor its parts
 _TYPES = {"uint8": "u1", "uint16": "u2", "int32": "i4", "float32": "f4"}
@@ -54,6 +54,7 @@ def page(
     subtitle: str,
     content: dict[str, Any],
     parts: dict[str, Part] | None = None,
+    language: str = "en",
 ) -> str:
     """A page that shows a trace or a run: what it is called, `content`, and its parts.
 
@@ -67,14 +68,14 @@ def page(
     about = {"kind": kind, "version": 1, "made": version("regard")}
     about |= {"title": title, "subtitle": subtitle}
     content = {**about, **content, "parts": {name: part.info for name, part in parts.items()}}
-    script = "\n" + bundle("main").replace("</script", "<\\/script") + "\n"
+    script = "\n" + bundle("main", language).replace("</script", "<\\/script") + "\n"
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     packed = "\n".join(
         f'<script type="application/octet-stream" id="regard-part-{name}">{part.packed}</script>'
         for name, part in parts.items()
     )
     return f"""<!doctype html>
-<html lang="en">
+<html lang="{language}">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
@@ -85,7 +86,7 @@ script-src 'sha256-{digest}'; img-src data: blob:; base-uri 'none'; form-action 
 <title>{escape(readable(title))}</title>
 </head>
 <body>
-<noscript>This page draws itself, and needs JavaScript for that.</noscript>
+<noscript>{word("page.no_script", language)}</noscript>
 <script type="application/json" id="regard-data">{_json(content)}</script>
 {packed}
 <script type="module">{script}</script>

@@ -18,6 +18,7 @@ from regard.run.info import run_info, stages, unknown_words
 from regard.run.rollout import has_rollout
 from regard.view.html.flow import packed_flow
 from regard.view.html.page import Part, beginning, frame, page, room_for_parts
+from regard.view.names import model_name
 
 LIMIT = 24_000_000  # bytes of a page, unless another is asked for
 _NOTEBOOK = 4_000_000  # of one in a notebook, which keeps all that it shows
@@ -40,7 +41,7 @@ def run_page(
         )
     packing = _Packing(run, limit)
     info = packing.info()
-    title = run.model if name is None else name
+    title = model_name(run) if name is None else name
     if isinstance(run.text, str) and run.text:
         title += ": " + beginning(run.text)
     n_tokens = max(layer["keys"] for layer in info["layers"])
@@ -80,8 +81,8 @@ class _Packing:
             picture = small_map(layer)
             if picture is not None:
                 self.parts[f"map-{n}"] = Part.of(_sixteen(picture))
-        level = 0 if whole else self._put_level()
         stages = self._put_hidden_states()
+        level = 0 if whole else self._put_level()
         return {
             **run_info(self.run),
             "notes": [
@@ -160,7 +161,6 @@ class _Packing:
         maps = [part for name, part in self.parts.items() if name.startswith("map-")]
         cells = sum(math.prod(part.shape) for part in maps)
         of_a_cell = 1.1 * sum(len(part.packed) for part in maps) / cells if cells else 3.0
-        room = self.room - self._size()
         longest = max(max(layer.shape[2:]) for layer in self.layers)
         level = max(0, math.ceil(math.log2(longest / 512)))
         while longest >> level >= 8:
@@ -168,7 +168,7 @@ class _Packing:
                 math.prod(layer.shape[:2]) * math.prod(-(-n >> level) for n in layer.shape[2:])
                 for layer in self.layers
             )
-            if cells * of_a_cell <= room:
+            if cells * of_a_cell <= self.left:
                 break
             level += 1
         else:
@@ -183,13 +183,16 @@ class _Packing:
     def _put_hidden_states(self) -> list[str] | None:
         """Each token at each stage, (B, N, stages, width), where that was kept and is little."""
         kept = stages(self.run)
-        if sum(x.numel() for x in kept.values()) > _HIDDEN_STATES:
-            self.notes.append(_NO_ROOM)
+        if not kept:
             return None
-        if kept:
+        if sum(x.numel() for x in kept.values()) <= _HIDDEN_STATES:
             stacked = torch.stack(list(kept.values()), dim=2).float()
-            self.parts["hidden_states"] = Part.of(stacked.cpu().numpy())
-        return list(kept) or None
+            part = Part.of(stacked.cpu().numpy())
+            if len(part.packed) <= self.left:
+                self.parts["hidden_states"] = part
+                return list(kept)
+        self.notes.append(_NO_ROOM)
+        return None
 
 
 def _sixteen(weights: Tensor) -> NDArray[np.uint16]:

@@ -16,6 +16,7 @@ import { word } from "./words.js";
  * @property {Axis[]} axes
  * @property {Rows | Rows[]} array
  * @property {import("./rules.js").RuleJson} rule how its cells came about
+ * @property {string} [kind] whose title and meaning it has, if not those of its name
  * @typedef {object} TraceJson
  * @property {string} title
  * @property {string} note

@@ -16,6 +16,7 @@ import {
   isWhole, layout, levelFor, pixels, readView, spots, topLevel, whole, within, written,
 } from "./atlas_view.js";
 import { isMasked, namesOf } from "./atlas_words.js";
+import { headKind } from "./told.js";
 import { word, wordParts } from "./words.js";
 
 /**
@@ -177,7 +178,7 @@ ${SIDE_CSS}`;
     const { layer, head } = this.#choice(source);
     const { heads, queries, keys, cross } = source.info.layers[layer];
     const kind = source.info.heads.find((each) => each.layer === layer && each.head === head)?.kind;
-    const place = word(kind && kind !== "mixed" ? "atlas.place_of_kind" : "atlas.place", { layer, head, kind: kind ?? "" });
+    const place = word(kind && kind !== "mixed" ? "atlas.place_of_kind" : "atlas.place", { layer, head, kind: headKind(kind ?? "") });
     const size = `${many(queries)} × ${many(keys)}`;
     this.#about.replaceChildren(...wordParts("atlas.about", { place: el("strong", {}, place), size }));
     this.#map.setAttribute("aria-label", word("atlas.spoken", { layer, head, size }));

@@ -132,7 +132,7 @@ export function drawCells(context, view, frame, margins, colours, weight, range,
     for (let query = top; query < bottom; query++) {
       for (let key = left; key < right; key++) {
         const value = weight(query, key);
-        if (!(value >= 0.005)) continue;
+        if (!(value > 0)) continue; // not known yet, or masked
         const at = Math.round(share(value, range) * 255) * 3;
         context.fillStyle = inkOn([palette[at], palette[at + 1], palette[at + 2]]);
         context.fillText(value.toFixed(2), x(key + 0.5), y(query + 0.5));

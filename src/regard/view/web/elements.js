@@ -4,6 +4,8 @@ import "./atlas.js";
 import "./flow.js";
 import "./head.js";
 import "./heads.js";
+import "./lab.js";
+import "./lesson.js";
 import "./model.js";
 import "./shift.js";
 import "./steps.js";

@@ -22,9 +22,9 @@ import { countsOf, followedIn, placeIn } from "./flow_place.js";
 import { Player, nearTo, unmade } from "./flow_player.js";
 import { FLOW_CSS } from "./flow_style.js";
 import { toldChanges } from "./flow_told.js";
-import { sentenceOf, stopFrom, stopsOf } from "./flow_walk.js";
+import { pictureOf, sentenceOf, stopFrom, stopsOf } from "./flow_walk.js";
 import { onceAFrame } from "./pause.js";
-import { setTheme } from "./theme.js";
+import { noteIn } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -137,8 +137,6 @@ export class RegardFlow extends RegardElement {
     if (source !== this.#known) this.#changer.past.forget();
     this.#known = source;
     if (!(await this.#settled(source)) || asked !== this.#asked) return;
-    const theme = this.said("theme", "");
-    setTheme(theme === "light" || theme === "dark" ? theme : "");
     this.#look = lookOf(this);
     this.#enter();
     this.#fill();
@@ -190,13 +188,13 @@ export class RegardFlow extends RegardElement {
     refill(this.#bar, controls(shown));
     refill(this.#stops, stopButtons(shown));
     refill(this.#did, [...toldChanges(this.#passes.before.outline, outline, this.#changes, (change) => this.#changer.unmake(change)), ...changeButtons(shown)]);
-    this.#told.textContent = this.#passes.refused;
+    this.#told.replaceChildren(...this.#passes.refused);
     this.#stops.hidden = this.#stops.childElementCount === 0;
     this.#sentence.textContent = sentenceOf(outline, this.#at.stage);
     const fixed = outline.changes.length === 0;
     const given = outline.kind === "attention" && this.#changes.some(({ kind }) => kind === "number" || kind === "word")
       && outline.stages.head_output?.heads > outline.stages.weights?.heads;
-    this.#lacks.textContent = outline.lacks || (fixed ? word("flow.no.changes") : given ? word("flow.given.stays") : "");
+    this.#lacks.replaceChildren(...(outline.lacks ? noteIn(outline.lacks) : [fixed ? word("flow.no.changes") : given ? word("flow.given.stays") : ""]));
     const hints = fixed ? [word("flow.hint.model"), word("flow.keys")] : [word("flow.hint"), word("flow.keys"), word("flow.keys.change")];
     this.#hint.textContent = [readingOf(this.#passes, this.#at.stage, this.#at.head), ...hints].join(" ");
   }
@@ -204,7 +202,7 @@ export class RegardFlow extends RegardElement {
   /** Canvases and a plan for the room that there is. */
   #arrange() {
     const { stage, present } = this.#at;
-    this.#panes.show(this.#beside ? 2 : 1, this.#outline.title);
+    this.#panes.show(this.#beside ? 2 : 1, pictureOf(this.#outline, stage));
     const { width, height: room } = this.#panes.room(present);
     const tall = this.clientWidth < NARROW && stage === "" && !present && this.#outline.kind === "attention";
     const planned = [width, room, tall, (this.#passes.alike ? this.#passes.before : this.#passes.after).id].join(" ");
@@ -213,7 +211,9 @@ export class RegardFlow extends RegardElement {
       this.#planned = planned;
     }
     const needed = Math.ceil(this.#plan.height * this.#plan.scale);
-    this.#room = { width, height: tall ? needed : present ? room : Math.min(room, Math.max(320, needed)) };
+    // Of many bands one is larger than all of them, when it is gone to.
+    const fills = present || this.#plan.bands.length > 3;
+    this.#room = { width, height: tall ? needed : fills ? room : Math.min(room, Math.max(320, needed)) };
     this.#panes.resize(this.#room.height, tall);
   }
 

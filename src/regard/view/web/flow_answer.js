@@ -10,6 +10,7 @@ import { headNumber } from "./flow_place.js";
 import { ofKeys } from "./flow_segments.js";
 import { labelsOf } from "./flow_source.js";
 import { wordAt } from "./flow_swap.js";
+import { titleOf } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -63,7 +64,8 @@ export class FlowAnswer {
     if (asked !== this.#asked) return;
     const row = visible(labelsOf(outline, stage.row_labels, stage.rows)[cell.row]);
     const column = visible(labelsOf(outline, stage.column_labels, stage.columns)[cell.column]);
-    const title = stage.heads > 1 ? word("flow.of.head", { stage: stage.title, head: headNumber(outline, own ?? head) }) : stage.title;
+    const named = titleOf(cell.stage, stage);
+    const title = stage.heads > 1 ? word("flow.of.head", { stage: named, head: headNumber(outline, own ?? head) }) : named;
     this.#where.replaceChildren(el("b", {}, ...symbolOf(stage.symbol)), ` ${word(ofKeys(stage) ? "flow.link" : "flow.cell", { stage: title.replace("_", " "), row, column })}`,
       was === null ? "" : ` · ${word("flow.was", { value: figure(was[0]) })}`);
     this.#line.replaceChildren(...(pieces === null ? [word("flow.not.held")] : pieces.map(({ text, of }) =>
@@ -104,7 +106,7 @@ export class FlowAnswer {
     const row = labelsOf(store.outline, stage.row_labels, stage.rows)[cell.row];
     const column = labelsOf(store.outline, stage.column_labels, stage.columns)[cell.column];
     const input = el("input", {
-      type: "number", step: 0.1, name: "value", value: Number(value.toFixed(6)), "aria-label": word("flow.edit.label", { stage: stage.title, row, column }),
+      type: "number", step: 0.1, name: "value", value: Number(value.toFixed(6)), "aria-label": word("flow.edit.label", { stage: titleOf(cell.stage, stage), row, column }),
       style: `left:${x}px;top:${y}px;width:${w}px;height:${h}px`,
     });
     let open = true;

@@ -40,6 +40,15 @@ export function softmax(scores) {
   return powers.map((power) => power / total);
 }
 
+/** softmax(q kᵀ / √dₖ) v, every query seeing every key. @param {Matrix} q @param {Matrix} k @param {Matrix} v @returns {Matrix} */
+export function attend(q, k, v) {
+  const root = Math.sqrt(k[0].length);
+  return q.map((row) => {
+    const weights = softmax(k.map((key) => dot(row, (n) => key[n]) / root));
+    return v[0].map((_, j) => dot(weights, (n) => v[n][j]));
+  });
+}
+
 /** @type {Record<string, (work: Work, rule: any, step: StepJson, head: number) => Matrix>} */
 const RULES = {
   Given: ({ rows }, _, __, head) => rows("", head),

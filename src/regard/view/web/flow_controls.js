@@ -6,6 +6,7 @@ import { tokenColour } from "./flow_look.js";
 import { followedIn, headNumber } from "./flow_place.js";
 import { wordAt } from "./flow_swap.js";
 import { isDark } from "./theme.js";
+import { bandTitle, titleOf } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -68,7 +69,7 @@ export function stopButtons({ outline, stops, stage, say, narrow }) {
   return stops.map(({ stage: name }) => el("li", {}, el("button", {
     type: "button", name: `stop-${name}`, "aria-current": name === stage && "step",
     onclick: () => say({ step: name === stage ? null : name, cell: null, zoom: null }),
-  }, el("b", {}, ...symbolOf(outline.stages[name].symbol)), el("span", {}, outline.stages[name].title))));
+  }, el("b", {}, ...symbolOf(outline.stages[name].symbol)), el("span", {}, titleOf(name, outline.stages[name])))));
 }
 
 /** W_Q with its index below. @param {string} symbol @returns {(string | Node)[]} */
@@ -79,10 +80,10 @@ export function symbolOf(symbol) {
 
 /** @param {Shown} shown */
 function stageChoice({ outline, stage, say }) {
-  const option = (/** @type {string} */ name) => el("option", { value: name, selected: name === stage }, `${outline.stages[name].symbol.replace("_", " ")}  ${outline.stages[name].title}`);
+  const option = (/** @type {string} */ name) => el("option", { value: name, selected: name === stage }, `${outline.stages[name].symbol.replace("_", " ")}  ${titleOf(name, outline.stages[name])}`);
   const groups = outline.bands.map((band) => {
     const options = band.stages.filter((name) => outline.stages[name].part !== "matrix").map(option);
-    return outline.bands.length === 1 ? options : [el("optgroup", { label: band.title }, ...options)];
+    return outline.bands.length === 1 ? options : [el("optgroup", { label: bandTitle(band) }, ...options)];
   }).flat();
   return el("label", {}, word("flow.stage"), el("select", {
     name: "stage",

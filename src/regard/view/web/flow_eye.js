@@ -13,6 +13,7 @@ import { stopsOf } from "./flow_walk.js";
  */
 
 const TRAVEL = 700; // milliseconds on the way
+const LEGIBLE = 15; // pixels a unit, below which names are too small
 const NEAREST = 44; // pixels a unit, or a little more than where all is seen
 
 /** @param {Plan} plan */
@@ -79,6 +80,9 @@ export class Eye {
 function goal(plan, outline, stage, room) {
   if (stage === "") return fitting(everything(plan), room);
   const stop = stopsOf(outline).find((each) => each.stage === stage);
-  const area = stop?.whole ? around([plan.bands[stop.band]]) : focusOf(plan, outline, stage);
-  return framing(area, room, Math.max(plan.scale * 1.7, NEAREST));
+  const most = Math.max(plan.scale * 1.7, NEAREST);
+  if (stop?.whole) return framing(around([plan.bands[stop.band]]), room, most);
+  const camera = framing(focusOf(plan, outline, stage, false), room, most);
+  // Where names could not be read, as on a telephone, the stage is shown without what it was made from.
+  return camera.scale < LEGIBLE ? framing(focusOf(plan, outline, stage, true), room, most) : camera;
 }

@@ -3,7 +3,6 @@
 import { ribbonsOf, weightsOf } from "./flow_bars.js";
 import { onScreen } from "./flow_camera.js";
 import { tokenIn } from "./flow_place.js";
-import { labelWidth } from "./flow_segments.js";
 
 /**
  * @typedef {import("./flow_draw.js").Scene} Scene
@@ -16,14 +15,13 @@ import { labelWidth } from "./flow_segments.js";
 /** @param {Scene} scene @param {{ x: number, y: number }} pixel @param {CanvasRenderingContext2D | null} pen @returns {Hit | null} */
 export function hitAt(scene, { x, y }, pen) {
   const { plan, camera, store, head, token } = scene;
-  const labels = labelWidth(store.outline) * camera.scale;
   for (const box of plan.boxes) {
     const area = onScreen(camera, box);
     const { rows, columns } = store.outline.stages[box.stage];
     const [across, down] = [(x - area.x) / area.width, (y - area.y) / area.height];
     if (down < 0 || down >= 1) continue;
     const row = Math.floor(down * rows);
-    if (box.rowLabels && x < area.x && x > area.x - labels) {
+    if (x < area.x && x > area.x - box.names * camera.scale) {
       return { kind: "token", token: tokenIn(store.outline, box.stage, row), stage: box.stage, row };
     }
     if (across < 0 || across >= 1) continue;

@@ -1,6 +1,7 @@
 // Where everything of a flow stands: segments in lines, lines in bands, bands in columns, to fit a window.
 
-import { CORNER, Sizes, labelWidth, ofTokens, segmentsOf } from "./flow_segments.js";
+import { CORNER, Sizes, ofTokens, segmentsOf } from "./flow_segments.js";
+import { bandTitle } from "./told.js";
 
 /**
  * @typedef {import("./flow_source.js").Outline} Outline
@@ -42,7 +43,7 @@ function lines(segments, most) {
       last.width += gap + segment.width;
       last.up = Math.max(last.up, segment.up);
       last.down = Math.max(last.down, segment.down);
-    } else made.push({ segments: [segment], width: segment.width, up: segment.up, down: segment.down });
+    } else made.push({ segments: [segment], width: segment.width - segment.indent, up: segment.up, down: segment.down });
   }
   return made;
 }
@@ -63,12 +64,12 @@ function heightOf(all, titled) {
  */
 export function layout(outline, room) {
   const sizes = new Sizes(outline);
-  const left = labelWidth(outline);
+  const left = sizes.label;
   const bands = outline.bands.map((band, index) => segmentsOf(outline, band, index, sizes));
   const longest = bands.reduce((a, b) => (b.length > a.length ? b : a), []);
   // Where a line may end: after each number of segments of the longest band.
   const ends = longest.flatMap((_, from) => longest.slice(from).map((_, n) =>
-    longest.slice(from, from + n + 1).reduce((sum, each, k) => sum + each.width + (k === 0 ? 0 : gapBefore(each)), 0)));
+    longest.slice(from, from + n + 1).reduce((sum, each, k) => sum + each.width + (k === 0 ? -each.indent : gapBefore(each)), 0)));
   const titled = outline.bands.length > 1;
   let best = { scale: 0, worth: 0, most: 0, columns: 1 };
   for (const most of new Set(ends)) {
@@ -114,17 +115,18 @@ function arrange(outline, bands, most, columns, left, titled, scale) {
     for (const tall of part) {
       const band = outline.bands[index];
       const own = { x: column * width, y, width, height: tall - BETWEEN };
-      plan.bands.push({ ...own, title: titled ? band.title : "", id: band.id, stages: band.stages, boxes: [], wires: [] });
+      plan.bands.push({ ...own, title: titled ? bandTitle(band) : "", id: band.id, stages: band.stages, boxes: [], wires: [] });
       let top = y + (titled ? TITLE : 0);
       for (const line of made[index]) {
         // A line that is not the first stands a little to the right of where all began.
         let x = column * width + EDGE + left;
         const base = top + line.up;
         line.segments.forEach((segment, n) => {
-          if (n > 0) x += gapBefore(segment);
+          x += n > 0 ? gapBefore(segment) : -segment.indent;
           for (const box of segment.boxes) {
             const first = n === 0 && box.kind === "matrix" && box.x === Math.min(...segment.boxes.filter((each) => each.y === box.y).map((each) => each.x));
-            plan.boxes.push({ ...box, x: box.x + x, y: box.y + base, rowLabels: first && box.caption === "below" && ofTokens(outline.stages[box.stage]) });
+            const corner = first && box.caption === "below" && ofTokens(outline.stages[box.stage]);
+            plan.boxes.push({ ...box, x: box.x + x, y: box.y + base, corner, names: corner ? left : box.names });
           }
           x += segment.width;
         });
@@ -185,16 +187,16 @@ function route(plan, from, to, part) {
   if (part === "scores") return null; // they touch
   const [right, middle] = [from.x + from.width, from.y + Math.min(from.height, to.height) / 2];
   const inside = to.y + to.height / 2;
-  const before = to.sign === "·" ? 0.75 : 0.25;
+  const before = (to.sign === "·" ? 0.75 : 0.25) + (to.corner ? 0 : to.names);
   const line = Math.abs(from.y - to.y) < 0.01;
   const between = plan.boxes.some((box) => box.kind !== "turned" && Math.abs(box.y - from.y) < 0.01 && box.x >= right - 0.01 && box.x + box.width <= to.x + 0.01);
   if (line && to.x >= right && !between) return { points: [[right + 0.25, middle], [to.x - before, middle]], skips: false };
   const under = from.y + from.height + 1.75 + GUTTER / 2;
   if (line && to.x >= right) {
-    const residual = part === "residual";
+    const [residual, x] = [part === "residual", to.x - 0.2 - (to.corner ? 0 : to.names)];
     const y = residual ? from.y - 1.3 : under;
     const start = residual ? from.y - 0.2 : from.y + from.height + 1.75;
-    return { points: [[from.x + from.width / 2, start], [from.x + from.width / 2, y], [to.x - 0.7, y], [to.x - 0.7, middle], [to.x - 0.2, middle]], skips: true };
+    return { points: [[from.x + from.width / 2, start], [from.x + from.width / 2, y], [x - 0.45, y], [x - 0.45, middle], [x, middle]], skips: true };
   }
   const [own, other] = [plan.bands[from.band].x, plan.bands[to.band].x];
   if (own !== other) {
@@ -208,9 +210,9 @@ function route(plan, from, to, part) {
   const start = [from.x + from.width / 2, from.y + from.height + 1.75];
   const far = Math.abs(to.y - from.y) > 2 * (from.height + 4);
   const edge = (plan.bands[to.band]?.x ?? 0) + EDGE / 2;
-  const [x, y] = to.rowLabels ? [to.x - CORNER, to.y - 0.1] : [to.x - before, inside];
+  const [x, y] = to.corner ? [to.x - CORNER, to.y - 0.1] : [to.x - before, inside];
   const side = far || x - 0.85 < edge ? edge : x - 0.85;
-  const points = to.rowLabels
+  const points = to.corner
     ? [start, [start[0], under], ...(far ? [[side, under], [side, y - 0.75], [x, y - 0.75]] : [[x, under]]), [x, y]]
     : [start, [start[0], under], [side, under], [side, y], [x, y]];
   return { points: /** @type {[number, number][]} */ (points), skips: far || part === "residual" };
@@ -228,16 +230,16 @@ function intoRibbons(plan, weights, ribbons) {
   return { points: [[x, y + 1.1], [x, y + 1.75 + GUTTER / 2], [to, y + 1.75 + GUTTER / 2], [to, ribbons.y - 0.15]], skips: false };
 }
 
-/** What the camera shows for a stage: it and what it was made from, if that stands near. @param {Plan} plan @param {Outline} outline
- * @param {string} stage @returns {Area} */
-export function focusOf(plan, outline, stage) {
+/** What the camera shows for a stage: it and what it was made from, if that stands near; or it alone. @param {Plan} plan
+ * @param {Outline} outline @param {string} stage @param {boolean} alone @returns {Area} */
+export function focusOf(plan, outline, stage, alone) {
   const own = plan.boxes.filter((box) => box.stage === stage && box.kind !== "turned");
   const { part, from } = outline.stages[stage];
   const first = own[0] ?? plan.boxes[0];
   const near = plan.boxes.filter((box) => from.includes(box.stage) && box.band === first.band
     && (Math.abs(box.y - first.y) < 30) && (box.kind === "matrix" || (part === "scores" && box.kind === "turned"))
     && Math.abs(box.x - first.x) < 60);
-  return around([...own, ...near]);
+  return around([...own, ...(alone ? [] : near)].map((box) => ({ ...box, x: box.x - box.names, width: box.width + box.names })));
 }
 
 /** @param {Area[]} areas @returns {Area} */

@@ -7,6 +7,7 @@ import { tokenIn } from "./flow_place.js";
 import { CORNER } from "./flow_segments.js";
 import { labelsOf } from "./flow_source.js";
 import { css, heat, signed } from "./scale.js";
+import { titleOf } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -14,6 +15,9 @@ import { word } from "./words.js";
  * @typedef {import("./flow_layout.js").Area} Area
  * @typedef {import("./flow_draw.js").Scene} Scene
  */
+
+const SLANT = Math.PI / 3.2; // of the names of columns that are too long to lie flat
+const FOLLOWED = 12; // pixels of the letters of a name that stands alone
 
 /** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {Box} box @param {Area} area */
 export function drawNames(pen, scene, box, area) {
@@ -26,23 +30,23 @@ export function drawNames(pen, scene, box, area) {
     letters(pen, look, long ? size * 0.85 : size * 1.3, true);
     pen.fillStyle = look.faint;
     pen.textBaseline = "middle";
-    pen.textAlign = box.rowLabels ? "right" : "center";
+    pen.textAlign = box.corner ? "right" : "center";
     // Longer signs stand above the arrow that leads here, or beside it where it comes from above.
-    if (box.rowLabels) pen.fillText(box.sign, area.x - camera.scale * (CORNER + 0.3), area.y - camera.scale * 0.5);
-    else pen.fillText(box.sign, area.x - camera.scale * (long ? 1.42 : box.sign === "·" ? 0.38 : 0.65), area.y + area.height / 2 - (long ? size * 0.95 : 0));
+    if (box.corner) pen.fillText(box.sign, area.x - camera.scale * (CORNER + 0.3), area.y - camera.scale * 0.5);
+    else pen.fillText(box.sign, area.x - camera.scale * (box.names + (long ? 1.42 : box.sign === "·" ? 0.38 : 0.65)), area.y + area.height / 2 - (long ? size * 0.95 : 0));
   }
-  if (box.rowLabels) rowLabels(pen, scene, box.stage, area);
+  if (box.names > 0) rowLabels(pen, scene, box, area);
+  let labels = 0; // pixels above it
   if (box.columnLabels) {
-    const labels = box.kind === "turned" ? stage.row_labels : stage.column_labels;
+    const names = box.kind === "turned" ? stage.row_labels : stage.column_labels;
     const count = box.kind === "turned" ? stage.rows : stage.columns;
-    columnLabels(pen, scene, labelsOf(store.outline, labels, count), area, count);
+    labels = Math.max(camera.scale * 0.95, columnLabels(pen, scene, labelsOf(store.outline, names, count), area, count));
   }
   if (box.caption === "") return;
   const symbol = box.kind === "turned" ? `${stage.symbol}ᵀ` : box.kind === "next" ? "" : stage.symbol;
   const title = box.kind === "turned" ? word("flow.turn") : box.kind === "next" ? nextAfter(scene, stage)
-    : stage.part === "matrix" ? "" : stage.title.toLowerCase();
+    : stage.part === "matrix" ? "" : titleOf(box.stage, stage).toLowerCase();
   const above = box.caption === "above";
-  const labels = box.columnLabels ? camera.scale * 0.95 : 0;
   const [first, second] = above
     ? [area.y - labels - camera.scale * 1.12, area.y - labels - camera.scale * 0.4]
     : [area.y + area.height + camera.scale * 0.55, area.y + area.height + camera.scale * 1.27];
@@ -87,40 +91,52 @@ function legend(pen, { store, head, look }, box, area, y, size) {
   pen.fillText(most, area.x + a + room + 8, y);
 }
 
-/** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {string} stage @param {Area} area */
-function rowLabels(pen, { look, token: followed, camera, height, store }, stage, area) {
+/** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {Box} box @param {Area} area */
+function rowLabels(pen, { look, token: followed, camera, height, store }, { stage, names }, area) {
   const { row_labels, rows } = store.outline.stages[stage];
   const labels = labelsOf(store.outline, row_labels, rows);
   const token = tokenIn(store.outline, stage, followed);
   const line = area.height / rows;
   const size = Math.min(Math.max(line * 0.62, Math.min(SMALLEST, line)), 34, Math.max(SMALLEST, camera.scale * 0.6));
-  if (size < SMALLEST) return;
   pen.textAlign = "right";
   pen.textBaseline = "middle";
+  if (size < SMALLEST) {
+    if (token === null) return;
+    // There is no room for all names, but for the one that is followed.
+    letters(pen, look, FOLLOWED, true);
+    pen.fillStyle = look.ink;
+    pen.fillText(visible(labels[token] ?? ""), area.x - 5, area.y + (token + 0.5) * line, Math.max(30, camera.scale * names));
+    return;
+  }
   for (let n = Math.max(0, Math.floor(-area.y / line)); n < rows && area.y + n * line < height; n++) {
     const y = area.y + (n + 0.5) * line;
     letters(pen, look, size, n === token);
     pen.fillStyle = token === null || n === token ? look.ink : look.faint;
-    pen.fillText(visible(labels[n] ?? ""), area.x - 9, y, camera.scale * 6);
+    pen.fillText(visible(labels[n] ?? ""), area.x - 9, y, Math.max(30, camera.scale * names - 10));
     pen.fillStyle = tokenColour(n);
     pen.fillRect(area.x - 6, area.y + n * line + 2, 3, line - 4);
   }
 }
 
-/** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {string[]} labels @param {Area} area @param {number} columns */
+/** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {string[]} labels @param {Area} area @param {number} columns
+ * @returns {number} pixels that they take */
 function columnLabels(pen, { look, camera, width }, labels, area, columns) {
   const cell = area.width / columns;
   let size = Math.min(camera.scale * 0.52, 28, cell * 0.9);
-  if (size < SMALLEST) return;
+  if (size < SMALLEST) return 0;
   letters(pen, look, size);
   pen.fillStyle = look.faint;
   pen.textBaseline = "bottom";
+  let tall = size;
   const from = Math.max(0, Math.floor(-area.x / cell));
   const last = Math.min(columns, Math.ceil((width - area.x) / cell));
   // A little smaller, if then all can lie flat.
   const widest = columns > 24 ? Infinity : Math.max(...labels.map((label) => pen.measureText(visible(label)).width)) / (cell * 0.94);
   const flat = widest <= 1.45 && size / widest >= SMALLEST - 1;
   if (flat && widest > 1) letters(pen, look, (size /= widest));
+  // Names that are turned need room beside one another.
+  if (!flat) letters(pen, look, (size = Math.min(size, cell * 0.75)));
+  if (!flat && size < SMALLEST) return 0;
   for (let n = from; n < last; n++) {
     const [x, y] = [area.x + (n + 0.5) * cell, area.y - 4];
     const text = visible(labels[n] ?? "");
@@ -129,11 +145,14 @@ function columnLabels(pen, { look, camera, width }, labels, area, columns) {
       pen.fillText(text, x, y);
       continue;
     }
+    const longest = camera.scale * 3;
+    tall = Math.max(tall, Math.sin(SLANT) * Math.min(longest, pen.measureText(text).width) + size * 0.6);
     pen.save();
     pen.translate(x + size * 0.35, y);
-    pen.rotate(-Math.PI / 3.2);
+    pen.rotate(-SLANT);
     pen.textAlign = "left";
-    pen.fillText(text, 0, 0, camera.scale * 3);
+    pen.fillText(text, 0, 0, longest);
     pen.restore();
   }
+  return tall;
 }

@@ -107,7 +107,8 @@ export function inDecimals(value, decimals) {
   const known = written[decimals];
   let text = known.get(value);
   if (text === undefined) {
-    text = inLetters(value, 12, decimals);
+    // What is too small for so many decimals would be too wide with an exponent.
+    text = Math.abs(value) < 1e-4 && decimals < 4 ? fixed(0, decimals) : inLetters(value, 12, decimals);
     if (known.size > KEPT) known.clear();
     known.set(value, text);
   }

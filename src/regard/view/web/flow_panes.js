@@ -28,12 +28,11 @@ export class Panes {
     return this.#made.slice(0, this.#count);
   }
 
-  /** @param {number} count @param {string} title */
-  show(count, title) {
+  /** @param {number} count @param {string} label what they show */
+  show(count, label) {
     this.#count = count;
     while (this.#made.length < count) this.#made.push(this.#make());
     if (this.element.childElementCount !== count) this.element.replaceChildren(...this.shown.map(({ figure }) => figure));
-    const label = word("flow.picture", { title });
     for (const { caption, canvas, first } of this.shown) {
       caption.textContent = count === 1 ? "" : word(first ? "flow.before" : "flow.after");
       canvas.setAttribute("aria-label", count === 1 ? label : `${label}, ${caption.textContent}`);

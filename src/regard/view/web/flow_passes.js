@@ -2,7 +2,8 @@
 
 import { writeChanges } from "./flow_changes.js";
 import { Store } from "./flow_store.js";
-import { word } from "./words.js";
+import { why } from "./told.js";
+import { word, wordParts } from "./words.js";
 
 /**
  * @typedef {import("./flow_source.js").FlowSource} FlowSource
@@ -16,8 +17,8 @@ export class Passes {
   /** @type {[Store, Store] | null} */
   #stores = null;
   #asked = 0;
-  /** Why the changes could not be made; "": they are. */
-  refused = "";
+  /** Why the changes could not be made; nothing: they are. @type {(string | Node)[]} */
+  refused = [];
   /** Have both passes matrices of the same shapes? */
   alike = true;
 
@@ -45,15 +46,16 @@ export class Passes {
     const text = writeChanges(changes);
     if (source === this.#source && text === this.#changes) return true;
     const before = source === this.#source && this.#stores !== null ? this.#stores[0] : new Store(source, this.ready);
-    let refused = "";
+    /** @type {(string | Node)[]} */
+    let refused = [];
     /** @type {FlowSource | null} */
     let changed = source;
     if (changes.length > 0) {
       try {
         changed = await source.changed(changes);
-        if (changed === null) refused = word("flow.no.changes");
+        if (changed === null) refused = [word("flow.no.changes")];
       } catch (error) {
-        [changed, refused] = [null, word("flow.refused", { why: /** @type {Error} */ (error).message })];
+        [changed, refused] = [null, wordParts("flow.refused", { why: why(error) })];
       }
     }
     const after = changed === null || changed === source ? before : new Store(changed, this.ready);

@@ -20,12 +20,14 @@ import { word } from "./words.js";
  * @property {number} height
  * @property {"above" | "below" | ""} caption where its name stands
  * @property {boolean} columnLabels above it
- * @property {boolean} rowLabels on its left
+ * @property {number} names of its rows, on its left: how wide they may be; 0: there are none
+ * @property {boolean} corner it begins a line: an arrow comes in from above
  * @property {string} sign that stands before it
  * @property {number} band
  *
- * Boxes that stand together; its rows of tokens begin at y = 0.
- * @typedef {{ boxes: Box[], width: number, up: number, down: number }} Segment
+ * Boxes that stand together; its rows of tokens begin at y = 0. `indent` of its width is for names, which the first of
+ * a line has elsewhere.
+ * @typedef {{ boxes: Box[], width: number, indent: number, up: number, down: number }} Segment
  */
 
 const FEW = 10; // tokens that get one unit each
@@ -36,6 +38,7 @@ const LANE = 0.35; // between two lanes
 const RIBBONS = 7.5;
 const GIVEN = 12; // rows and columns that a matrix of weights may have to be drawn
 const BARS = 6;
+const NAMES = 3; // at most, for the names of rows within a line
 /** Parts of attention, in the order in which they are drawn. */
 const ATTENTION = ["query", "turned_query", "key", "turned_key", "value", "scores", "scaled", "weights", "head_output", "concatenated", "output"];
 /** Parts whose columns are keys. */
@@ -48,6 +51,8 @@ export class Sizes {
     const longest = Math.max(...Object.values(outline.sequences).map((each) => each.length));
     this.aspect = longest <= FEW ? 1.5 : 1.2; // width of a cell to its height: room for a number
     this.narrow = outline.kind === "attention" ? 8 : 4; // numbers of a vector that get one unit each
+    this.label = labelWidth(outline);
+    this.names = Math.min(NAMES, this.label); // those at the beginning of a line may be far away
   }
 
   /** @param {number} n */
@@ -82,6 +87,7 @@ class Builder {
   /** @type {Box[]} */
   boxes = [];
   at = 0;
+  indent = 0;
 
   /** @param {Outline} outline @param {Sizes} sizes @param {number} band */
   constructor(outline, sizes, band) {
@@ -94,6 +100,7 @@ class Builder {
   matrix(stage, said = {}, gap = 0) {
     const own = this.outline.stages[stage];
     const { width, height } = this.sizes.size(own);
+    if (this.boxes.length === 0) this.indent = said.names ?? 0;
     this.at += gap;
     const box = this.#box({ stage, width, height, columnLabels: ofKeys(own), ...said });
     this.at = box.x + box.width;
@@ -104,7 +111,7 @@ class Builder {
   #box(said) {
     /** @type {Box} */
     const box = {
-      kind: "matrix", x: this.at, y: 0, caption: "below", columnLabels: false, rowLabels: false, sign: "",
+      kind: "matrix", x: this.at, y: 0, caption: "below", columnLabels: false, names: 0, corner: false, sign: "",
       band: this.band, ...said,
     };
     this.boxes.push(box);
@@ -129,10 +136,11 @@ class Builder {
     own.forEach((name, n) => {
       placed.add(name);
       const sign = n > 0 || (from[0] !== name && this.outline.stages[from[0]]?.part !== "matrix") ? this.#between(stage) : "";
-      this.matrix(name, { ...said, sign }, n === 0 ? 0 : 1.3);
+      this.matrix(name, { ...said, names: 0, sign }, n === 0 ? 0 : 1.3);
     });
     placed.add(stage);
-    return this.matrix(stage, { ...said, sign: own.length > 0 ? "=" : "" }, own.length > 0 ? 1.3 : 0);
+    if (own.length === 0) return this.matrix(stage, { ...said, sign: "" }, said.names);
+    return this.matrix(stage, { ...said, names: 0, sign: "=" }, 1.3);
   }
 
   /** @param {string} stage */
@@ -150,7 +158,7 @@ class Builder {
       down = Math.max(down, box.y + box.height + (box.caption === "below" ? CAPTION : 0));
       width = Math.max(width, box.x + box.width);
     }
-    return { boxes: this.boxes, width, up, down };
+    return { boxes: this.boxes, width, indent: this.indent, up, down };
   }
 }
 
@@ -174,7 +182,8 @@ export function segmentsOf(outline, band, index, sizes) {
     build((make) => make.product(name, { sign: signOf(stage) }, placed));
     const last = name === band.stages[band.stages.length - 1] && index === outline.bands.length - 1;
     if (last && outline.predictions) {
-      build((make) => make.other({ stage: name, kind: "next", width: 11, height: 6, caption: "below" }));
+      const height = Math.max(6, sizes.tokens(stage.rows));
+      build((make) => make.other({ stage: name, kind: "next", width: Math.min(24, 11 * (height / 6)), height, caption: "below" }));
     }
   }
   return segments;
@@ -194,6 +203,7 @@ function attention(outline, band, attention, build, placed, sizes) {
   const parts = Object.fromEntries(ATTENTION.map((part) => [part, band.stages.find((name) =>
     outline.stages[name].attention === attention && outline.stages[name].part === part)]));
   const { query, key, value, scores, scaled, weights, concatenated, output } = parts;
+  const { names } = sizes;
   build((make) => {
     const q = parts.turned_query ?? query;
     const k = parts.turned_key ?? key;
@@ -218,10 +228,10 @@ function attention(outline, band, attention, build, placed, sizes) {
     if (query !== undefined) {
       const first = make.boxes.length;
       make.at = 0;
-      make.product(query, {}, placed);
+      make.product(query, { names }, placed);
       if (parts.turned_query !== undefined) {
         make.at += 1.2;
-        make.product(parts.turned_query, {}, placed);
+        make.product(parts.turned_query, { names }, placed);
       }
       lanes.push(make.at);
       // Both lanes end at the same place, before the scores.
@@ -248,13 +258,13 @@ function attention(outline, band, attention, build, placed, sizes) {
   if (weights !== undefined) {
     placed.add(weights);
     build((make) => {
-      const box = make.matrix(weights, { sign: word("flow.softmax") });
+      const box = make.matrix(weights, { sign: word("flow.softmax"), names }, names);
       make.at += 0.5;
       make.other({ stage: weights, kind: "bars", width: BARS, height: box.height, caption: "" });
     });
   }
   build((make) => {
-    if (value !== undefined) make.product(value, {}, placed);
+    if (value !== undefined) make.product(value, { names }, placed);
     if (parts.head_output !== undefined) {
       const height = make.boxes[make.boxes.length - 1]?.height ?? 0;
       if (value !== undefined) make.other({ stage: parts.head_output, kind: "ribbons", width: RIBBONS, height, caption: "" });
@@ -265,9 +275,14 @@ function attention(outline, band, attention, build, placed, sizes) {
   if (output !== undefined) build((make) => make.product(output, {}, placed));
 }
 
+/** In letters of which those of the east of Asia are as wide as one and a half. @param {string} label */
+function lengthOf(label) {
+  return [...label].reduce((sum, letter) => sum + (letter >= "\u1100" ? 1.5 : 1), 0);
+}
+
 /** How wide the labels of rows are, in units. @param {Outline} outline */
-export function labelWidth(outline) {
-  const longest = Math.max(1, ...Object.values(outline.stages).filter((stage) => stage.part !== "matrix")
-    .map((stage) => Math.max(...labelsOf(outline, stage.row_labels, 1).map((label) => label.length))));
+function labelWidth(outline) {
+  const known = new Set(Object.values(outline.stages).filter((stage) => stage.part !== "matrix").map((stage) => stage.row_labels));
+  const longest = Math.max(1, ...[...known].map((labels) => Math.max(...labelsOf(outline, labels, 1).map(lengthOf))));
   return Math.min(6, 0.9 + 0.42 * longest);
 }

@@ -4,6 +4,7 @@ import { figure, headCount, number, ofHead, piece, plainly } from "./arithmetic.
 import { possibleChanges } from "./flow_changes.js";
 import { computed, startOf } from "./flow_compute.js";
 import { explain, numbersOf, operands } from "./rules.js";
+import { columnsIn, told } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -20,6 +21,7 @@ import { word } from "./words.js";
  * @property {string} formula
  * @property {string} meaning
  * @property {string} part what it is: "query", "scores", "residual", …; "matrix" for what it is multiplied with
+ * @property {string} [kind] whose title and meaning it has, if not those of its part
  * @property {string} attention the attention that it belongs to, or ""
  * @property {number} heads
  * @property {number} rows
@@ -32,7 +34,7 @@ import { word } from "./words.js";
  * @property {boolean} [causal] of scaled scores: no token sees a later one
  * @property {boolean} [editable] its numbers are given, and can be changed
  *
- * @typedef {{ id: string, title: string, layer: number | null, stack: string, stages: string[] }} Band
+ * @typedef {{ id: string, title: string, layer: number | null, stack: string, cross?: boolean, stages: string[] }} Band
  *
  * @typedef {object} Outline
  * @property {string} title
@@ -71,7 +73,7 @@ const GIVEN = 12; // rows and columns that a matrix of weights may have to be dr
 /** The labels of an axis of a stage, one by one. @param {Outline} outline @param {Labels} labels @param {number} count
  * @returns {string[]} */
 export function labelsOf({ sequences }, labels, count) {
-  if (Array.isArray(labels)) return labels;
+  if (Array.isArray(labels)) return columnsIn(labels);
   if (labels !== null && Object.hasOwn(sequences, labels)) return sequences[labels];
   return Array.from({ length: count }, (_, n) => String(n + 1));
 }
@@ -158,7 +160,7 @@ export class TraceFlow {
       const was = number(ofHead(numbersOf(this.#first, stage), head)[row][column]);
       return [...plainly(value, word("flow.changed.line")), piece("", figure(was))];
     }
-    if (!Object.hasOwn(this.trace.steps, stage)) return plainly(value, word("flow.given.line", { name: stage }));
+    if (!Object.hasOwn(this.trace.steps, stage)) return plainly(value, word("flow.given.line", { name: told(stage) }));
     const off = this.trace.steps[stage].rule.rule === "Mixed"
       && this.#changes.some((each) => each.kind === "head" && each.head === head);
     return off ? plainly(value, word("flow.switched.line")) : explain(this.trace, stage, row, column, head);
@@ -200,7 +202,7 @@ function outlineOf(trace) {
     const [rows, columns] = step.axes.slice(-2);
     const made = [...new Set(operands(trace, name, 0).map((operand) => operand.name))];
     stages[name] = {
-      title: step.title, symbol: step.symbol, formula: step.formula, meaning: step.meaning,
+      title: step.title, symbol: step.symbol, formula: step.formula, meaning: step.meaning, kind: step.kind,
       part: name, attention: name === "input" ? "" : "attention", heads: headCount(step),
       rows: rows.labels.length, columns: columns.labels.length,
       row_labels: named(trace, rows), column_labels: columns.name === "dimension" ? columns.labels : named(trace, columns),

@@ -2,7 +2,6 @@
 
 import { el } from "./dom.js";
 import { onScreen } from "./flow_camera.js";
-import { labelWidth } from "./flow_segments.js";
 import { word } from "./words.js";
 
 /**
@@ -44,10 +43,10 @@ export function whyNot(outline, stage, row) {
 export function swapField({ figure, canvas }, { plan, camera, store, width, height }, { stage, row }, { position, text }, set) {
   const { outline } = store;
   const { row_labels } = outline.stages[stage];
-  const places = plan.boxes.filter((box) => box.rowLabels && outline.stages[box.stage].row_labels === row_labels).map((box) => {
+  const places = plan.boxes.filter((box) => box.names > 0 && outline.stages[box.stage].row_labels === row_labels).map((box) => {
     const area = onScreen(camera, box);
     const line = area.height / outline.stages[box.stage].rows;
-    return { x: area.x - labelWidth(outline) * camera.scale, y: area.y + (row + 0.5) * line };
+    return { x: area.x - box.names * camera.scale, y: area.y + (row + 0.5) * line };
   });
   const seen = places.find(({ x, y }) => x > -WIDE / 2 && x < width && y > 0 && y < height) ?? places[0] ?? { x: 0, y: 0 };
   const label = word("flow.swap.label", { word: text, number: position + 1 });

@@ -4,6 +4,7 @@ import { figure } from "./arithmetic.js";
 import { el, indexed, visible } from "./dom.js";
 import { headNumber } from "./flow_place.js";
 import { labelsOf } from "./flow_source.js";
+import { bandTitle } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -60,7 +61,8 @@ function textFor(before, after, change) {
 
 /** The layer of a stage, in a model, and a head. @param {Outline} outline @param {string} stage @param {number | null} head */
 function where(outline, stage, head) {
-  const band = outline.kind === "model" ? outline.bands.find(({ stages }) => stages.includes(stage))?.title : undefined;
+  const found = outline.kind === "model" ? outline.bands.find(({ stages }) => stages.includes(stage)) : undefined;
+  const band = found === undefined ? undefined : bandTitle(found);
   const own = head === null ? undefined : word("flow.did.of", { head: headNumber(outline, head) });
   return [band, own].filter((each) => each !== undefined).join(", ");
 }

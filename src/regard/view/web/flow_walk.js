@@ -1,5 +1,6 @@
 // The way through a flow: where Play stops, for how long, and what is said there.
 
+import { exampleIn, meaningOf, titleOf } from "./told.js";
 import { WORDS, word } from "./words.js";
 
 /**
@@ -58,13 +59,23 @@ export function timeOf(outline, { stage, whole }) {
   return { moves: part === "weights" || part === "head_output" ? 3200 : 1800, rests: 1800 };
 }
 
+/** What the picture shows, for somebody who does not see it. @param {Outline} outline @param {string} stage */
+export function pictureOf(outline, stage) {
+  const made = outline.bands.flatMap(({ stages }) => stages).filter((name) => outline.stages[name].part !== "matrix")
+    .map((name) => titleOf(name, outline.stages[name]));
+  const picture = word("flow.picture", { title: exampleIn(outline.title), count: made.length, first: made[0] ?? "", last: made.at(-1) ?? "" });
+  if (stage === "") return picture;
+  const { rows, columns } = outline.stages[stage];
+  return word("flow.picture.at", { picture, name: titleOf(stage, outline.stages[stage]), rows, columns });
+}
+
 /** One sentence for somebody who sees it for the first time. @param {Outline} outline @param {string} stage */
 export function sentenceOf(outline, stage) {
   if (stage === "") return word("flow.start");
-  const { part, meaning, plain, attention } = outline.stages[stage];
+  const { part, plain, attention } = outline.stages[stage];
   if (part === "scaled" && plain) return word("flow.say.scaled.plain");
   const key = `flow.say.${part}`;
   // Parts of the same name stand elsewhere too: the output of a norm, the input of a layer.
   const other = attention === "" && ["input", "output"].includes(part) && outline.kind === "model";
-  return Object.hasOwn(WORDS, key) && !other ? word(/** @type {import("./words.js").Key} */ (key)) : meaning;
+  return Object.hasOwn(WORDS, key) && !other ? word(/** @type {import("./words.js").Key} */ (key)) : meaningOf(stage, outline.stages[stage]);
 }

@@ -2,9 +2,10 @@
 
 import { number, ofHead } from "./arithmetic.js";
 import { RegardElement } from "./base.js";
-import { el, indexed, refill, visible } from "./dom.js";
+import { el, refill, visible } from "./dom.js";
 import { labelsOf } from "./flow_source.js";
 import "./steps.js";
+import { bandTitle, noteIn, why } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -61,35 +62,35 @@ export class RegardHead extends RegardElement {
     if (asked !== this.#asked || this.#of !== source) {
       this.#asked = "";
       this.#steps.hidden = true;
-      this.#tell(source, word("head.reading"));
+      this.#tell(source, [word("head.reading")]);
       const trace = await this.#ask(source, attention.name, head);
       if (turn !== this.#turn) return;
-      if (typeof trace === "string") return this.#tell(source, trace);
+      if (Array.isArray(trace)) return this.#tell(source, trace);
       // What is said of the whole pass stands above it.
       [this.#asked, this.#of, this.#note] = [asked, source, trace.note.replace(source.outline.note, "").trim()];
       this.#steps.source = trace;
       this.#steps.hidden = false;
     }
-    this.#tell(source, this.#note);
+    this.#tell(source, noteIn(this.#note));
     const step = this.#step(source.outline);
     const cell = this.state.cell ?? cellOf(/** @type {TraceJson} */ (this.#steps.source), step, token);
     this.#steps.state = { ...this.state, head: 0, step, cell };
   }
 
   /** The steps, or why there are none. @param {FlowSource} source @param {string} attention @param {number} head
-   * @returns {Promise<TraceJson | string>} */
+   * @returns {Promise<TraceJson | (string | Node)[]>} */
   async #ask(source, attention, head) {
     try {
-      return (await source.steps?.(attention, head)) ?? word("head.not_here");
+      return (await source.steps?.(attention, head)) ?? [word("head.not_here")];
     } catch (error) {
-      return error instanceof Error ? error.message : String(error);
+      return [why(error)];
     }
   }
 
-  /** @param {FlowSource} source @param {string} words */
+  /** @param {FlowSource} source @param {(string | Node)[]} words */
   #tell({ outline }, words) {
-    const more = [words, outline.lacks, this.state.changes ? word("head.unchanged") : ""].filter(Boolean);
-    this.#said.replaceChildren(...more.map((each) => el("p", { class: "note faint" }, ...indexed(each))));
+    const more = [words, noteIn(outline.lacks), this.state.changes ? [word("head.unchanged")] : []].filter(({ length }) => length > 0);
+    this.#said.replaceChildren(...more.map((each) => el("p", { class: "note faint" }, ...each)));
   }
 
   // ── where the reader is ────────────────────────────────────────────────────────────────────────
@@ -152,11 +153,11 @@ customElements.define("regard-head", RegardHead);
 
 /** The attentions of a pass, first to last. @param {Outline} outline @returns {Attention[]} */
 function attentionsOf(outline) {
-  return outline.bands.flatMap(({ title, stages }) => stages.map((name) => outline.stages[name])
+  return outline.bands.flatMap((band) => band.stages.map((name) => outline.stages[name])
     .filter(({ part }) => part === "weights")
     .map(({ attention, heads, rows, row_labels, held }, _, { length }) => ({
       name: attention,
-      title: length > 1 && attention.endsWith("cross") ? word("head.cross", { layer: title }) : title,
+      title: length > 1 && attention.endsWith("cross") ? word("head.cross", { layer: bandTitle(band) }) : bandTitle(band),
       heads, tokens: labelsOf(outline, row_labels, rows), held: held === "whole",
     })));
 }

@@ -5,10 +5,12 @@ import { el, many } from "./dom.js";
 import { stroke } from "./heads_lines.js";
 import { HeadLinks, STEPS } from "./heads_links.js";
 import { Rows } from "./heads_rows.js";
-import { TOLD, Told } from "./heads_told.js";
-import { ROW, WORDS, Words } from "./heads_words.js";
+import { HEADS_CSS } from "./heads_style.js";
+import { Told } from "./heads_told.js";
+import { ROW, Words } from "./heads_words.js";
 import { onceAFrame, pause } from "./pause.js";
 import { headColour } from "./scale.js";
+import { headKind } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -20,27 +22,7 @@ import { word } from "./words.js";
 
 /** @extends {RegardElement<RunSource>} */
 export class RegardHeads extends RegardElement {
-  static css = `${WORDS}${TOLD}
-    .chips { display: inline-flex; flex-wrap: wrap; gap: 4px; align-items: center; }
-    .chips button { padding: 1px 8px; display: inline-flex; gap: 5px; align-items: center; }
-    .chips button[aria-pressed="true"] { background: var(--raised); color: var(--ink); border-color: var(--faint); }
-    .chips button[aria-pressed="false"] { color: var(--faint); }
-    .chips button[aria-pressed="false"] .dot { opacity: 0.25; }
-    .dot { display: inline-block; width: 10px; height: 10px; border-radius: 50%; flex: none; }
-    .slider input { width: 150px; vertical-align: middle; }
-    output { min-width: 3em; display: inline-block; }
-    .both { display: flex; flex-wrap: wrap; gap: 10px 24px; align-items: flex-start; }
-    .picture { flex: 1 1 480px; min-width: 0; max-width: 780px; --side: clamp(104px, 27%, 200px); }
-    .titles { display: flex; justify-content: space-between; font-size: 13px; padding: 0 1px; }
-    .titles span { width: var(--side); padding: 0 8px; white-space: nowrap; }
-    .titles span:first-child { text-align: right; }
-    .stage { position: relative; overflow: hidden auto; border: 1px solid var(--edge); border-radius: 8px; }
-    .window { position: sticky; top: 0; overflow: hidden; }
-    canvas { position: absolute; left: var(--side); top: 0; width: calc(100% - 2 * var(--side)); height: 100%;
-      pointer-events: none; }
-    .nothing { position: absolute; inset: 0 var(--side); display: grid; place-items: center; text-align: center;
-      pointer-events: none; padding: 8px; }
-  `;
+  static css = HEADS_CSS;
 
   #turn = 0;
   /** @type {RunSource | null} */
@@ -214,8 +196,8 @@ export class RegardHeads extends RegardElement {
     for (const { layer, head, kind } of info.heads) {
       if (layer !== this.state.layer) continue;
       const chip = /** @type {HTMLElement} */ (this.chips.children[head]);
-      chip.title = word("heads.chip", { head, kind });
-      chip.setAttribute("aria-label", word("heads.chip_name", { head, kind }));
+      chip.title = word("heads.chip", { head, kind: headKind(kind) });
+      chip.setAttribute("aria-label", word("heads.chip_name", { head, kind: headKind(kind) }));
     }
     for (const head of every) {
       const chip = /** @type {HTMLElement} */ (this.chips.children[head]);

@@ -1,13 +1,14 @@
 // <regard-model>: every head of every layer as a small map, in its place or sorted by what it does.
 
 import { RegardElement } from "./base.js";
-import { el, field, figure, refill, toggle } from "./dom.js";
-import { Card, KINDS, colourOf } from "./model_card.js";
+import { el, field, refill, toggle } from "./dom.js";
+import { Card, KINDS, colourOf, short, spoken } from "./model_card.js";
 import { CSS, SIDE } from "./model_style.js";
 import { pacer } from "./pause.js";
 import { legend, paint } from "./scale.js";
 import { compact } from "./source.js";
 import { isDark } from "./theme.js";
+import { headKind } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -35,12 +36,6 @@ const LEGIBLE = 56; // pixels of a picture
 /** @param {HeadInfo} head */
 function nameOf({ layer, head }) {
   return `${layer}.${head}`;
-}
-
-/** @param {number | null | undefined} value */
-function short(value) {
-  if (value === null || value === undefined) return "–";
-  return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
 /** @extends {RegardElement<RunSource>} */
@@ -152,17 +147,11 @@ export class RegardModel extends RegardElement {
       const canvas = el("canvas", { "aria-hidden": "true" });
       const number = el("span", { class: "number" });
       const button = el("button", {
-        class: "head", type: "button", tabindex: -1, "data-head": nameOf(head), "aria-label": this.#spoken(head),
+        class: "head", type: "button", tabindex: -1, "data-head": nameOf(head), "aria-label": spoken(head),
       }, canvas, number);
       this.#cells.set(nameOf(head), { head, button, canvas, number });
       this.#seen.observe(button);
     }
-  }
-
-  /** @param {HeadInfo} head */
-  #spoken({ layer, head, kind, score, entropy }) {
-    const how = score === null ? "" : ` ${figure(score)}`;
-    return `Layer ${layer}, head ${head}: ${kind}${how}${entropy === null ? "" : `, entropy ${short(entropy)}`}`;
   }
 
   // ── order ─────────────────────────────────────────────────────────────────────────────────────
@@ -392,7 +381,7 @@ export class RegardModel extends RegardElement {
         type: "button", name, "data-kind": name, "aria-pressed": String(now === name), disabled: count === 0 && now !== name,
         title: word(now === name ? "model.all_kinds" : "model.only"),
         onclick: () => this.say({ kind: now === name ? null : name }),
-      }, el("i", { style: `--kind:${colourOf(name)}` }), el("b", {}, name), el("span", {}, count),
+      }, el("i", { style: `--kind:${colourOf(name)}` }), el("b", {}, headKind(name)), el("span", {}, count),
       el("small", {}, means));
     });
     refill(this.#kinds, kinds);

@@ -2,6 +2,7 @@
 
 import { el, figure } from "./dom.js";
 import { headColour } from "./scale.js";
+import { headKind } from "./told.js";
 import { word } from "./words.js";
 
 /** @import { HeadInfo } from "./source.js" */
@@ -27,6 +28,19 @@ export function colourOf(kind) {
   return typeof place === "number" ? headColour(place) : "var(--edge)";
 }
 
+/** A number of a head, with few figures. @param {number | null | undefined} value */
+export function short(value) {
+  if (value === null || value === undefined) return "–";
+  return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
+}
+
+/** A head for a screen reader. @param {HeadInfo} info */
+export function spoken({ layer, head, kind, score, entropy }) {
+  const how = score === null ? headKind(kind) : `${headKind(kind)} ${figure(score)}`;
+  const spoken = word("model.spoken_head", { layer, head, how });
+  return entropy === null ? spoken : word("model.spoken_entropy", { spoken, entropy: short(entropy) });
+}
+
 export class Card {
   picture = el("canvas", { "aria-hidden": "true" });
   #words = el("div", { class: "words" });
@@ -42,7 +56,7 @@ export class Card {
     const means = measured ? (KINDS.find(([name]) => name === kind)?.[1] ?? "") : word("kind.unmeasured");
     const how = score === null || kind === "mixed" ? "" : ` ${figure(score)}`;
     this.#words.replaceChildren(
-      el("p", {}, el("strong", {}, word("card.title", { layer, head, kind })), how),
+      el("p", {}, el("strong", {}, word("card.title", { layer, head, kind: headKind(kind) })), how),
       el("p", { class: "faint" }, `${means.slice(0, 1).toUpperCase()}${means.slice(1)}.`),
     );
     this.#numbers.replaceChildren(...NUMBERS.flatMap((name) =>

@@ -8,6 +8,7 @@ import { KINDS } from "./model_card.js";
 import { PRINTED, saveButtons } from "./save.js";
 import { THEME, sheet } from "./theme.js";
 import { TraceViews } from "./trace_views.js";
+import { headKind } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -33,11 +34,13 @@ ${PRINTED}`;
 
 const CSS = `
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 var(--sans); }
+:lang(ko) { word-break: keep-all; } /* lines of Korean end between words */
 main { max-width: 1180px; margin: 0 auto; padding: 14px 18px 28px; }
 h1 { font-size: 20px; line-height: 1.3; margin: 0; overflow-wrap: anywhere; }
 main.wide { max-width: 1880px; }
 @media (min-width: 1700px) { main { max-width: 1560px; } }
 header p { margin: 2px 0 10px; }
+header.lesson { max-width: 56.6em; margin: 10px auto 0; } header.lesson h1 { font-size: 26px; } header.lesson p { display: none; }
 .corner { float: right; display: flex; flex-wrap: wrap; gap: 4px 14px; align-items: center; margin-left: 14px; }
 @media (max-width: 600px) {
   main { padding: 8px 10px 20px; } h1 { font-size: 18px; } header p { font-size: 13px; line-height: 1.4; }
@@ -235,9 +238,9 @@ function choices(info, state, change, ofHead) {
   return [
     info.sequences.length > 1 && choice(word("page.choose_text"), "sequence", info.sequences.map(({ text }, n) => [n, numbered(n + 1, (text ?? "").slice(0, 40))])),
     ofHead && choice(word("page.layer"), "layer", info.layers.map((_, n) => [n, info.layers[n].cross ? word("page.cross", { layer: n }) : String(n)])),
-    ofHead && choice(word("page.head"), "head", [[null, word("page.all")], ...Array.from({ length: heads }, (_, n) => /** @type {[number, string]} */ ([n, kinds.get(n) === "mixed" || !kinds.has(n) ? String(n) : numbered(n, kinds.get(n) ?? "")]))]),
+    ofHead && choice(word("page.head"), "head", [[null, word("page.all")], ...Array.from({ length: heads }, (_, n) => /** @type {[number, string]} */ ([n, kinds.get(n) === "mixed" || !kinds.has(n) ? String(n) : numbered(n, headKind(kinds.get(n) ?? ""))]))]),
     ofHead && el("span", { class: "faint module" }, info.layers[state.layer].name),
-    ofHead && means !== undefined && el("span", { class: "faint" }, word("kind.told", { kind: kind ?? "", means })),
+    ofHead && means !== undefined && el("span", { class: "faint" }, word("kind.told", { kind: headKind(kind ?? ""), means })),
   ].filter((each) => each instanceof Node);
 }
 
@@ -261,6 +264,22 @@ export function open() {
   document.body.append(main);
   const header = el("header", {}, el("h1", {}, content.title), el("p", { class: "faint" }, ...indexed(content.subtitle)));
   main.append(header);
+  if (content.kind === "lab" || content.kind === "lesson") {
+    header.className = content.kind;
+    const element = /** @type {AnyElement} */ (document.createElement(`regard-${content.kind}`));
+    const address = (/** @type {string} */ name) => `${name}.html`;
+    element.source = content.kind === "lab" ? content.lab : { ...content.lesson, address };
+    const again = () => (element.state = read(location.hash, start()));
+    element.addEventListener("regard-change", (event) => {
+      element.state = { ...element.state, .../** @type {CustomEvent} */ (event).detail };
+      remember(element.state, true);
+    });
+    again();
+    addEventListener("hashchange", again);
+    addEventListener("popstate", again);
+    main.append(element);
+    return;
+  }
   if (content.kind === "trace" || content.kind === "flow") {
     main.className = "wide";
     const views = new TraceViews((changed) => {

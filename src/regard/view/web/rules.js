@@ -2,6 +2,7 @@
 
 import { MINUS, dot, equals, factor, figure, number, ofHead, piece, plainly, summed } from "./arithmetic.js";
 import { AROUND } from "./rules_around.js";
+import { told } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -56,20 +57,20 @@ const RULES = {
   ...AROUND,
   Given: {
     operands: () => [],
-    line: ({ value, rule }) => plainly(value, word(rule.words === "" ? "rule.given" : "rule.given_as", { words: rule.words })),
+    line: ({ value, rule }) => plainly(value, word(rule.words === "" ? "rule.given" : "rule.given_as", { words: told(rule.words) })),
   },
   Copied: {
     operands: ({ of }) => [{ name: of, lit: "cell", of: "left" }],
-    line: ({ value, rule }) => plainly(value, word("rule.copied", { words: rule.words || rule.of })),
+    line: ({ value, rule }) => plainly(value, word("rule.copied", { words: told(rule.words) || rule.of })),
   },
   Joined: {
     operands: ({ of }, trace) => trace.steps[of].axes[0].labels.map((_, head) =>
       ({ name: of, lit: "cell", of: "left", head })),
-    line: ({ value, step, column }) => plainly(value, word("rule.copied", { words: step.axes[1].labels[column] })),
+    line: ({ value, step, column }) => plainly(value, word("rule.copied", { words: told(step.axes[1].labels[column]) })),
   },
   OneJoined: {
     operands: ({ of, head }, trace) => [{ name: of, lit: "cell", of: "left", head: 0, first: head * widthOf(trace, of) }],
-    line: ({ value, step, column }) => plainly(value, word("rule.copied", { words: step.axes[1].labels[column] })),
+    line: ({ value, step, column }) => plainly(value, word("rule.copied", { words: told(step.axes[1].labels[column]) })),
   },
   Summed: {
     operands: ({ of }) => of.map((/** @type {string} */ name, /** @type {number} */ n) =>
@@ -81,7 +82,7 @@ const RULES = {
       return [
         ...plainly(value, ` ${equals(value, added.map((/** @type {number} */ x) => [x]))} `),
         ...terms.flatMap((/** @type {Piece} */ term, /** @type {number} */ n) => (n === 0 ? [term] : [piece("", " + "), term])),
-        piece("", ` (${rule.words || rule.of.join(" + ")})`),
+        piece("", ` (${told(rule.words) || rule.of.join(" + ")})`),
       ];
     },
   },

@@ -141,6 +141,6 @@ export function legend(range, what) {
 
 /** @param {number} value */
 function shortly(value) {
-  if (value >= 0.01 || value === 0) return String(Number(value.toPrecision(2)));
+  if (value >= 0.0001 || value === 0) return String(Number(value.toPrecision(2)));
   return value.toExponential(0).replace("-", "−");
 }

@@ -1,14 +1,15 @@
 // <regard-shift>: where a word's vector was before attention, and where each layer moved it, among others.
 
 import { RegardElement } from "./base.js";
-import { el, field, put, visible } from "./dom.js";
+import { el, field, put } from "./dom.js";
 import { principal } from "./pca.js";
 import { headColour } from "./scale.js";
 import { cosine, growth, moveTo, pointsOf, stagesOf, two } from "./shift_numbers.js";
 import { PICTURE_CSS, Picture } from "./shift_picture.js";
 import { TABLES_CSS, alike, barsOf, far, keysOf } from "./shift_tables.js";
 import { WORDS_CSS, WordChoice } from "./shift_words.js";
-import { keyLabels } from "./source.js";
+import { tokensOf } from "./source.js";
+import { names } from "./text_pieces.js";
 import { word, wordParts } from "./words.js";
 
 /**
@@ -126,7 +127,8 @@ export class RegardShift extends RegardElement {
     const kept = this.#kept.get("text");
     if (kept?.key === String(sequence)) return kept.value;
     const real = info.layers[layer].real[sequence] ?? null;
-    const labels = keyLabels(info, sequence, layer).map(labelled);
+    const { to } = tokensOf(info, sequence, layer);
+    const labels = to === null ? Array.from({ length: info.layers[layer].keys }, (_, n) => String(n)) : names(to);
     const value = { sequence, layer, labels, real: (/** @type {number} */ n) => real === null || real[n] };
     this.#kept.set("text", { key: String(sequence), value });
     return value;
@@ -350,11 +352,6 @@ export class RegardShift extends RegardElement {
     this.#playing = undefined;
     if (this.#parts !== null) this.#parts.play.textContent = word("shift.play");
   }
-}
-
-/** A token without the space that many have before them. @param {string} text */
-function labelled(text) {
-  return visible(/^\s+\S/.test(text) ? text.trimStart() : text);
 }
 
 /** Short names of words; those that stand twice have their positions. @param {string[]} labels

@@ -107,13 +107,6 @@ export function tokensOf(info, sequence, layer) {
   return { from: own, to: own };
 }
 
-/** The tokens that stand at the keys of a layer, as labels. @param {RunInfo} info
- * @param {number} sequence @param {number} layer @returns {string[]} */
-export function keyLabels(info, sequence, layer) {
-  const tokens = tokensOf(info, sequence, layer).to;
-  return Array.from({ length: info.layers[layer].keys }, (_, n) => (tokens ? (tokens[n]?.text ?? "") : String(n)));
-}
-
 /** Why words have numbers for names, if they have. @param {boolean} cross @param {boolean} named
  * @returns {string[]} */
 export function whyNumbers(cross, named) {

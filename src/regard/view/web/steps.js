@@ -9,6 +9,7 @@ import { GAP, STEPS_CSS, look } from "./steps_look.js";
 import { chosenCell, madeFrom, stepSheet } from "./steps_made.js";
 import { Matrix } from "./steps_matrix.js";
 import { SMALL, WAYS, largePlan, plan, total } from "./steps_sizes.js";
+import { columnsIn, formulaIn, meaningOf, titleOf, told } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -149,7 +150,7 @@ export class RegardSteps extends RegardElement {
       this.#tabs.replaceChildren(...names.map((each) => {
         const onclick = () => this.say({ step: each });
         return el("button", { role: "tab", id: `tab-${each}`, "aria-controls": "step", onclick },
-          el("span", {}, trace.steps[each].number), ` ${trace.steps[each].title}`);
+          el("span", {}, trace.steps[each].number), ` ${titleOf(each, trace.steps[each])}`);
       }));
     }
     for (const tab of this.#tabs.children) {
@@ -169,9 +170,9 @@ export class RegardSteps extends RegardElement {
     const step = trace.steps[name];
     const count = headCount(step);
     const shape = step.axes.slice(-2).map((axis) => axis.labels.length).join(" × ");
-    this.#heading.replaceChildren(`${step.number}  ${step.title}`, el("code", {}, ...indexed(step.formula)),
+    this.#heading.replaceChildren(`${step.number}  ${titleOf(name, step)}`, el("code", {}, ...indexed(formulaIn(step.formula))),
       el("small", { class: "faint" }, count > 1 ? word("steps.heads", { count, shape }) : shape));
-    this.#meaning.replaceChildren(...indexed(step.meaning));
+    this.#meaning.replaceChildren(...indexed(meaningOf(name, step)));
     const focused = this.#results.contains(this.root.activeElement);
     const sheets = Array.from({ length: count }, (_, head) => stepSheet(trace, name, head));
     this.#settle(sheets, madeFrom(trace, name, 0, 0));
@@ -314,9 +315,9 @@ export class RegardSteps extends RegardElement {
     const step = trace.steps[name];
     const [rows, columns] = step.axes.slice(-2);
     const between = columns.name === "dimension" ? ", " : " → ";
-    const several = this.#resultMatrices.length > 1 ? `, ${step.axes[0].labels[head]}` : "";
+    const several = this.#resultMatrices.length > 1 ? `, ${told(step.axes[0].labels[head])}` : "";
     this.#where.textContent =
-      `${step.title}${several}: ${visible(rows.labels[row])}${between}${visible(columns.labels[column])}`;
+      `${titleOf(name, step)}${several}: ${visible(rows.labels[row])}${between}${visible(columnsIn(columns.labels)[column])}`;
     this.#line.replaceChildren(...explain(trace, name, row, column, head).flatMap(({ text, of }) =>
       of === "" ? indexed(visible(` ${text} `).slice(1, -1)) : [el("span", { class: of }, text)]));
   }

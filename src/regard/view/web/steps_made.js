@@ -3,6 +3,7 @@
 import { headCount } from "./arithmetic.js";
 import { numbersOf, operands } from "./rules.js";
 import { cellBand } from "./steps_matrix.js";
+import { columnsIn, titleOf, told } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -46,11 +47,11 @@ export function stepSheet(trace, name, head) {
   const several = step.axes[0].name === "head" && headsOf(trace) > 1;
   return {
     symbol: step.symbol,
-    name: several ? step.axes[0].labels[head] : step.title.toLowerCase(),
+    name: several ? told(step.axes[0].labels[head]) : titleOf(name, step).toLowerCase(),
     all: heads(step.array),
     head: step.axes[0].name === "head" ? head : 0,
     rowLabels: rows.labels,
-    columnLabels: columns.labels,
+    columnLabels: columnsIn(columns.labels),
     shares: name === "weights",
     step: name,
     edits: name === "input" && step.rule.rule === "Given" ? "X" : null,
@@ -117,21 +118,21 @@ function lights({ all, head }, { lit, of, first = 0 }, width) {
  */
 function given(trace, own, { name, lit }, left) {
   const all = heads(trace.matrices[name]);
-  const sheet = { ...own, symbol: name, all, head: all.length > 1 ? own.head : 0, shares: false, step: null, edits: null };
+  const sheet = { ...own, symbol: told(name), all, head: all.length > 1 ? own.head : 0, shares: false, step: null, edits: null };
   const which = all.length > 1 ? own.name : word("steps.given");
   if (lit === "bias") return { ...sheet, name: which, rowLabels: [word("steps.bias")] };
   if (lit === "column" && left !== null) return { ...sheet, name: which, rowLabels: columnLabels(trace, left.name), edits: name };
   if (lit === "row") return { ...sheet, name: word("steps.given"), columnLabels: columnLabels(trace, name) };
   // What is added up has a letter; what was turned stands in a line with what became of it.
   const part = own.step === "input";
-  return part ? { ...sheet, symbol: name[0].toUpperCase(), name, edits: name === "embeddings" ? "X" : null } : sheet;
+  return part ? { ...sheet, symbol: name[0].toUpperCase(), name: told(name), edits: name === "embeddings" ? "X" : null } : sheet;
 }
 
 /** The names of the columns of a step, or of a matrix that stands in place of one.
  * @param {TraceJson} trace @param {string} name */
 function columnLabels(trace, name) {
   const step = trace.steps[name];
-  if (step !== undefined) return step.axes[step.axes.length - 1].labels;
+  if (step !== undefined) return columnsIn(step.axes[step.axes.length - 1].labels);
   return heads(trace.matrices[name])[0][0].map((_, n) => `${name === "Y" ? "y" : "d"}${n + 1}`);
 }
 

@@ -3,6 +3,7 @@
 import { number } from "./arithmetic.js";
 import { el, visible } from "./dom.js";
 import { css, inkOn } from "./scale.js";
+import { numberField } from "./steps_field.js";
 
 /**
  * @typedef {import("./arithmetic.js").Rows} Rows
@@ -61,7 +62,7 @@ figcaption b { font-size: 15px; }
   line-height: var(--row); font-size: var(--letters); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .above { position: absolute; bottom: 0; text-align: right; font-size: var(--letters); line-height: var(--row);
   padding: 0 5px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.upright .above { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; padding: 5px 0; }
+.upright .above { writing-mode: vertical-rl; text-orientation: sideways; transform: rotate(180deg); text-align: left; padding: 5px 0; }
 .cell { position: absolute; top: 0; height: var(--row); padding: 0 var(--pad); text-align: right;
   font: var(--figures)/var(--row) var(--mono); white-space: pre; cursor: default; }
 .picks .cell { cursor: pointer; }
@@ -328,35 +329,11 @@ export class Matrix {
     if (look === null || ears.edited === undefined) return;
     const before = number(look.rows[place.row][place.column]);
     const { cell, label, head, line } = look.sizes;
-    const input = el("input", {
-      type: "text", inputmode: "decimal",
-      "aria-label": `${look.rowLabels[place.row]}, ${look.columnLabels[place.column]}`,
-      style: `left:${label + place.column * cell}px;top:${head + place.row * line}px;width:${cell}px`,
-    });
-    input.value = begun ?? String(before);
-    let open = true;
-    const close = (/** @type {boolean} */ keep) => {
-      if (!open) return;
-      const text = input.value.trim().replace("−", "-").replace(",", ".");
-      const value = text === "" ? NaN : Number(text);
-      if (keep && !Number.isFinite(value)) {
-        input.setAttribute("aria-invalid", "true");
-        return;
-      }
-      open = false;
-      const focused = input.matches(":focus");
-      input.remove();
+    const name = `${look.rowLabels[place.row]}, ${look.columnLabels[place.column]}`;
+    const at = { left: label + place.column * cell, top: head + place.row * line, width: cell };
+    const input = numberField(name, begun ?? String(before), at, (value, focused) => {
       if (focused) this.grid.focus({ preventScroll: true });
-      if (keep && value !== before) ears.edited?.(place, value);
-    };
-    input.addEventListener("keydown", (event) => {
-      event.stopPropagation();
-      if (event.key === "Enter") close(true);
-      else if (event.key === "Escape") close(false);
-    });
-    input.addEventListener("blur", () => {
-      close(true);
-      close(false);
+      if (value !== null && value !== before) ears.edited?.(place, value);
     });
     this.sheet.append(input);
     input.focus({ preventScroll: true });

@@ -6,7 +6,8 @@ import { startOf } from "./flow_compute.js";
 import { resetButton, switches } from "./flow_controls.js";
 import { TraceFlow } from "./flow_source.js";
 import { toldChanges } from "./flow_told.js";
-import { word } from "./words.js";
+import { why } from "./told.js";
+import { word, wordParts } from "./words.js";
 
 /**
  * @typedef {import("./base.js").State} State
@@ -85,11 +86,13 @@ export class TraceViews {
   async #compute(first) {
     const asked = ++this.#asked;
     const changes = readChanges(this.#changes);
-    let [flow, refused] = [first, ""];
+    let flow = first;
+    /** @type {(string | Node)[]} */
+    let refused = [];
     try {
       if (changes.length > 0) flow = await first.changed(changes);
     } catch (error) {
-      refused = word("flow.refused", { why: /** @type {Error} */ (error).message });
+      refused = wordParts("flow.refused", { why: why(error) });
     }
     if (asked !== this.#asked) return;
     this.#made.steps.source = flow.trace;
@@ -97,7 +100,7 @@ export class TraceViews {
       ...switches(first.outline, changes, (change) => this.#change(withChange(changes, change))),
       ...toldChanges(first.outline, flow.outline, changes, (change) => this.#change(withoutChange(changes, change))),
       ...(changes.length === 0 ? [] : [resetButton(() => this.#change([]))]),
-      ...(refused === "" ? [] : [el("span", { class: "error", role: "alert" }, refused)]),
+      ...(refused.length === 0 ? [] : [el("span", { class: "error", role: "alert" }, ...refused)]),
     ]);
   }
 

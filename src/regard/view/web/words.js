@@ -1,5 +1,9 @@
-// Every text of the interface, by key: elements and pages hold none of their own, so that another
-// language is another table. {names} are filled in.
+// Every text of the interface, by key: elements and pages hold none of their own. Another language is
+// another table, `words_ko.js`. {names} are filled in.
+
+import { LANGUAGE } from "./language.js";
+import { BENGALI } from "./words_bn.js";
+import { KOREAN } from "./words_ko.js";
 
 /** @typedef {keyof typeof WORDS} Key */
 
@@ -115,10 +119,12 @@ export const WORDS = {
   "heads.word_looked_at": "{word}, is looked at",
   "heads.more_heads": "{count} more heads",
 
-  "model.about": "All {heads} heads of {layers} layers. In each picture a row is a token that looks (the first on top), a column one that it looks at; the stronger the colour, the more. Click one to open it in the atlas.",
+  "model.about": "All {heads} heads (H) of {layers} layers (L). In each picture a row is a token that looks (the first on top), a column one that it looks at; the stronger the colour, the more. Click one to open it in the atlas.",
   "model.kinds": "Kinds of heads",
   "model.share": "share of a row",
   "model.spoken": "{count} heads. Arrows move, Enter opens.",
+  "model.spoken_head": "Layer {layer}, head {head}: {how}",
+  "model.spoken_entropy": "{spoken}, entropy {entropy}",
   "model.no_kind": "No head is of this kind.",
   "model.head": "Head {head}",
   "model.layer": "Layer {layer}: {name}",
@@ -273,6 +279,8 @@ export const WORDS = {
   "rule.given_as": " is given: {words}",
   "rule.copied": " is carried over: {words}",
   "rule.known": " is given: this head is known by its result",
+  "rule.cut": " is what is left: this head is cut out",
+  "rule.by_hand": " is set by hand",
   "rule.not_turned": " is carried over: not turned",
   "rule.turned": "turned by its position",
   "rule.bias": "bias",
@@ -382,6 +390,7 @@ export const WORDS = {
   "page.whole": "Every weight is in this file, kept with {bits} bits each.",
   "page.part": "In this file, of each query in each head: the {top} strongest weights, kept with {bits} bits each; and maps whose cells are {level} × {level} weights.",
   "page.no_steps": "The whole pass and the steps of a head are not in this file. With one layer, “regard see … --layer 3 --html” and run.html(path, layer=3) put them in; the studio has all.",
+  "page.no_script": "This page draws itself, and needs JavaScript for that.",
   "page.about": "About this file",
   "page.made": "Made by regard {version}. It needs no network, and asks for none.",
 
@@ -393,6 +402,12 @@ export const WORDS = {
   "studio.see": "See",
   "studio.runs": "Runs",
   "studio.check": "Check",
+  "studio.language": "Language",
+  "language.en": "English",
+  "language.ko": "한국어",
+  "language.bn": "বাংলা",
+  "studio.lab": "Lab",
+  "studio.learn": "Learn",
 
   "asking.status": "The studio answered {status}.",
   "asking.silent": "The studio does not answer: was it stopped?",
@@ -528,6 +543,8 @@ export const WORDS = {
   "check.passed_over": "Not understood, and passed over",
   "check.remarks": "Remarks",
   "check.is_right": "right",
+  "check.is_given": "given",
+  "check.not_checked": "not checked",
   "check.some_wrong": "{count} wrong",
   "check.follows": "{count} follows from a mistake",
   "check.follow": "{count} follow from a mistake",
@@ -589,12 +606,218 @@ export const WORDS = {
   "check.concatenated": "heads side by side",
   "check.output": "at the end",
 
+  // ── what Python says, found by the names of steps, stages and bands ─────────────────────────────
+  "step.input.title": "Input",
+  "step.input.meaning": "Each token is a row of numbers: what the word means, plus where it stands.",
+  "step.plain_input.title": "Input",
+  "step.plain_input.meaning": "Each token is a row of numbers: what the word means.",
+  "step.arriving.title": "Input",
+  "step.arriving.meaning": "Each token is a row of numbers, as it comes into attention.",
+  "step.incoming.title": "Input",
+  "step.incoming.meaning": "Each token's vector as it comes in.",
+  "step.query.title": "Query",
+  "step.query.meaning": "What each token is looking for in the others.",
+  "step.key.title": "Key",
+  "step.key.meaning": "What each token offers to be found by.",
+  "step.value.title": "Value",
+  "step.value.meaning": "What each token hands over when it is found.",
+  "step.scores.title": "Scores",
+  "step.scores.meaning": "How well the query of a row's token fits the key of a column's token.",
+  "step.scaled.title": "Scaled scores",
+  "step.scaled.meaning": "Long vectors make large scores; √dₖ keeps the softmax from saturating.",
+  "step.weights.title": "Weights",
+  "step.weights.meaning": "How much attention a row's token gives each column's token; a row sums to 1.",
+  "step.head_output.title": "Head output",
+  "step.head_output.meaning": "Each token's new vector: the values of all tokens, mixed by its weights.",
+  "step.concatenated.title": "Concatenated",
+  "step.concatenated.meaning": "The outputs of all heads side by side, one row a token.",
+  "step.output.title": "Output",
+  "step.output.meaning": "The heads mixed into one vector a token: the word in its context.",
+  "step.unmixed.title": "Output",
+  "step.unmixed.meaning": "Each token's vector as it leaves attention: the word in its context.",
+  "step.outgoing.title": "Output",
+  "step.outgoing.meaning": "Each token's vector as it goes out.",
+  "step.context.title": "Context",
+  "step.context.meaning": "The other sequence, which is looked at.",
+  "step.down.title": "Narrow value",
+  "step.down.meaning": "The value through a narrow place.",
+  "step.bias.title": "Score bias",
+  "step.bias.meaning": "What is added to a score for how far query and key stand apart.",
+  "step.turned_query.title": "Turned query",
+  "step.turned_query.meaning": "The query, turned by an angle that grows with the token's position.",
+  "step.turned_key.title": "Turned key",
+  "step.turned_key.meaning": "The key, turned by an angle that grows with the token's position.",
+  "step.norm.meaning": "Each token's vector brought to one size.",
+  "step.hidden.title": "Hidden",
+  "step.hidden.meaning": "Each token's vector, widened: features of it.",
+  "step.gate.title": "Gate",
+  "step.gate.meaning": "How far each feature is let through.",
+  "step.activated.title": "Activated",
+  "step.activated.meaning": "Features that are there; others are near 0.",
+  "step.refined.title": "Refined",
+  "step.refined.meaning": "The features, brought back to the width of a vector.",
+  "step.residual.title": "Residual",
+  "step.residual.meaning": "What came in, plus what the sublayer makes of it: nothing is lost on the way.",
+  "step.ids.title": "Token ids",
+  "step.ids.meaning": "The number of each token in the vocabulary.",
+  "step.tokens.title": "Token embeddings",
+  "step.tokens.meaning": "What each token means by itself: its row of a learned table.",
+  "step.segments.title": "Segments",
+  "step.segments.meaning": "Which part of the text each token is in.",
+  "step.positions.title": "Positions",
+  "step.positions.meaning": "Where each token stands.",
+  "step.placed.title": "Embeddings",
+  "step.placed.meaning": "What each token means, plus where it stands.",
+  "step.transformed.title": "Transformed",
+  "step.transformed.meaning": "Each token's vector, made ready for the head.",
+  "step.pooled.title": "Pooled",
+  "step.pooled.meaning": "One vector that stands for the whole sequence.",
+  "step.logits.title": "Logits",
+  "step.logits.meaning": "How much speaks for each token, or each class.",
+
+  "band.input": "Input",
+  "band.target": "Target",
+  "band.encoder.output": "Encoded",
+  "band.output": "Output",
+  "band.attention": "Attention",
+  "band.pass": "The pass",
+  "band.layer": "Layer {number}",
+  "band.layer_cross": "Layer {number} (cross)",
+  "band.layer_encoder": "Encoder layer {number}",
+  "band.layer_decoder": "Decoder layer {number}",
+
+  // Remarks in formulas, as Python writes them.
+  "formula.rows": ", row by row",
+  "formula.pairs": ", pair by pair",
+  "formula.no_positions": "embeddings (no positions added)",
+  "formula.sum": "embeddings + positions",
+  "formula.unmixed": " (no W_O: handed on as it is)",
+  "formula.not_scaled": ", not scaled",
+  "formula.later": ", −∞ where the key comes later",
+  "formula.given": ", given",
+  "formula.own": ", as the model has it",
+  "formula.waves": "sin, cos of p / base^(2i/width)",
+  "formula.mean": " = mean of {step}",
+  "formula.first": ", first token",
+  "formula.from": ", from {place}",
+
+  // What Python says of where numbers come from, and of heads; a text of it is found by its English.
+  "origin.embedding": "the embedding, with no position",
+  "origin.vector": "each token's vector",
+  "origin.context": "the context",
+  "origin.bias": "what is added to the score",
+  "origin.id": "the number of the token",
+  "origin.number": "id",
+  "origin.own": "the model's own",
+  "origin.added": "the model adds to its scores, which is not shown",
+  "origin.computed": "the weights that the model has computed",
+  "origin.no_w_o": "there is no W_O here",
+  "origin.sum": "embedding + position",
+  "origin.embeddings": "embeddings",
+  "origin.positions": "positions",
+  "origin.before_turn": "{symbol} before it is turned",
+  "origin.comes_from": "it comes from {place}",
+  "origin.norm": "the norm of {place}",
+  "origin.of_embeddings": "the embeddings",
+  "origin.layer": "layer {number}",
+  "origin.encoder_layer": "encoder layer {number}",
+  "origin.decoder_layer": "decoder layer {number}",
+  "origin.given_head": "head {number}, given",
+  "origin.head": "head {number}",
+  "origin.heads": "heads {first}–{last}",
+
+  // Titles of worked examples that are no sentences of theirs.
+  "title.given": "A given weight matrix",
+  "title.scaling": "Why the scores are divided by √dₖ",
+
+  // Notes on a trace or a flow, sentence by sentence.
+  "note.apple": "Two heads on four words. The second head is known by its output only, and there is no W_O.",
+  "note.cat": "One head with W_Q = W_K = W_V = identity: every token is its own query, key and value.",
+  "note.given": "Only the weights are given; Z = A V holds for any V. The V here is ours: its first two columns show where the weight of words 1 and 2 goes, and the third adds up to 1.",
+  "note.poem": "The matrices are those that PyTorch's Linear(2, 2, bias=False) starts with for Q, K and V in turn after manual_seed(42), transposed so that Q = X W_Q.",
+  "note.scaling": "One query and two keys, with no values: only the weights are asked for.",
+  "note.stays": "It stays as it is given.",
+  "note.random": "The embeddings and the matrices are random numbers (seed {seed}): nothing has been learned yet.",
+  "note.no_model": "No model is on this machine: the numbers are random.",
+  "note.not_here": "Read by {model}, as {other} is not on this machine.",
+  "note.would_read": "Read by {model}, as {other} would read {sign} for {words}.",
+  "note.reads": "Read by {model}, which reads {sign} for {words}.",
+  "note.read": "Read by {model}.",
+  "note.same": "These are the numbers of {model} itself as it reads this text. Every step is worked out with the model's own weights, and what comes out at the end is what the model gives, the same to {digits} digits.",
+  "note.exact": "These are the numbers of {model} itself as it reads this text. Every step is worked out with the model's own weights, and what comes out at the end is what the model gives.",
+  "note.lacks": "Only the attentions of this model are shown, with its own numbers: what it does between them, and the weights that it was made with, was not seen.",
+  "note.forgotten": "The run does not know its model any more.",
+  "note.cross_head": "Head {head} of the cross-attention of {place} of {model}, counted from 0.",
+  "note.head": "Head {head} of {place} of {model}, counted from 0.",
+  "note.not_seen": "What it is made from was not seen.",
+
+  // How far a job is.
+  "job.loading": "Loading {model}",
+  "job.reading": "Reading the text",
+  "job.layer": "Layer {done} of {total}",
+  "job.maps": "Maps of layer {done} of {total}",
+  "job.waiting": "Waiting for another text",
+
+  // Kinds of heads.
+  "called.first token": "first token",
+  "called.previous token": "previous token",
+  "called.itself": "itself",
+  "called.induction": "induction",
+  "called.broad": "broad",
+  "called.mixed": "mixed",
+
+  // Models by name, as the studio offers them.
+  "reader.minilm": "MiniLM: 6 layers × 12 heads, reads both ways, up to 512 tokens (83 MB)",
+  "reader.smollm2": "SmolLM2-135M: 30 layers × 9 heads, left to right, up to 8,192 tokens (93 MB)",
+
   "trace.views": "Views",
   "trace.flow": "Flow",
   "trace.steps": "Steps",
 
   // ── the flow ───────────────────────────────────────────────────────────────────────────────────
-  "flow.picture": "The whole pass: {title}",
+  "learn.title": "Attention in eight short lessons",
+  "learn.about": "From “why not word by word?” to encoders and decoders. Everything can be clicked, dragged and measured; what the notes behind this course got wrong is shown beside what is right.",
+  "learn.lessons": "Lessons",
+  "learn.number": "{number}. {title}",
+  "learn.before": "← {title}",
+  "learn.after": "{title} →",
+  "learn.all": "← All lessons",
+  "learn.experiment": "Here stands an experiment. It is measured on this machine, in some seconds.",
+  "learn.measure": "Measure now",
+  "learn.not_here": "The experiment “{name}” was not measured for this page: regard lab {name} does it.",
+  "learn.right": "Right.",
+  "learn.wrong": "Not so.",
+
+  "try.score": "score {number}",
+  "try.divide": "divide by √dₖ",
+  "try.largest": "The largest share is {weight}.",
+  "try.angle_a": "angle of a",
+  "try.length_a": "length of a",
+  "try.angle_b": "angle of b",
+  "try.length_b": "length of b",
+  "try.arrows": "The vectors {a} and {b} as arrows from 0: {a} ends at {first}, {b} at {second}",
+  "try.dot": "{a} · {b} = {dot}; the cosine of the angle between them, {angle}, is {cosine}. Lengths: {a} {first}, {b} {second}.",
+  "try.drag": "Drag the ends of the arrows, or use the sliders.",
+  "try.positions": "add positions",
+  "try.left": "Move {word} to the left",
+  "try.right": "Move {word} to the right",
+  "try.same": "Each word has the output that it had in the beginning, wherever it stands.",
+  "try.other": "The outputs are others than in the beginning: the order makes a difference now.",
+
+  "lab.title": "The lab",
+  "lab.about": "What textbooks say about attention, put to the test on this machine. Guess first; then measure; then make it false.",
+  "lab.back": "← All experiments",
+  "lab.quick": "Measure quickly",
+  "lab.quick.about": "Below 15 seconds; less sure",
+  "lab.full": "Measure in full",
+  "lab.full.about": "Up to some minutes; surer",
+  "lab.true": "true",
+  "lab.false": "false",
+  "lab.needs": "It reads with {model}; what is not here yet is fetched from the Python package index.",
+  "lab.order": "Drag the words into an order of your own, or move them with the arrows; it is measured beside the others.",
+
+  "flow.picture": "The whole pass: {title}. {count} matrices, from {first} to {last}",
+  "flow.picture.at": "{picture}; shown is {name}, {rows} rows and {columns} columns",
   "flow.keys": "Keys: left and right for stages, up and down to follow a word, Enter into the cells; plus, minus and 0 to zoom.",
   "flow.keys.change": "In a cell: plus and minus change a score, digits and Enter write it, Delete cuts a link. F2 swaps the word, Ctrl-Z undoes.",
   "flow.not_here": " (what it was made with is not in this page)",
@@ -641,6 +864,7 @@ export const WORDS = {
   "flow.computing": "Computing anew …",
   "flow.refused": "This change cannot be made: {why}",
   "flow.unlike": "There are {after} tokens now, there were {before}: the matrices have other shapes, so nothing is shown of the pass before.",
+  // As Python writes them in formulas, in every language.
   "flow.formula.plain": "S′ = S, not scaled",
   "flow.formula.divided": "S′ = S / √dₖ",
   "flow.formula.later": ", −∞ where the key comes later",
@@ -717,6 +941,9 @@ export const WORDS = {
   "flow.say.logits": "Every token of the vocabulary gets a number: how well it would come next.",
 };
 
+/** @type {Record<typeof LANGUAGE, Record<Key, string>>} */
+const TABLES = { en: WORDS, ko: KOREAN, bn: BENGALI };
+
 /**
  * The text of a key.
  * @param {Key} key
@@ -735,7 +962,7 @@ export function word(key, values = {}) {
  * @returns {(string | Value)[]}
  */
 export function wordParts(key, values = {}) {
-  const parts = WORDS[key].split(/\{(\w+)\}/);
+  const parts = TABLES[LANGUAGE][key].split(/\{(\w+)\}/);
   return parts.map((part, n) => (n % 2 === 0 ? part : values[part])).filter((part) => part !== "");
 }
 

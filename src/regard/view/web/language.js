@@ -1,0 +1,28 @@
+// Which language the interface speaks: the page's own, or what the reader chose, or the browser's.
+
+export const LANGUAGES = /** @type {const} */ (["en", "ko", "bn"]);
+
+const CHOSEN = "regard-language"; // where the choice is kept
+
+/** @param {string | null} tag such as “ko-KR” @returns {typeof LANGUAGES[number] | undefined} */
+function known(tag) {
+  return LANGUAGES.find((each) => each === tag?.toLowerCase().split("-")[0]);
+}
+
+/** @returns {typeof LANGUAGES[number]} */
+function find() {
+  const { lang } = document.documentElement;
+  if (lang !== "") return known(lang) ?? "en"; // a page of one file says its own
+  const asked = [localStorage.getItem(CHOSEN), ...navigator.languages].map(known);
+  return asked.find((each) => each !== undefined) ?? "en";
+}
+
+/** The language of this page, from its beginning to its end. */
+export const LANGUAGE = find();
+document.documentElement.lang = LANGUAGE;
+
+/** Speak another language from now on. @param {string} language */
+export function speak(language) {
+  localStorage.setItem(CHOSEN, language);
+  location.reload();
+}
