@@ -3,14 +3,14 @@
 # interpreter, `make bench ROUNDS=1` is a short slice of the bench, `make soak SOAK=500` a long one of
 # the fuzzers, `make soak SOAKED=tests/attention` of other tests, `make mutants MUTANTS=20 SEED=3` draws
 # few mutants, `make families SWEEP='--only gemma*'` judges few families, `make packages TRIED='--only
-# timm'` one package, and others.
+# timm'` one package, `make lab LAB=scaling` one experiment, and others.
 PYTHON ?= python3
 JOBS ?= 2
 ROUNDS ?= 10
 SOAK ?= 50
 MUTANTS ?= 100
 SEED ?= 1
-SOAKED ?= tests/fuzz tests/models/test_header.py tests/worked/test_check_always.py tests/worked/test_check_heads.py tests/worked/test_columns.py
+SOAKED ?= tests/fuzz tests/lab/test_quick.py tests/models/test_header.py tests/worked/test_check_always.py tests/worked/test_check_heads.py tests/worked/test_columns.py
 
 # The tests start hundreds of processes: none shall compile what another has compiled.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test soak coverage mutants families packages test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-views bench-record pictures notebooks constraints native clean
+.PHONY: help demo quick test soak coverage mutants families packages test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-views bench-record lab pictures notebooks constraints native clean
 
 comma := ,
 BIN := .venv/bin
@@ -130,6 +130,9 @@ bench-record: .venv/runtime.stamp ## measure attention for docs/bench.json and t
 	@$(BIN)/regard bench --json docs/bench.json
 	@$(BIN)/python bench/record/readme.py
 	@$(BIN)/python bench/record/targets.py docs/bench.json
+
+lab: .venv/runtime.stamp ## every experiment of the lab, whole and made false: docs/lab.md; half an hour
+	@$(BIN)/python bench/lab.py $(LAB)
 
 pictures: .venv/dev.stamp .venv/chromium.stamp ## make the README's pictures again
 	@sed -n '/^```sh$$/{n;s/^regard //p;n;n;n;s/.*](\(docs[^)]*\))/\1/p}' README.md | while read -r command && read -r picture; do \

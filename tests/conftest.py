@@ -24,6 +24,7 @@ SLOW = (
     "browser",
     "cli",
     "fuzz",
+    "lab",
     "models",
     "nn/test_compiled.py",
     "nn/test_convert_changed.py",

@@ -18,6 +18,7 @@ The rooms, in the order data walks through them:
 - `regard.flow`: a whole pass in one picture, of which everything can be changed
 - `regard.worked`: worked examples as data, and `check`, which finds the wrong cells of one
 - `regard.view`: a trace in the terminal
+- `regard.lab`: claims about attention, as experiments
 - `regard.cli`: the commands
 
 Names are resolved when they are first used, so that importing the package costs nothing.
@@ -29,7 +30,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard import ask, models, nn, reference, run, text, view, worked
+    from regard import ask, lab, models, nn, reference, run, text, view, worked
     from regard._arithmetic import Explanation
     from regard._attention import (
         Backend,
@@ -66,6 +67,7 @@ __all__ = [
     "backends",
     "flow",
     "install",
+    "lab",
     "load",
     "merge",
     "models",

@@ -118,7 +118,7 @@ def fail(error: BaseException) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(
-    "where", ["fetch.unpack", "fetch.check_hash", "fetch._download", "Path.rename"]
+    "where", ["fetch.unpack", "fetch.check_hash", "fetch.download", "Path.rename"]
 )
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_an_interrupted_fetch_leaves_nothing_and_the_next_one_works(

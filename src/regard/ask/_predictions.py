@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -114,15 +115,46 @@ def _length(run: Run) -> int:
 
 
 def texts_of(tokenizer: Any) -> Callable[[int], str]:
-    """What a token stands for, as text; its number, where the tokenizer has none for it."""
+    """What a token stands for, as text; its bytes, where they are only a piece of a letter; its
+    number, where the tokenizer has none for it.
+    """
 
     @cache
     def text(id: int) -> str:
         if tokenizer is None or (name := tokenizer.convert_ids_to_tokens(id)) is None:
             return f"id {id}"
-        return tokenizer.decode([id]) or str(name)
+        found = tokenizer.decode([id]) or str(name)
+        return _in_bytes(str(name)) or found if "\ufffd" in found else found
 
     return text
+
+
+def _in_bytes(name: str) -> str:
+    """The bytes of a token by its name in a vocabulary of bytes: `ìĿ`, or `<0xEC>`; empty if it is
+    no such name.
+
+    >>> _in_bytes("ìĿ"), _in_bytes("<0xEC>"), _in_bytes("ĠëĮĢ")[:11], _in_bytes("고")
+    ('bytes EC 9D', 'byte EC', 'bytes 20 EB', '')
+    """
+    if found := re.fullmatch(r"<0x([0-9A-F]{2})>", name):
+        return f"byte {found[1]}"
+    letters = _letters_of_bytes()
+    if not name or any(letter not in letters for letter in name):
+        return ""
+    several = "s" if len(name) > 1 else ""
+    return f"byte{several} " + " ".join(f"{letters[letter]:02X}" for letter in name)
+
+
+@cache
+def _letters_of_bytes() -> dict[str, int]:
+    """Which byte a letter stands for where every byte has one: those that print are themselves, the
+    others follow from 256 on.
+    """
+    plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {
+        chr(256 + n): byte for n, byte in enumerate(others)
+    }
 
 
 def _known(run: Run, loaded: Loaded | None, n: int) -> Tensor | None:

@@ -14,7 +14,19 @@ from typing import Annotated
 import typer
 import typer.main
 
-from regard.cli import bench, check, doctor, explain, see, studio
+from regard.cli import (
+    bench,
+    check,
+    doctor,
+    explain,
+    export,
+    generate,
+    lab,
+    learn,
+    see,
+    studio,
+    train,
+)
 
 __all__ = ["app", "main"]
 
@@ -30,7 +42,12 @@ _COMMANDS = {
     explain.explain: explain.EPILOG,
     check.check: check.EPILOG,
     see.see: see.EPILOG,
+    learn.learn: learn.EPILOG,
+    lab.lab: lab.EPILOG,
     studio.studio: studio.EPILOG,
+    train.train: train.EPILOG,
+    generate.generate: generate.EPILOG,
+    export.export: export.EPILOG,
     bench.bench: bench.EPILOG,
     doctor.doctor: None,
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -74,7 +76,7 @@ def notes(**options: str) -> Generator[None]:
         except (ValueError, KeyError, ImportError) as error:
             raise BadInput(plain_error(error, **options)) from error
     for warning in caught:
-        found = re.match(r"(?:watch|load|edges|sql)\(\): ", str(warning.message))
+        found = re.match(r"(?:watch|load|edges|sql|train)\(\): ", str(warning.message))
         if found is not None:
             from regard.view.labels import fit
 
@@ -106,6 +108,43 @@ def status() -> Generator[Callable[[str], None] | None]:
     finally:
         if shown:
             show("")
+
+
+@contextmanager
+def waiting(
+    show: Callable[[str], None] | None, every: float = 1.0
+) -> Generator[Callable[[Callable[[float], str] | None], None]]:
+    """What shows a line of something that takes its time, anew every second, made of the seconds so
+    far; until it is given another one, or None.
+
+    >>> with waiting(print) as say:
+    ...     say(lambda seconds: f"loading, {seconds:.0f} s")
+    ...     say(None)
+    loading, 0 s
+    """
+    present: list[tuple[threading.Event, threading.Thread]] = []
+
+    def tick(line: Callable[[float], str], over: threading.Event) -> None:
+        start = time.monotonic()
+        while show is not None and not over.wait(every):
+            show(line(time.monotonic() - start))
+
+    def say(line: Callable[[float], str] | None) -> None:
+        while present:
+            over, thread = present.pop()
+            over.set()
+            thread.join()
+        if line is not None and show is not None:
+            show(line(0.0))
+            over = threading.Event()
+            thread = threading.Thread(target=tick, args=(line, over), daemon=True)
+            present.append((over, thread))
+            thread.start()
+
+    try:
+        yield say
+    finally:
+        say(None)
 
 
 # ── what comes in ─────────────────────────────────────────────────────────────────────────────

@@ -26,9 +26,10 @@ from regard.cli.output import Output, quoted
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from regard import Trace
+    from regard import Run, Trace
 
 _MOST_NUMBERS, _MOST_PRINTED, _WIDEST_MODEL = 8_000_000, 1_000_000, 1024
+_SAME = 1e-4  # how far the weights of a model and of its counterpart may be apart
 
 EPILOG = """
 \b
@@ -183,19 +184,53 @@ def _options(names: Iterable[str]) -> str:
 
 
 def _trace_of_model(text: str, model: str, layer: int, head: int) -> Trace:
-    """The trace of one head of a model, from its own Q, K and V, checked against its output."""
+    """The trace of one head of a model: its ten steps, checked against the model's output; those
+    from Q, K and V on, if the rest of it cannot be shown.
+    """
     from regard.models import open_model
     from regard.models.build import build
 
     opened = open_model(model)
     reading = opened.read(text)
     _refuse_long(len(reading.tokens), 1)
-    run, _ = look(build(opened), reading, [(layer, head)], keep=("q", "k", "v", "output"))
+    kept = ("q", "k", "v", "output", "hidden_states")
+    run, _ = look(build(opened), reading, [(layer, head)], keep=kept)
     try:
-        return run.trace(layer, head)
+        trace = run.trace(layer, head)
     except ArithmeticError as error:
         print(f"regard: {plain_error(error)}", file=sys.stderr)
         raise typer.Exit(1) from error
+    return _with_matrices(trace, run, layer, head)
+
+
+def _with_matrices(trace: Trace, run: Run, layer: int, head: int) -> Trace:
+    """A head's steps with what comes in, its matrices and what goes out, where the flow of the run
+    has an attention with these weights; or else as it is.
+    """
+    from dataclasses import replace
+
+    import numpy as np
+
+    from regard._flow.heads import attentions_of
+
+    try:
+        flow = run.flow(layer)
+        if len(attentions_of(flow)) != len(run.layers):
+            return trace
+        whole = flow.steps_of(layer, head)
+    except ValueError:
+        return trace
+    weights, truth = (each.steps["weights"].array for each in (whole, trace))
+    if "output" not in whole.steps or not np.allclose(weights, truth, rtol=0, atol=_SAME):
+        return trace
+    own = "Q, K and V are the model's own numbers; the weights follow from them."
+    every = "X, the matrices of this head, W_O and every step are the model's own numbers."
+    note = trace.note.partition(" Steps 1, 9 and 10")[0].replace(own, every)
+    steps, joined, width = {**whole.steps}, whole.steps["concatenated"], trace.steps["head_output"]
+    first, last = (n * width.array.shape[-1] for n in (head, head + 1))
+    meaning = f"{joined.meaning} Those of head {head} are c{first + 1} to c{last}."
+    steps["concatenated"] = replace(joined, meaning=meaning)
+    return replace(whole, steps=steps, title=trace.title, note=note)
 
 
 def _suggestions(trace: Trace, text: str | None, example: str | None, width: int) -> list[Text]:

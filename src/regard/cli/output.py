@@ -107,12 +107,13 @@ class Output:
                 write_text(path, text)
             print(f"Wrote {path}", file=sys.stderr)
 
-    def draw(self, lines: Sequence[Text], context: typer.Context) -> None:
-        """Write lines as a picture of the terminal, below the command that was given."""
+    def draw(self, lines: Sequence[Text], context: typer.Context, told: str = "") -> None:
+        """Write lines as a picture of the terminal, below the command that was given; `told` says
+        what is seen, for those who do not."""
         from regard.view import picture
 
         command = command_line(context.obj["arguments"], self._files)
-        self.write("svg", lambda: picture(lines, self.width, command))
+        self.write("svg", lambda: picture(lines, self.width, command, told))
 
 
 @contextmanager

