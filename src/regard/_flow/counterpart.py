@@ -71,14 +71,17 @@ def _digits(away: float) -> str:
 
 
 def counterpart(loaded: Loaded) -> tuple[Any, dict[str, Sketch]]:
-    """The model of `regard.nn` that computes what a model of transformers does, made once; and
-    what is known of its steps. Raises ValueError and TypeError.
+    """The model of `regard.nn` that computes what a model of transformers does, made once, or that
+    it is; and what is known of its steps. Raises ValueError and TypeError.
     """
     found = _ours.get(loaded.model)
     if found is None:
+        from regard.models.own import OwnModel
         from regard.nn import from_hugging_face
 
-        found = _ours[loaded.model] = from_hugging_face(loaded.model).eval(), {}
+        theirs: Any = loaded.model
+        ours = theirs.model if isinstance(theirs, OwnModel) else from_hugging_face(theirs).eval()
+        found = _ours[theirs] = ours, {}
     return found
 
 

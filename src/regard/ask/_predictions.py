@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard._arguments import whole
 from regard.ask._see import LONG, see
+from regard.models.own import class_name
 from regard.run.choose import index_of
 
 if TYPE_CHECKING:
@@ -171,8 +172,8 @@ def _refuse_vectors(loaded: Loaded) -> None:
     """Raise ValueError if what the model gives are not logits of tokens."""
     if loaded.model.get_output_embeddings() is None:
         raise ValueError(
-            f"predictions(): {loaded.name} must be a model that predicts tokens; it gives vectors "
-            f"({type(loaded.model).__name__}). smollm2 predicts the next one."
+            f"predictions(): {loaded.name} must be a model that predicts tokens; it gives vectors, "
+            f"or classes ({class_name(loaded.model)}). smollm2 predicts the next one."
         )
 
 

@@ -15,6 +15,7 @@ from torch import nn
 from regard._watch import watch
 from regard._watch.record import USUAL
 from regard.models import Reading
+from regard.models.own import class_name
 from regard.models.progress import quiet
 from regard.text import Token
 
@@ -101,7 +102,7 @@ def see(
     telling = nullcontext() if progress is None else each_block(loaded.model, progress)
     with watching as run, torch.no_grad(), telling:
         loaded.model(**inputs)
-    run.text, run.tokens = reading.text, [reading.tokens]
+    run.text, run.tokens, run.model = reading.text, [reading.tokens], class_name(loaded.model)
     run.again = partial(see, loaded, reading, ablate=ablate)
     if writes:
         assert target is not None

@@ -23,6 +23,7 @@ from regard._checkpoint.folder import (
 )
 from regard.models.fetch import need_packages, to_fetch_again
 from regard.models.loaded import Loaded
+from regard.models.own_format import FORMAT
 from regard.models.progress import quiet, working
 from regard.models.reader import OpenedModel
 
@@ -62,8 +63,9 @@ def build(
     left over or of another shape is listed in one CheckpointError.
     """
     name, folder = opened.name, opened.folder
+    is_own = opened.config.get("format") == FORMAT
     with to_fetch_again(name, folder):
-        checkpoint = read_checkpoint(folder)
+        checkpoint = None if is_own else read_checkpoint(folder)
         need_packages()
         with working(f"Loading {plain(name)}", progress):
             from transformers import PreTrainedTokenizerFast
@@ -75,6 +77,11 @@ def build(
                 # The wrapper may change its copy (it marks tokens as special, and sets templates).
                 # What is looked at here must be what the file says.
                 tokenizer._tokenizer = own
+            if checkpoint is None:
+                from regard.models.own import own_model, reads_forward
+
+                ours: Any = own_model(folder, opened.tokenizer, allow_not_finite=allow_not_finite)
+                return Loaded(name, ours, tokenizer, folder, reads_forward(ours), opened.notes)
             model, notes = _model(folder, opened.config, checkpoint, allow_not_finite)
     # Whether each token sees only those before it, as the attention modules say.
     decoder = not getattr(model.config, "is_encoder_decoder", False) and any(
