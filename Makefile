@@ -10,7 +10,7 @@ ROUNDS ?= 10
 SOAK ?= 50
 MUTANTS ?= 100
 SEED ?= 1
-SOAKED ?= tests/fuzz tests/lab/test_quick.py tests/models/test_header.py tests/worked/test_check_always.py tests/worked/test_check_heads.py tests/worked/test_columns.py
+SOAKED ?= tests/fuzz tests/lab/test_quick.py tests/models/test_header.py tests/train/test_compiled.py tests/worked/test_check_always.py tests/worked/test_check_heads.py tests/worked/test_columns.py
 
 # The tests start hundreds of processes: none shall compile what another has compiled.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test soak coverage mutants families packages test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-views bench-record lab pictures notebooks constraints native clean
+.PHONY: help demo quick test soak coverage mutants families packages test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-train bench-views bench-record lab pictures notebooks constraints native clean
 
 comma := ,
 BIN := .venv/bin
@@ -121,6 +121,9 @@ bench-models: .venv/runtime.stamp ## watching two real models beside running the
 
 bench-nn: .venv/runtime.stamp ## layers, training and generation of regard.nn beside their peers
 	@$(BIN)/python bench/nn.py
+
+bench-train: .venv/runtime.stamp ## training beside plain PyTorch, and the published figures; minutes
+	@$(BIN)/python bench/train.py
 
 bench-views: .venv/dev.stamp .venv/chromium.stamp ## tiles of the atlas, a page of one file, the studio, the flow
 	@$(BIN)/python bench/views.py

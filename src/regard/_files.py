@@ -125,6 +125,24 @@ def left_over(target: Path) -> Path | None:
     return old if old.is_dir() and not target.exists() else None
 
 
+@contextlib.contextmanager
+def naming(path: Path) -> Generator[None]:
+    """Raise the OSError of writing with a name that says something to the reader: the system gives
+    none where a disk is full, or that of a temporary file.
+
+    >>> with naming(Path("log.jsonl")):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+    OSError: [Errno 28] No space left on device: 'log.jsonl'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)

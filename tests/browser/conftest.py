@@ -63,12 +63,21 @@ def own_models() -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory, own_models: list[Path]) -> Iterator[str]:
+def own_runs() -> list[Path]:
+    """More folders of runs that the studio is started with; a module of tests may have its own."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def address(
+    tmp_path_factory: pytest.TempPathFactory, own_models: list[Path], own_runs: list[Path]
+) -> Iterator[str]:
     """Where a studio listens, with its token: `regard studio` itself, on a folder with two runs."""
     folder = tmp_path_factory.mktemp("studio")
     made_run().save(folder / "runs" / "one")
     made_run(seed=1).save(folder / "runs" / "two")
-    command = [sys.executable, "-m", "regard", "studio", str(folder / "runs"), "--no-browser"]
+    runs = [str(folder / "runs"), *map(str, own_runs)]
+    command = [sys.executable, "-m", "regard", "studio", *runs, "--no-browser"]
     command += [part for model in own_models for part in ("--model", str(model))]
     environment = {"REGARD_RUNS": str(folder / "store"), "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(

@@ -14,7 +14,16 @@ from regard.train.prepare import prepare
 from regard.train.recipe import Recipe, recipe_of
 from regard.train.store import Store
 from regard.train.tasks.pairs import PairTask
-from regard.train.tokens import IGNORED, MASK, SPECIAL, START, STOP, ids_of, make_tokenizer
+from regard.train.tokens import (
+    IGNORED,
+    MASK,
+    SPECIAL,
+    START,
+    STOP,
+    ids_of,
+    make_tokenizer,
+    reader_of,
+)
 
 CHANGED = {
     "copy": lambda text: text,
@@ -89,6 +98,14 @@ def test_tokens_of_any_text_give_the_text_back(kind: str) -> None:
     assert min(ids) >= len(SPECIAL)
     assert made.decode(ids) == text
     assert [made.id_to_token(number) for number in range(len(SPECIAL))] == list(SPECIAL)
+
+
+@pytest.mark.parametrize("kind", ["characters", "bytes", "bpe"])
+def test_long_texts_are_read_as_short_ones_are(kind: str) -> None:
+    text = "The cat <stop> sat,\n\tনমস্কার 안녕 👩‍🚀 <pad><mask> end\x7f\x80\xad\u0100"
+    made = make_tokenizer(kind, [text], 300)
+    for other in (text, text + "≠", "\r\n", "".join(map(chr, range(1, 0x3000)))):
+        assert reader_of(kind, made)(other).tolist() == ids_of(made, other)
 
 
 def _text(tmp_path: Path, content: str | bytes, **data: Any) -> Recipe:
@@ -211,12 +228,32 @@ def test_texts_with_labels_come_from_a_table(tmp_path: Path) -> None:
         assert ["even", "odd"][label] == known[made.tokenizer.decode(row)]
 
 
+def test_no_text_that_is_kept_aside_is_learned_from_however_often_it_is_there(
+    tmp_path: Path,
+) -> None:
+    """Also not one that is cut off to the same, nor with another label."""
+    rows = [(f"{n % 41} of {'very ' * 300}many, {n}", f"{n % 3}") for n in range(997)]
+    content = "text,label\n" + "".join(f'"{text}",{label}\n' for text, label in rows)
+    made = prepare(_table(tmp_path, content), tmp_path / "run")
+    decode = made.tokenizer.decode
+    aside = [
+        (decode(row), label)
+        for batch in made.validation()
+        for row, label in zip(batch.inputs["ids"].tolist(), batch.targets.tolist(), strict=True)
+    ]
+    learned = {decode(row) for n in range(150) for row in made.batch(n).inputs["ids"].tolist()}
+    assert len(aside) == len(set(aside))
+    assert len({text for text, _ in aside}) == 4
+    assert len(learned) == 41 - 4
+    assert not {text for text, _ in aside} & learned
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         ("text,kind\na,b\n", "must have a column 'label'; got text, kind"),
         ("text,label\na,b\n,c\n", "line 3 of .* must have a text and a label"),
-        ("text,label\na,b\n", "must have at least 20 texts with 2 labels; got 1 with 1"),
+        ("text,label\na,b\n", "must have at least 20 different texts with 2 labels; got 1 with 1"),
     ],
 )
 def test_a_table_that_is_none_is_refused(tmp_path: Path, content: str, said: str) -> None:

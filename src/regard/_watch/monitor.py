@@ -11,7 +11,7 @@ from typing import Any, cast
 from regard._arguments import shown, whole
 from regard.run import Layer
 
-_COLLAPSED = 0.02  # of the entropy that equal weights would have
+COLLAPSED = 0.02  # of the entropy that equal weights would have
 
 
 class Monitor:
@@ -54,14 +54,18 @@ class Monitor:
                     file.write(json.dumps(line) + "\n")
             for head in heads:
                 spread, place = head.spread, (name, head.head)
-                if head.entropy is None or spread is None or spread >= _COLLAPSED:
+                if head.entropy is None or spread is None or spread >= COLLAPSED:
                     continue
                 if place not in self._collapsed:
                     self._collapsed.add(place)
-                    warnings.warn(
-                        f"watch(): head {head.head} of {name} has collapsed at step {step}: the "
-                        f"mean entropy of its weights is {head.entropy:.2g} nats, {spread:.1%} of "
-                        "what equal weights would have. It looks at one key only; a lower learning "
-                        "rate or a warm-up may help.",
-                        stacklevel=2,
-                    )
+                    said = collapse(name, head.head, step, head.entropy, spread)
+                    warnings.warn(f"watch(): {said}", stacklevel=2)
+
+
+def collapse(layer: str, head: int, step: int, entropy: float, spread: float) -> str:
+    """What is said of a head whose weights have become narrow."""
+    return (
+        f"head {head} of {layer} has collapsed at step {step}: the mean entropy of its weights is "
+        f"{entropy:.2g} nats, {spread:.1%} of what equal weights would have. It looks at one key "
+        "only; a lower learning rate or a warm-up may help."
+    )

@@ -98,11 +98,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:  # whoever reads the output has seen enough of it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go()
         return 128 + 13
     except OSError as error:
         wrong, code = f"cannot write the output: {error.strerror or error}.", 2
     from regard.view.labels import fit
 
-    print(fit(f"regard: {wrong}", 500), file=sys.stderr)
+    try:
+        print(fit(f"regard: {wrong}", 500), file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        _let_go()
     return code
+
+
+def _let_go() -> None:
+    """What was said, and nobody reads any more, goes nowhere; else Python would fail in its end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

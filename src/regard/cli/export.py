@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -28,10 +29,17 @@ def export(
     with writing(folder):
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
             raise BadInput(f"{folder} must be a new folder, or an empty one.")
+        is_new = not place.exists()
         place.mkdir(parents=True, exist_ok=True)
-        check_room(place)
-        with notes():
-            from regard.train import export_run, open_run
+        try:
+            check_room(place)
+            with notes():
+                from regard.train import export_run, open_run
 
-            name = export_run(open_run(run), place)
+                name = export_run(open_run(run), place)
+        except BaseException:
+            if is_new:
+                with suppress(OSError):
+                    place.rmdir()
+            raise
     print(f"Wrote {folder}: {name}, with its tokenizer", file=sys.stderr)

@@ -26,7 +26,7 @@ def generate(
     ] = None,
     top_k: Annotated[int | None, option("K", "Draw among the K likeliest.", min=1)] = None,
     top_p: Annotated[float | None, option("P", "Draw among the likeliest of this share.")] = None,
-    beams: Annotated[int, option("N", "Search with N beams; draws nothing.", min=1)] = 1,
+    beams: Annotated[int, option("N", "Search with N beams; draws nothing.", min=1, max=1000)] = 1,
     seed: Annotated[int, option("N", "Of what is drawn.", min=0, max=2**31 - 1)] = 0,
 ) -> None:
     """What a trained RUN writes after a PROMPT."""

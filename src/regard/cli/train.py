@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.common import BadInput, flag, notes, option, plain_error, status
-from regard.cli.output import Output, writing
+from regard.cli.output import Output
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -34,6 +35,7 @@ Whenever it is stopped, --resume goes on as if it never had been.
 """
 _BARS = "▁▂▃▄▅▆▇█"
 _EACH = 0.2  # seconds between two lines
+_SELDOM = 5.0  # the same where lines are not written over
 
 
 def train(
@@ -54,6 +56,7 @@ def train(
     if recipe is None and out is None:
         told.print(_listed(told.width))
         return
+    from regard._followed import RECIPE
     from regard.train import Diverged, read_recipe
     from regard.train import train as go
 
@@ -71,13 +74,34 @@ def train(
         raise BadInput("--out FOLDER is needed: the run is kept there.")
     if recipe is None and not resume:
         raise BadInput("a recipe is needed: regard train lists them; --resume goes on with a run.")
-    with status() as line, writing(out):
+    with status() as line:
         teller = _Teller(line)
         try:
             with notes():
-                found = go(chosen, out, resume=resume, tell=teller.tell, note=teller.note)
+                found = go(
+                    chosen,
+                    out,
+                    resume=resume,
+                    tell=teller.tell,
+                    note=teller.note,
+                    show=teller.show,
+                )
         except Diverged as error:
             raise BadInput(plain_error(error)) from None
+        except BrokenPipeError:  # nobody reads what is told
+            raise
+        except (MemoryError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "DefaultCPUAllocator" not in str(error):
+                raise
+            raise BadInput(
+                "there is not enough memory for that: a smaller [model], training.batch or "
+                "data.length may fit."
+            ) from error
+        except OSError as error:
+            wrong = f"cannot write {error.filename or out}: {error.strerror or error}."
+            if (Path(out) / RECIPE).is_file():
+                wrong += " What was saved before is whole: --resume goes on with it."
+            raise BadInput(wrong) from error
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         told.print(_summary(found, out, told.width))
 
@@ -89,11 +113,20 @@ class _Teller:
         self._line = line
         self._losses: list[float] = []
         self._next = 0.0
+        self._shown = time.monotonic()
 
     def note(self, text: str) -> None:
         if self._line is not None:
             self._line("")
         print(f"regard: {text}", file=sys.stderr, flush=True)
+
+    def show(self, text: str) -> None:
+        """How far something is that takes its time; where it stays, now and then."""
+        if self._line is not None:
+            self._line(text)
+        elif time.monotonic() - self._shown > _SELDOM:
+            self._shown = time.monotonic()
+            print(f"regard: {text}", file=sys.stderr, flush=True)
 
     def tell(self, progress: Progress) -> None:
         self._losses.append(progress.loss)
@@ -180,4 +213,6 @@ def _summary(found: Outcome, out: str, width: int) -> list[Text]:
         lines.append(f"The best was after {int(found.best['step']):,}: {scores}.")
     if found.ended not in ended:
         lines.append(f"regard train --out {out} --resume goes on.")
+    if (page := Path(out) / "page.html").is_file():
+        lines.append(f"How loss and attention went: {page}")
     return [Text(str(line)) for text in lines for line in paragraph(text, width, 0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,22 @@ from regard.nn.config import Chance, HeadsConfig, Split
 from regard.nn.linear import HeadLinear, Linear, together
 from regard.nn.position import NoPosition, Position
 from regard.observation import Observation, See
+
+
+class Watcher(Protocol):
+    """Who looks at every pass of an attention, and hands on nothing of it."""
+
+    see: See
+
+    def take(
+        self,
+        module: nn.Module,
+        seen: Observation,
+        options: Options,
+        shape: tuple[int, int, int, int],
+        *,
+        is_cross: bool,
+    ) -> None: ...
 
 
 class MultiHeadAttention(nn.Module):
@@ -48,6 +64,7 @@ class MultiHeadAttention(nn.Module):
     """
 
     change: AttentionChange | None = None  # while somebody looks at a pass that is changed
+    watcher: Watcher | None = None  # while somebody looks at every pass
 
     def __init__(
         self,
@@ -173,6 +190,7 @@ class MultiHeadAttention(nn.Module):
                 record(self, "shift", shift)
         if shift is not None:
             bias = shift if bias is None else bias + shift
+        watcher = self.watcher if see is None else None
         found: Any = attention(  # pyright: ignore[reportCallIssue] -- each see has an overload
             q,
             k,
@@ -184,9 +202,14 @@ class MultiHeadAttention(nn.Module):
             lengths=lengths,
             scale=self.scale,
             dropout=float(self.dropout) if self.training else 0.0,
-            see=see,  # pyright: ignore[reportArgumentType]
+            see=see if watcher is None else watcher.see,  # pyright: ignore[reportArgumentType]
         )
         out, seen = (found, None) if isinstance(found, Tensor) else found
+        if watcher is not None and seen is not None:
+            options = Options(causal, window, mask, bias, lengths=lengths)
+            shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+            watcher.take(self, seen, options, shape, is_cross=context is not None)
+            seen = None
         out = out if change is None else change.output(out)
         record(self, "head_output", out)
         y = out.transpose(1, 2).flatten(2)  # (B, Nq, H·Dv), as it lies in memory

@@ -31,6 +31,7 @@ from regard.studio.question import Question
 from regard.studio.reading import Models
 from regard.studio.shelf import NoSuchRun, Shelf
 from regard.studio.sql import Queries
+from regard.studio.trainings import NoSuchTraining, Trainings
 from regard.studio.work import Gone, Line
 from regard.view.html.page import beginning
 
@@ -59,6 +60,10 @@ _ROUTES = {
     "GET /api/lab": "experiments",
     "POST /api/lab": "measure",
     "GET /api/lab/{result}": "measured",
+    "GET /api/trainings": "trainings",
+    "GET /api/trainings/{training}": "training",
+    "GET /api/trainings/{training}/news": "training_news",
+    "GET /api/trainings/{training}/head": "training_head",
     "GET /api/models": "models",
     "POST /api/see": "see",
     "POST /api/flow": "open_flow",
@@ -84,6 +89,7 @@ _STATUSES: dict[type[Exception], int] = {
     NoSuchRun: 404,
     NoSuchFlow: 404,
     NoSuchResult: 404,
+    NoSuchTraining: 404,
     Full: 429,
     ValueError: 400,
     ImportError: 501,
@@ -175,7 +181,9 @@ class Studio:
 
     def __init__(self, settings: Settings, closing: threading.Event) -> None:
         self.jobs = Jobs()
-        self._shelf = Shelf(Places([*settings.folders, settings.store]), settings.store)
+        places = Places([*settings.folders, settings.store])
+        self._shelf = Shelf(places, settings.store)
+        self._trainings = Trainings(places)
         self._models = Models(settings, closing)
         self._flows = Flows(self._models)
         self._experiments = Experiments(closing)
@@ -382,6 +390,23 @@ class Studio:
 
     def measured(self, result: str) -> Response:
         return Answered(self._experiments.result(result))
+
+    # ── trainings ─────────────────────────────────────────────────────────────────────────────
+
+    def trainings(self) -> Response:
+        return Answered(self._trainings.list())
+
+    async def training(self, request: Request, training: str) -> Response:
+        return Answered(await self._computing.do(request, self._trainings.about, training))
+
+    def training_news(self, training: str, after: int = 0) -> Response:
+        return Answered(self._trainings.news(training, after))
+
+    async def training_head(
+        self, request: Request, training: str, layer: int, head: int, after: int = -1
+    ) -> Response:
+        asked = self._trainings.head, training, layer, head, after
+        return _array(*await self._computing.do(request, *asked))
 
     # ── what takes long ───────────────────────────────────────────────────────────────────────
 

@@ -75,7 +75,7 @@ class Shelf:
             for folder in candidates:
                 with contextlib.suppress(Forbidden):
                     if os.path.lexists(folder / DOCUMENT) and self._places.find(folder):
-                        found[_id(folder)] = folder
+                        found[folder_id(folder)] = folder
         return found
 
     def _folder(self, name: str) -> Path:
@@ -178,7 +178,7 @@ class Shelf:
             run.save(folder)
         finally:
             self._saving.discard(folder)
-        saved = _id(folder)
+        saved = folder_id(folder)
         with self._lock:
             if name in self._new:
                 self._aliases[name] = saved
@@ -210,7 +210,7 @@ def _is_name(title: str) -> bool:
     return is_short and plain[0] and others <= set(" .,()+-")
 
 
-def _id(folder: Path) -> str:
+def folder_id(folder: Path) -> str:
     return hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 

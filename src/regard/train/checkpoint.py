@@ -25,7 +25,7 @@ from regard._checkpoint.errors import CheckpointError, plain
 from regard._checkpoint.files import read_object
 from regard._checkpoint.safetensors_file import open_tensors, write_tensors
 from regard._extras import need
-from regard._files import sync
+from regard._files import naming, sync
 from regard.nn import Model
 
 MANIFEST, STATE, OPTIMIZER = "manifest.json", "state.json", "optimizer.safetensors"
@@ -64,33 +64,34 @@ def save(
     """Write a checkpoint of a step to the folder of checkpoints. OSError leaves no trace of it."""
     library = need("train()", "safetensors.torch", "models")
     target, new = place / f"step-{step:09}", place / f".step-{step:09}"
-    shutil.rmtree(new, ignore_errors=True)
-    try:
-        model.save(new)
-        at_moment("model")
-        write_tensors(library, dict(tensors), new / OPTIMIZER, {"format": "pt"})
-        _write(new / STATE, state)
-        at_moment("state")
-        for file in new.iterdir():
-            sync(file)
-        at_moment("synced")
-        files = {path.name: _entry(path) for path in sorted(new.iterdir())}
-        _write(new / MANIFEST, {"step": step, "files": files})
-        sync(new / MANIFEST)
-        sync(new)
-        at_moment("manifest")
-        old = place / f".step-{step:09}.old"
-        if target.exists():  # one of the same step, which this one equals, or which is broken
-            shutil.rmtree(old, ignore_errors=True)
-            target.rename(old)
-            at_moment("moved")
-        new.rename(target)
-        at_moment("renamed")
-        sync(place)
-        shutil.rmtree(old, ignore_errors=True)
-    except BaseException:
+    with naming(target):
         shutil.rmtree(new, ignore_errors=True)
-        raise
+        try:
+            model.save(new)
+            at_moment("model")
+            write_tensors(library, dict(tensors), new / OPTIMIZER, {"format": "pt"})
+            _write(new / STATE, state)
+            at_moment("state")
+            for file in new.iterdir():
+                sync(file)
+            at_moment("synced")
+            files = {path.name: _entry(path) for path in sorted(new.iterdir())}
+            _write(new / MANIFEST, {"step": step, "files": files})
+            sync(new / MANIFEST)
+            sync(new)
+            at_moment("manifest")
+            old = place / f".step-{step:09}.old"
+            if target.exists():  # one of the same step, which this one equals, or which is broken
+                shutil.rmtree(old, ignore_errors=True)
+                target.rename(old)
+                at_moment("moved")
+            new.rename(target)
+            at_moment("renamed")
+            sync(place)
+            shutil.rmtree(old, ignore_errors=True)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
     at_moment("saved")
     return target
 

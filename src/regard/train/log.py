@@ -9,7 +9,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-LOG = "log.jsonl"
+from regard._files import naming
+from regard._followed import LOG
+
+__all__ = ["LOG", "Log", "NoLog", "read_log"]
 
 
 class Log:
@@ -17,26 +20,31 @@ class Log:
 
     def __init__(self, path: Path, size: int) -> None:
         self._path = path
-        self._file = path.open("r+b" if path.exists() else "w+b")
-        found = os.fstat(self._file.fileno()).st_size
-        self.is_short = found < size  # somebody cut it: the weights do not depend on it
-        self._file.truncate(min(size, found))
-        self._file.seek(0, os.SEEK_END)
+        with naming(path):
+            self._file = path.open("r+b" if path.exists() else "w+b")
+            found = os.fstat(self._file.fileno()).st_size
+            self.is_short = found < size  # somebody cut it: the weights do not depend on it
+            self._file.truncate(min(size, found))
+            self._file.seek(0, os.SEEK_END)
 
     def write(self, line: dict[str, Any]) -> None:
-        self._file.write(json.dumps(line, ensure_ascii=False).encode("utf-8") + b"\n")
+        with naming(self._path):
+            self._file.write(json.dumps(line, ensure_ascii=False).encode("utf-8") + b"\n")
 
     def flush(self) -> None:
-        self._file.flush()
+        with naming(self._path):
+            self._file.flush()
 
     def sync(self) -> int:
         """Wait until all of it is on the disk; how many bytes that are."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        return self._file.tell()
+        with naming(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            return self._file.tell()
 
     def close(self) -> None:
-        self._file.close()
+        with naming(self._path):
+            self._file.close()
 
 
 class NoLog:

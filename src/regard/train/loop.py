@@ -33,6 +33,7 @@ from regard.train.settings import Wrong
 from regard.train.stopping import stopping
 from regard.train.store import DATA_FILES, hash_of
 from regard.train.tasks.task import Task, evaluate, summed_loss
+from regard.train.tensorboard import TENSORBOARD, Events
 from regard.train.watching import Watching
 
 CHECKPOINTS = "checkpoints"
@@ -121,6 +122,7 @@ class Trainer:
         self.model = build(task) if saved is None else saved.model()
         self.model.train()
         self._forward = self._ranks.share(self.model)
+        self._weights = list(self.model.parameters())
         self._optimizer = make_optimizer(self.model, self.recipe.optimizer)
         if saved is None:
             seed_all(torch_seed(self.recipe.seed, 7))
@@ -129,7 +131,10 @@ class Trainer:
         self._log = Log(folder / LOG, self.state.log) if self._ranks.is_first else NoLog()
         if self._log.is_short:
             note(f"{LOG} is shorter than it was: lines of earlier steps are missing in it")
-        self._watching = Watching(task, self.model, folder, self._log.write, note)
+        self._events = None
+        if self.recipe.watch.tensorboard and self._ranks.is_first:
+            self._events = Events(folder / TENSORBOARD, self.state.step)
+        self._watching = Watching(task, self.model, folder, self._write, note)
         if self.recipe.training.compile:
             self._forward = cast("nn.Module", torch.compile(self._forward))
         self._twin: Model | None = None
@@ -170,9 +175,7 @@ class Trainer:
             while state.step < settings.steps and not tired():
                 self._look()
                 batch = self.task.batch(state.step)
-                loss = self._step(batch)
-                loss, asks = self._agree(batch, loss, stopped())
-                state.step += 1
+                loss, asks = self.learn(batch, stopped)
                 tokens += batch.count
                 now = time.perf_counter()
                 rate = tokens / (now - began)
@@ -189,7 +192,7 @@ class Trainer:
                     self._save()
                     told.saved = True
                 elif now - flushed > _FLUSHED:
-                    self._log.flush()
+                    self._flush()
                     flushed = now
                 tell(told)
                 if asked or tired():
@@ -199,7 +202,18 @@ class Trainer:
                 self._look()
         finally:
             self._log.close()
+            if self._events is not None:
+                self._events.close()
         return Outcome(state.step, state.best, ended, state.scores)
+
+    def learn(
+        self, batch: Batch, stopped: Callable[[], str | None] = lambda: None
+    ) -> tuple[float, bool]:
+        """One step: its loss over all processes, and whether any of them was asked to stop."""
+        loss = self._step(batch)
+        loss, asks = self._agree(batch, loss, stopped())
+        self.state.step += 1
+        return loss, asks
 
     def _step(self, batch: Batch) -> float:
         """Have the gradient of one batch; the loss of what this process has of it."""
@@ -208,7 +222,9 @@ class Trainer:
         with ExitStack() as inside:
             if settings.autocast != "none":
                 inside.enter_context(torch.autocast("cpu", torch.bfloat16))
-            if ranks.is_first:
+            if ranks.is_first and settings.compile:
+                self._watch_apart(step, batch)
+            elif ranks.is_first:
                 inside.enter_context(self._watching.step(step))
             for number in range(settings.accumulate):
                 place = number * ranks.count + ranks.rank
@@ -221,31 +237,46 @@ class Trainer:
                 total += float(loss.detach()) / batch.count
         return total
 
+    def _watch_apart(self, step: int, batch: Batch) -> None:
+        """Look at a step of a compiled model by another pass: looking would compile it anew."""
+        if self._ranks.strategy == "fsdp":
+            return  # other processes would have to take part
+        with self._watching.step(step) as is_on:
+            if is_on:
+                with torch.no_grad():
+                    self.model(**batch.part(0, self._parts).inputs)
+
     def _agree(self, batch: Batch, loss: float, asked: str | None) -> tuple[float, bool]:
         """Take the step; the loss over all processes, and whether any was asked to stop."""
         step, recipe = self.state.step, self.recipe
         total, asks = self._ranks.summed(loss, float(asked is not None))
-        unclipped = first_gradient(self.model)
-        norm = self._clipped()
+        gradients = [each.grad for each in self._weights if each.grad is not None]
+        length = nn.utils.get_total_norm(gradients)
+        norm = float(self._ranks.whole({"": length})[""])
         if not (_finite(total) and _finite(norm)):
             self._log.sync()
-            where = first_not_finite(self._whole(), batch) or unclipped
+            where = first_not_finite(self._whole(), batch) or first_gradient(self.model)
             raise Diverged(step, total, where or "nothing else that is not finite was found")
+        if most := recipe.optimizer.clip:
+            nn.utils.clip_grads_with_norm_(self._weights, most, length)
         rate = learning_rate(step, recipe.optimizer, recipe.schedule, recipe.training)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         line = {"step": step + 1, "loss": total, "learning_rate": rate, "gradient": norm}
-        self._log.write(line)
+        self._write(line)
         return total, asks > 0
 
-    def _clipped(self) -> float:
-        """The length of the gradient, before it is cut to at most what the recipe allows."""
-        weights = [each for each in self.model.parameters() if each.grad is not None]
-        most = self.recipe.optimizer.clip or float("inf")
-        norm = {"": nn.utils.clip_grad_norm_(weights, most)}
-        return float(self._ranks.whole(norm)[""])
+    def _write(self, line: dict[str, Any]) -> None:
+        self._log.write(line)
+        if self._events is not None:
+            self._events.add(line)
+
+    def _flush(self) -> None:
+        self._log.flush()
+        if self._events is not None:
+            self._events.flush()
 
     # ── what stands beside the steps ─────────────────────────────────────────────────────────
 
@@ -271,7 +302,7 @@ class Trainer:
         """The scores on what was kept aside, and whether they are the best so far."""
         state, model = self.state, self._whole()
         state.scores = self._ranks.told(lambda: evaluate(self.task, model))
-        self._log.write({"step": state.step, "validation": state.scores})
+        self._write({"step": state.step, "validation": state.scores})
         loss = state.scores["loss"]
         better = _finite(loss) and (state.best is None or loss < state.best["loss"])
         if better:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._checkpoint.errors import plain
+from regard._checkpoint.errors import CheckpointError, plain
 from regard.nn import LanguageModel, Learned, Model, Transformer
 from regard.train.api import best_or_last, read_kept
-from regard.train.prepare import read_tokenizer
+from regard.train.prepare import TOKENIZER, read_tokenizer
 from regard.train.recipe import Recipe
+from regard.train.store import hash_of
 from regard.train.tokens import START, STOP, ids_of
 
 if TYPE_CHECKING:
@@ -105,4 +106,8 @@ def open_run(folder: str | os.PathLike[str]) -> OpenedRun:
     place = Path(folder)
     recipe = read_kept(place)
     saved = best_or_last(place)
-    return OpenedRun(place, recipe, saved.model(), read_tokenizer(place), saved.step)
+    tokenizer = read_tokenizer(place)
+    if hash_of(place / TOKENIZER) != saved.state["data"][TOKENIZER]:
+        expected, remedy = "be the one that the run has learned with", "Put it back."
+        raise CheckpointError(place / TOKENIZER, expected, "another", remedy, call="train()")
+    return OpenedRun(place, recipe, saved.model(), tokenizer, saved.step)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,29 +13,41 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from regard._checkpoint.errors import CheckpointError, plain
+from regard._checkpoint.files import read_bytes
 from regard._extras import need
-from regard._files import write_text
+from regard._files import naming, write_text
 from regard.train.batches import random_of
+from regard.train.reading import file_of, is_folder, pairs_of, portions_of, reading, table_of
 from regard.train.recipe import Recipe
 from regard.train.settings import GeneratedData, PairData, TableData, TextData
-from regard.train.store import Store, hash_of, portions_of, write_store
+from regard.train.store import Store, hash_of, write_store
 from regard.train.tasks.pairs import GeneratedTask, TranslateTask, letters_of
 from regard.train.tasks.task import Task
 from regard.train.tasks.texts import ClassifyTask, LanguageTask, MaskedTask
 from regard.train.texts import fetch_text, named
-from regard.train.tokens import STOP, ids_of, make_tokenizer
+from regard.train.tokens import STOP, ids_of, make_tokenizer, reader_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 TOKENIZER, DATA = "tokenizer.json", "data"
-_LONGEST_LINE = 1_000_000
+_LARGEST = 1_000_000_000  # bytes of a tokenizer
+_EACH = 0.5  # seconds between two words on how far it is
 Note = Callable[[str], None]
+_Labelled = tuple[tuple[int, ...], int]  # the tokens of a text, and the number of its label
 
 
-def prepare(recipe: Recipe, folder: Path, note: Note = lambda text: None) -> Task:
-    """The task of a recipe, with what it learns from in a folder: read, or found there already."""
-    data = recipe.data
+def prepare(
+    recipe: Recipe,
+    folder: Path,
+    note: Note = lambda text: None,
+    show: Note = lambda text: None,
+) -> Task:
+    """The task of a recipe, with what it learns from in a folder: read, or found there already.
+
+    `note` gets sentences for the reader, `show` how far it is, each in place of the last one.
+    """
+    data, tell = recipe.data, _Tell(note, show)
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / DATA).is_dir() or not (folder / TOKENIZER).is_file():
         if isinstance(data, GeneratedData):
@@ -42,11 +55,11 @@ def prepare(recipe: Recipe, folder: Path, note: Note = lambda text: None) -> Tas
             _keep(folder, tokenizer)
             write_store(folder / DATA, {}, {}, 0)
         elif isinstance(data, TextData):
-            _prepare_text(data, folder, note)
+            _prepare_text(data, folder, tell)
         elif isinstance(data, PairData):
-            _prepare_pairs(recipe, data, folder, note)
+            _prepare_pairs(recipe, data, folder, tell)
         else:
-            _prepare_table(recipe, cast("TableData", data), folder, note)
+            _prepare_table(recipe, cast("TableData", data), folder, tell)
     return open_task(recipe, folder)
 
 
@@ -65,20 +78,59 @@ def open_task(recipe: Recipe, folder: Path) -> Task:
 
 
 def read_tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer of a run."""
+    """The tokenizer of a run. Raises CheckpointError if there is none."""
     library = need("train()", "tokenizers", "models")
     file = folder / TOKENIZER
+    remedy = "Put back the file that training wrote."
+    content = read_bytes(file, _LARGEST)
     try:
-        return library.Tokenizer.from_file(str(file))
+        return library.Tokenizer.from_buffer(content)
     except Exception as error:  # noqa: BLE001, as the library has none of its own
-        remedy = "Put back the file that training wrote."
         raise CheckpointError(
             file, "be a tokenizer", plain(error), remedy, call="train()"
         ) from None
 
 
+class _Tell:
+    """What the reader is told: sentences, and now and then how far it is."""
+
+    def __init__(self, note: Note, show: Note) -> None:
+        self.note, self._show = note, show
+        self._next = 0.0
+
+    def show(self, text: str, *, now: bool = False) -> None:
+        moment = time.monotonic()
+        if now or moment >= self._next:
+            self._next = moment + _EACH
+            self._show(text)
+
+
+def _tokenizer(data: TextData | PairData | TableData, texts: Iterable[str], tell: _Tell) -> Any:
+    """The tokenizer of texts; that they give fewer tokens than were asked for is said."""
+
+    def until_the_last() -> Iterator[str]:
+        yield from texts
+        if data.tokens == "bpe":
+            tell.show(f"Putting {data.vocabulary:,} pieces together", now=True)
+
+    made = make_tokenizer(data.tokens, until_the_last(), data.vocabulary)
+    size = made.get_vocab_size()
+    if data.tokens == "bpe" and size < data.vocabulary:
+        tell.note(f"data.vocabulary is {data.vocabulary:,}; the texts give no more than {size:,}")
+    return made
+
+
 def _keep(folder: Path, tokenizer: Any) -> None:
-    write_text(folder / TOKENIZER, tokenizer.to_str(pretty=True))
+    file = folder / TOKENIZER
+    if file.exists() and not file.is_file():  # a pipe would wait for who reads it
+        raise CheckpointError(file, "be a file", "something else", "Remove it.", call="train()")
+    with naming(file):
+        write_text(file, tokenizer.to_str(pretty=True))
+
+
+def _hash_of(path: Path) -> str:
+    with reading(path):
+        return hash_of(path)
 
 
 def _letters(letters: str) -> Tokenizer:
@@ -94,26 +146,31 @@ def _letters(letters: str) -> Tokenizer:
 # ── running text ──────────────────────────────────────────────────────────────────────────────
 
 
-def _prepare_text(data: TextData, folder: Path, note: Note) -> None:
-    files = _files_of(data, note)
+def _prepare_text(data: TextData, folder: Path, tell: _Tell) -> None:
+    files = _files_of(data, tell)
     size = sum(path.stat().st_size for path in files)
-    note(f"Reading {len(files)} file{'s' * (len(files) > 1)}, {size:,} bytes")
+    tell.note(f"Reading {len(files)} file{'s' * (len(files) > 1)}, {size:,} bytes")
 
-    def portions() -> Iterator[str]:
-        return itertools.chain.from_iterable(map(portions_of, files))
+    def portions(doing: str, path: Path) -> Iterator[str]:
+        done = sum(each.stat().st_size for each in itertools.takewhile(path.__ne__, files))
+        for portion in portions_of(path):
+            tell.show(f"{doing}: {done / 1e6:,.1f} of {size / 1e6:,.1f} MB")
+            done += len(portion.encode("utf-8"))
+            yield portion
 
-    tokenizer = make_tokenizer(data.tokens, portions(), data.vocabulary)
+    texts = itertools.chain.from_iterable(portions("Reading the text", path) for path in files)
+    tokenizer = _tokenizer(data, texts, tell)
     vocabulary = tokenizer.get_vocab_size()
+    read = reader_of(data.tokens, tokenizer)
 
-    def tokens() -> Iterator[list[int]]:
+    def tokens() -> Iterator[Any]:
         for number, path in enumerate(files):
-            for portion in portions_of(path):
-                yield ids_of(tokenizer, portion)
-            if number + 1 < len(files):
+            if number:
                 yield [STOP]
+            yield from map(read, portions("Taking its tokens", path))
 
     # All of them first, as where the last part begins is known only then.
-    about = {"files": [{"name": path.name, "sha256": hash_of(path)} for path in files]}
+    about = {"files": [{"name": path.name, "sha256": _hash_of(path)} for path in files]}
     write_store(folder / DATA, about, {"train": tokens()}, vocabulary)
     whole = Store(folder / DATA)["train"]
     first = len(whole) - int(len(whole) * data.validation)
@@ -135,51 +192,46 @@ def _cut(tokens: Any, size: int = 1 << 20) -> Iterator[Any]:
         yield tokens[start : start + size]
 
 
-def _files_of(data: TextData, note: Note) -> list[Path]:
+def _files_of(data: TextData, tell: _Tell) -> list[Path]:
     found: list[Path] = []
     for name in data.text:
         if named(name, "text"):
-            found.append(fetch_text(name, note))
-        elif Path(name).is_dir():
+            found.append(fetch_text(name, tell.note))
+        elif is_folder(name):
             inside = sorted(path for path in Path(name).rglob("*.txt") if path.is_file())
             if not inside:
                 raise ValueError(f"train(): {name} must hold .txt files; got none.")
             found += inside
         else:
-            found.append(_file(name, "text"))
+            found.append(file_of(name, "text", "text"))
+    if not found:
+        raise ValueError("recipe [data]: text must name a text; got none.")
     if not any(path.stat().st_size for path in found):
-        names = plain(", ".join(data.text)) or "data.text"
+        names = plain(", ".join(data.text))
         raise ValueError(f"train(): {names} must have a word in it; got an empty corpus.")
     return found
-
-
-def _file(name: str, kind: str) -> Path:
-    from regard.train.texts import TEXTS
-
-    path = Path(name)
-    if not path.is_file():
-        known = ", ".join(sorted(each for each, text in TEXTS.items() if text.kind == kind))
-        raise ValueError(f"train(): {plain(name)} must be a file, or one of {known}; got neither.")
-    return path
 
 
 # ── pairs ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _prepare_pairs(recipe: Recipe, data: PairData, folder: Path, note: Note) -> None:
-    path = (
-        fetch_text(data.pairs, note) if named(data.pairs, "pairs") else _file(data.pairs, "pairs")
-    )
-    pairs = list(_pairs_of(path, data))
+def _prepare_pairs(recipe: Recipe, data: PairData, folder: Path, tell: _Tell) -> None:
+    note = tell.note
+    if named(data.pairs, "pairs"):
+        path = fetch_text(data.pairs, note)
+    else:
+        path = file_of(data.pairs, "pairs", "pairs")
+    pairs = list(pairs_of(path, data.source, data.target))
     if not pairs:
         raise ValueError(f"train(): {path} must have a pair in it; got an empty corpus.")
     note(f"Reading {len(pairs):,} pairs")
     texts = itertools.chain.from_iterable(pairs)
-    tokenizer = make_tokenizer(data.tokens, texts, data.vocabulary)
+    tokenizer = _tokenizer(data, texts, tell)
     known: dict[str, list[int]] = {}
 
     def read(text: str) -> list[int]:
         if text not in known:
+            tell.show(f"Taking the tokens of {len(known):,} texts")
             known[text] = ids_of(tokenizer, text)
         return known[text]
 
@@ -211,109 +263,60 @@ def _prepare_pairs(recipe: Recipe, data: PairData, folder: Path, note: Note) -> 
         tokens = [read(row[number]) for row in rows]
         arrays[name] = tokens
         arrays[f"{name}-ends"] = [np.cumsum([len(each) for each in tokens])]
-    about = {"file": path.name, "sha256": hash_of(path), "aside": len(aside)}
+    about = {"file": path.name, "sha256": _hash_of(path), "aside": len(aside)}
     write_store(folder / DATA, about, arrays, tokenizer.get_vocab_size())
     _keep(folder, tokenizer)
-
-
-def _pairs_of(path: Path, data: PairData) -> Iterator[tuple[str, str]]:
-    """The pairs of a file, by lines; a line that is none is an error that names it."""
-    is_json = path.suffix.lower() in (".jsonl", ".ndjson", ".json")
-    for number, line in enumerate(_lines(path), 1):
-        if not line.strip():
-            continue
-        where = f"train(): line {number} of {path}"
-        if is_json:
-            try:
-                found = json.loads(line)
-                pair = found[data.source], found[data.target]
-            except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-                raise ValueError(
-                    f"{where} must be a JSON object with {data.source!r} and {data.target!r}; got "
-                    f"{plain(line[:60])}."
-                ) from None
-        else:
-            columns = line.split("\t")
-            places = [_column(data.source), _column(data.target)]
-            if len(columns) < max(places):
-                count = "one column" if len(columns) == 1 else f"{len(columns)} columns"
-                raise ValueError(
-                    f"{where} must have at least {max(places)} columns, separated by tabs; got "
-                    f"{count}: {plain(line[:60])}."
-                )
-            pair = columns[places[0] - 1], columns[places[1] - 1]
-        if not all(isinstance(text, str) for text in pair):
-            raise ValueError(f"{where} must have two texts; got something else.")
-        if any("\ud800" <= letter <= "\udfff" for text in pair for letter in text):
-            raise ValueError(f"{where} must be Unicode; got half of a surrogate pair.")
-        source, target = (text.strip() for text in pair)
-        if source and target:
-            yield source, target
-
-
-def _column(name: str) -> int:
-    if not name.isdecimal() or int(name) < 1:
-        raise ValueError(
-            "recipe [data]: source and target must be the numbers of columns, from 1; got "
-            f"{name!r}."
-        )
-    return int(name)
-
-
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
-            while line := file.readline(_LONGEST_LINE):
-                yield line.rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"train(): {path} must be text in UTF-8; got {error.reason}.") from None
 
 
 # ── texts with labels ─────────────────────────────────────────────────────────────────────────
 
 
-def _prepare_table(recipe: Recipe, data: TableData, folder: Path, note: Note) -> None:
-    path = (
-        fetch_text(data.table, note) if named(data.table, "table") else _file(data.table, "table")
-    )
-    rows: list[tuple[str, str]] = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            for column in (data.text, data.label):
-                if column not in (reader.fieldnames or ()):
-                    known = plain(", ".join(reader.fieldnames or ())) or "no header"
-                    raise ValueError(f"train(): {path} must have a column {column!r}; got {known}.")
-            for row in reader:
-                text, label = row[data.text], row[data.label]
-                if text is None or label is None or not text.strip() or not label.strip():
-                    raise ValueError(
-                        f"train(): line {reader.line_num} of {path} must have a text and a label; "
-                        "got less."
-                    )
-                rows.append((text.strip(), label.strip()))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"train(): {path} must be text in UTF-8; got {error.reason}.") from None
-    except csv.Error as error:
-        raise ValueError(f"train(): {path} must be a table in CSV; got {error}.") from None
+def _prepare_table(recipe: Recipe, data: TableData, folder: Path, tell: _Tell) -> None:
+    if named(data.table, "table"):
+        path = fetch_text(data.table, tell.note)
+    else:
+        path = file_of(data.table, "table", "table")
+    rows = list(table_of(path, data.text, data.label))
     labels = sorted({label for _, label in rows})
-    if len(rows) < 20 or len(labels) < 2:
-        raise ValueError(
-            f"train(): {path} must have at least 20 texts with 2 labels; got {len(rows)} with "
-            f"{len(labels)}."
-        )
-    note(f"Reading {len(rows):,} texts with {len(labels)} labels")
-    tokenizer = make_tokenizer(data.tokens, (text for text, _ in rows), data.vocabulary)
-    order = random_of(recipe.seed, 6).permutation(len(rows)).tolist()
-    tokens = [ids_of(tokenizer, rows[number][0])[: data.longest] for number in order]
-    numbers = [labels.index(rows[number][1]) for number in order]
-    first = len(rows) - max(1, int(len(rows) * data.validation))
-    about = {"file": path.name, "sha256": hash_of(path), "labels": labels, "first": first}
-    arrays = {
-        "texts": tokens,
-        "texts-ends": [np.cumsum([len(each) for each in tokens])],
-        "labels": [numbers],
+
+    def check(different: int) -> None:
+        if different < 20 or len(labels) < 2:
+            raise ValueError(
+                f"train(): {path} must have at least 20 different texts with 2 labels; got "
+                f"{different} with {len(labels)}."
+            )
+
+    check(len({text for text, _ in rows}))
+    tell.note(f"Reading {len(rows):,} texts with {len(labels)} labels")
+    tokenizer = _tokenizer(data, (text for text, _ in rows), tell)
+    number_of = {label: number for number, label in enumerate(labels)}
+    read: list[_Labelled] = []
+    for text, label in rows:
+        tell.show(f"Taking the tokens of {len(read):,} of {len(rows):,} texts")
+        read.append((tuple(ids_of(tokenizer, text)[: data.longest]), number_of[label]))
+    different = list(dict.fromkeys(tokens for tokens, _ in read))
+    check(len(different))  # some may differ only where they are cut off
+    # What is kept aside is never learned from, however often it is there, and with which label.
+    random = random_of(recipe.seed, 6)
+    order = random.permutation(len(different)).tolist()
+    count = max(1, int(len(different) * data.validation))
+    aside = {different[number] for number in order[len(different) - count :]}
+    learned = [row for row in read if row[0] not in aside]
+    learned = [learned[number] for number in random.permutation(len(learned)).tolist()]
+    kept = list(dict.fromkeys(row for row in read if row[0] in aside))
+    seen = Counter(label for _, label in learned)
+    if unseen := [label for label in labels if number_of[label] not in seen]:
+        tell.note(f"No text to learn from has the label {plain(', '.join(unseen))}")
+    both = [*learned, *kept]
+    about = {
+        **{"file": path.name, "sha256": _hash_of(path)},
+        **{"labels": labels, "first": len(learned)},
+    }
+    arrays: dict[str, Iterable[Any]] = {
+        "texts": [tokens for tokens, _ in both],
+        "texts-ends": [np.cumsum([len(tokens) for tokens, _ in both])],
+        "labels": [[label for _, label in both]],
     }
     size = max(tokenizer.get_vocab_size(), len(labels))
-    write_store(folder / DATA, about, cast("dict[str, Any]", arrays), size)
+    write_store(folder / DATA, about, arrays, size)
     _keep(folder, tokenizer)

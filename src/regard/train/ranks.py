@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
+import time
 from collections.abc import Callable, Generator, Mapping
 from datetime import timedelta
 from typing import Any, cast
@@ -15,13 +17,17 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from regard.nn import DecoderLayer, EncoderLayer, Model
 from regard.train.settings import Wrong
 
 _PATIENCE = timedelta(minutes=30)  # that a process waits for another: rank 0 evaluates meanwhile
+
+
+class Alone(ValueError):
+    """Another process is gone, or has failed: this one cannot go on without it."""
 
 
 class Ranks:
@@ -100,7 +106,7 @@ class Ranks:
                 raise
         dist.broadcast_object_list(box)
         if box[1] is not None:
-            raise RuntimeError(f"train(): the first process ended: {box[1]}")
+            raise Alone(f"train(): the first process ended: {box[1]}")
         return box[0]
 
 
@@ -123,11 +129,44 @@ def joined(strategy: str) -> Generator[Ranks]:
         yield Ranks(strategy)
         return
     store, rank, count = next(rendezvous("env://", timeout=_PATIENCE))
-    # Processes that are started again may find the same store, with addresses of those before them.
-    store = PrefixStore(f"regard-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    store = PrefixStore(met(store, rank, count), store)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=count, timeout=_PATIENCE)
     try:
         yield Ranks(strategy)
+    except RuntimeError as error:
+        if "gloo" not in str(error).lower():
+            raise
+        raise Alone(
+            "train(): another process ended, or cannot be reached any more. --resume goes on from "
+            "the last checkpoint; torchrun --max-restarts=3 does that by itself."
+        ) from error
     finally:
         with contextlib.suppress(RuntimeError):  # another one is gone already
             dist.destroy_process_group()
+
+
+def met(store: Store, rank: int, count: int) -> str:
+    """A name that all processes know, and that none before them knew.
+
+    Those that torchrun starts again may find the same store, with all that those before them wrote.
+    How often they were started does not tell them apart either: each host counts for itself. So
+    each asks under a name that it draws, and the first one answers until all have its answer.
+    """
+    own = secrets.token_hex(16)
+    if rank:
+        store.set(f"asks-{rank}", own)
+        store.wait([f"answer-{own}"], _PATIENCE)
+        found = store.get(f"answer-{own}").decode()
+        store.set(f"{found}-{rank}", "has it")
+        return found
+    missing = set(range(1, count))
+    end = time.monotonic() + _PATIENCE.total_seconds()
+    while missing:
+        for other in missing:
+            if store.check([f"asks-{other}"]):
+                store.set(f"answer-{store.get(f'asks-{other}').decode()}", own)
+        missing = {other for other in missing if not store.check([f"{own}-{other}"])}
+        if missing and time.monotonic() > end:
+            raise Alone(f"train(): {count} processes must meet; got {count - len(missing)}.")
+        time.sleep(0.05 if missing else 0.0)
+    return own

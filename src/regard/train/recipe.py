@@ -49,7 +49,10 @@ _SHIPPED = Path(__file__).parent / "recipes"
 # What follows from the data, and is no business of a recipe's.
 _FOLLOWS = ("vocabulary", "target_vocabulary", "classes", "segments", "causal")
 # What may differ between a run and its continuation: not a number of the result depends on it.
-_FREE = ("training.strategy", "training.keep", "watch.every", "watch.pictures")
+_FREE = (
+    *("training.strategy", "training.keep"),
+    *("watch.every", "watch.pictures", "watch.tensorboard"),
+)
 _LARGEST = 1_000_000  # bytes of a recipe
 _SECTIONS = {"optimizer": Optimizer, "schedule": Schedule, "training": Training, "watch": Watch}
 
@@ -138,9 +141,12 @@ def read_recipe(name_or_path: str | Path, changes: Iterable[str] = ()) -> Recipe
     else:
         path = Path(name_or_path)
     try:
-        if path.is_file() and path.stat().st_size > _LARGEST:
+        if path.exists() and not path.is_file():  # a pipe may never end
+            found = "a folder" if path.is_dir() else "something else"
+            raise Wrong(f"recipe: {path} must be a regular file; got {found}.")
+        if path.exists() and path.stat().st_size > _LARGEST:
             raise Wrong(f"recipe: {path} must have at most {_LARGEST:,} bytes; got more.")
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise Wrong(
             f"recipe: {shown(str(name_or_path))} must be a file, or one of {', '.join(shipped())}; "

@@ -218,9 +218,11 @@ class Training(Section):
 @dataclass(frozen=True, kw_only=True)
 class Watch(Section):
     """What is seen while it learns: the entropy of each head `every` so many steps (0: never), and
-    so many `pictures` of where heads look, ever farther apart.
+    so many `pictures` of where heads look, ever farther apart. `tensorboard`: is the log written
+    for TensorBoard, too.
     """
 
     section = "watch"
     every: int = 0
     pictures: int = 0
+    tensorboard: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from regard._checkpoint.errors import CheckpointError
 from regard._checkpoint.files import read_object
-from regard._files import replacing
+from regard._files import naming, replacing
 
 _MANIFEST = "manifest.json"
 DATA_FILES = ("tokenizer.json", "data/manifest.json")  # what says what a run learns from
 _LIMIT = 10_000_000
-_PORTION = 1 << 20  # characters, or tokens, at a time
 _TYPES = {"u2": np.dtype("<u2"), "u4": np.dtype("<u4"), "i8": np.dtype("<i8")}
 
 
@@ -83,7 +82,7 @@ def write_store(
     vocabulary: int,
 ) -> None:
     """Write arrays, each given in portions. Those of names that end in -ends are 64 bits wide."""
-    with replacing(folder) as new:
+    with naming(folder), replacing(folder) as new:
         entries: dict[str, Any] = {}
         for name, portions in arrays.items():
             kind = "i8" if name.endswith("-ends") else "u2" if vocabulary <= 2**16 else "u4"
@@ -104,13 +103,3 @@ def hash_of(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def portions_of(path: Path) -> Iterator[str]:
-    """The text of a file, some lines at a time. Raises ValueError if it is no UTF-8."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            while portion := file.read(_PORTION):
-                yield portion + file.readline()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"train(): {path} must be text in UTF-8; got {error.reason}.") from None

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from regard._extras import need
 
@@ -65,8 +70,8 @@ def _pieces(texts: Iterable[str], vocabulary: int) -> Tokenizer:
     least = len(SPECIAL) + len(alphabet)
     if vocabulary < least:
         raise ValueError(
-            f"train(): vocabulary must be at least {least}, one for each byte and {len(SPECIAL)} "
-            f"more; got {vocabulary}."
+            f"recipe [data]: vocabulary must be at least {least}, one for each byte and "
+            f"{len(SPECIAL)} more; got {vocabulary}."
         )
     trainer = library.trainers.BpeTrainer(
         vocab_size=vocabulary,
@@ -105,6 +110,35 @@ def ids_of(tokenizer: Tokenizer, text: str) -> list[int]:
             halves += tokenizer.encode(part, add_special_tokens=False).ids
         return halves
     return tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def reader_of(kind: str, tokenizer: Tokenizer) -> Callable[[str], NDArray[np.uint32]]:
+    """The same as `ids_of`, by a table where a token is a letter or a byte: far faster.
+
+    >>> made = make_tokenizer("characters", ["hello"])
+    >>> reader_of("characters", made)("hole?").tolist()
+    [6, 8, 7, 5, 3]
+    """
+    if kind == "bpe":
+        return lambda text: np.array(ids_of(tokenizer, text), np.uint32)
+    words = tokenizer.get_vocab()
+    if kind == "bytes":
+        table = np.array([words[letter] for letter in _letters_of_bytes()], np.uint32)
+        return lambda text: table[np.frombuffer(text.encode("utf-8"), np.uint8)]
+    table = np.full(sys.maxunicode + 1, UNKNOWN, np.uint32)
+    for word, number in words.items():
+        if len(word) == 1:
+            table[ord(word)] = number
+    return lambda text: table[np.frombuffer(text.encode("utf-32-le"), "<u4")]
+
+
+def _letters_of_bytes() -> list[str]:
+    """The letter that stands for each byte, as GPT-2 has it: itself if it can be seen, else one of
+    those from 256 on.
+    """
+    seen = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = itertools.count(256)
+    return [chr(byte if byte in seen else next(others)) for byte in range(256)]
 
 
 def _torn(text: str) -> Iterator[str]:

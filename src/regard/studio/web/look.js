@@ -19,6 +19,7 @@ label > select { min-width: 0; }
 @media (max-width: 600px) {
   header.top { gap: 8px; padding: 6px 10px; } nav a { padding: 4px 8px; }
   table.runs :is(th, td):is(:nth-child(4), :nth-child(5), :nth-child(7)) { display: none; }
+  table.trainings :is(th, td):is(:nth-child(2), :nth-child(5)) { display: none; }
   table.runs :is(th, td):nth-child(3) { overflow-wrap: normal; }
   table.runs :is(th, td):nth-child(6) { white-space: normal; overflow-wrap: normal; }
   main { padding: 8px 10px 20px; } .bar { gap: 6px 10px; margin: 0 0 6px; }

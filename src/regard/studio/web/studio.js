@@ -14,6 +14,7 @@ import { showLearn } from "./learn-page.js";
 import { showRunPage } from "./run-page.js";
 import { showRuns } from "./runs-page.js";
 import { showSee } from "./see-page.js";
+import { showTraining } from "./training-page.js";
 import { STUDIO } from "./look.js";
 import { failed } from "./told.js";
 import { word } from "./words.js";
@@ -33,6 +34,7 @@ const PAGES = [
   ["runs", word("studio.runs"), showRuns],
   ["check", word("studio.check"), showCheck],
   ["lab", word("studio.lab"), showLab],
+  ["training", word("studio.training"), showTraining],
   ["run", "", showRunPage],
   ["compare", "", showCompare],
 ];
@@ -51,7 +53,7 @@ let over = new AbortController();
 
 /** What makes a page another page; the rest of the state it handles itself. @param {import("./base.js").State} state */
 function identity(state) {
-  return [state.page ?? "learn", state.run ?? "", state.other ?? "", state.experiment ?? "", state.lesson ?? ""].join(" ");
+  return [state.page ?? "learn", state.run ?? "", state.other ?? "", state.experiment ?? "", state.lesson ?? "", state.training ?? ""].join(" ");
 }
 
 /** The page that is shown. @param {import("./base.js").State} state */

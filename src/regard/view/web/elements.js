@@ -10,3 +10,4 @@ import "./model.js";
 import "./shift.js";
 import "./steps.js";
 import "./text.js";
+import "./training.js";

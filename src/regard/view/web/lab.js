@@ -112,7 +112,7 @@ function verdictOf({ outcome, said, findings, notes }, title) {
 }
 
 /** @param {Table} table */
-function tableOf({ columns, rows }) {
+export function tableOf({ columns, rows }) {
   const text = columns.map((_, n) => rows.some((row) => typeof row[n] === "string"));
   const cell = (/** @type {number | string | boolean | null} */ value) => {
     if (value === null) return "–";

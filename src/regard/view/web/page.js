@@ -8,6 +8,7 @@ import { KINDS } from "./model_card.js";
 import { PRINTED, saveButtons } from "./save.js";
 import { THEME, sheet } from "./theme.js";
 import { TraceViews } from "./trace_views.js";
+import { EmbeddedTraining } from "./training_source.js";
 import { headKind } from "./told.js";
 import { word } from "./words.js";
 
@@ -264,15 +265,16 @@ export function open() {
   document.body.append(main);
   const header = el("header", {}, el("h1", {}, content.title), el("p", { class: "faint" }, ...indexed(content.subtitle)));
   main.append(header);
-  if (content.kind === "lab" || content.kind === "lesson") {
+  if (["lab", "lesson", "training"].includes(content.kind)) {
     header.className = content.kind;
     const element = /** @type {AnyElement} */ (document.createElement(`regard-${content.kind}`));
     const address = (/** @type {string} */ name) => `${name}.html`;
-    element.source = content.kind === "lab" ? content.lab : { ...content.lesson, address };
+    const sources = { lab: () => content.lab, lesson: () => ({ ...content.lesson, address }), training: () => new EmbeddedTraining(content) };
+    element.source = sources[/** @type {keyof typeof sources} */ (content.kind)]();
     const again = () => (element.state = read(location.hash, start()));
     element.addEventListener("regard-change", (event) => {
       element.state = { ...element.state, .../** @type {CustomEvent} */ (event).detail };
-      remember(element.state, true);
+      remember(element.state, content.kind !== "training"); // whose pictures follow each other quickly
     });
     again();
     addEventListener("hashchange", again);
