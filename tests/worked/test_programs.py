@@ -157,6 +157,98 @@ Attention weights with scaling, d_k = 4:
     assert kinds == [{"input", "scores", "weights"}] * 2
 
 
+MASKED = np.where(np.tril(np.ones((3, 3))) > 0, S / np.sqrt(3), -np.inf)
+C = np.exp(MASKED) / np.exp(MASKED).sum(axis=1, keepdims=True)
+M, D = X.mean(axis=1, keepdims=True), X.var(axis=1, keepdims=True)
+FUNCTION = """\
+def attend(q, k, v, mask=None):
+    "One head."
+    scores = q @ k.T / np.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores + mask
+    weights = softmax(scores)
+    return weights @ v, weights
+"""
+MADE = {
+    "a loop that fills": (
+        "r = torch.empty(3)\nfor i, row in enumerate(u):\n    r[i] = torch.dot(row, u[0])\n"
+        "print(r)",
+        S[:, :1].T,
+    ),
+    "a loop that adds up": (
+        "q = np.array([0.2, 0.5, 0.3])\ny = torch.zeros(3)\nfor i, row in enumerate(u):\n"
+        "    y += q[i] * row\nprint(y)",
+        np.array([[0.2, 0.5, 0.3]]) @ X,
+    ),
+    "a function": (f"{FUNCTION}y, p = attend(u, u, u)\nprint(p)", A),
+    "a function with a mask": (
+        f"{FUNCTION}mask = np.triu(np.ones((3, 3)), k=1)\nmask[mask == 1] = -np.inf\n"
+        "y, p = attend(u, u, u, mask=mask)\nprint(y)",
+        C @ X,
+    ),
+    "masked_fill": (
+        "n, d = 3, 3\nhidden = torch.triu(torch.ones(n, n), diagonal=1).bool()\n"
+        "s = (u @ u.T / d ** 0.5).masked_fill(hidden, float('-inf'))\n"
+        "p = torch.softmax(s, dim=-1)\nprint(p)",
+        C,
+    ),
+    "where": (
+        "seen = np.tril(np.ones((3, 3)))\n"
+        "p = softmax(np.where(seen == 0, -1e9, u @ u.T / np.sqrt(3)))\nprint(p)",
+        C,
+    ),
+    "without the diagonal": (
+        "p = softmax(~np.eye(3, dtype=bool) * (u @ u.T))\nprint(p)",
+        (lambda s: np.exp(s) / np.exp(s).sum(axis=1, keepdims=True))(S * (1 - np.eye(3))),
+    ),
+    "a layer norm": (
+        "m = u.mean(axis=-1, keepdims=True)\nd = u.var(axis=-1, keepdims=True)\n"
+        "y = (u - m) / np.sqrt(d)\nprint(y)",
+        (X - M) / np.sqrt(D),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_program_is_followed_through_loops_functions_and_masks(name: str) -> None:
+    source, array = MADE[name]
+    text = notebook((f"{GIVEN}\n{source}", tensor(array), ""))
+    report = judged(text)
+    assert not report.wrong
+    assert [e.checked for e in report.equations if e.by_program] == [array.size]
+    right = f"{array.ravel()[-1]:.4f}"
+    moved = f"{array.ravel()[-1] + 0.0313:.4f}"
+    report = judged(text.replace(right, moved))
+    found = {cell.figure.text for cell in report.wrong}
+    assert moved in found if array.size > 3 else found <= {moved}
+
+
+def test_what_is_made_of_a_wrong_output_is_not_accused_with_it() -> None:
+    cells = (
+        (f"{GIVEN}\np = softmax(u @ u.T / np.sqrt(3))\nprint(p)", tensor(A), ""),
+        ("y = p @ u\nprint(y)", tensor(O), ""),
+    )
+    moved = f"{A[0, 2] + 0.04:.4f}"
+    report = judged(notebook(*cells).replace(f"{A[0, 2]:.4f}", moved))
+    assert [cell.figure.text for cell in report.wrong] == [moved]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "y = torch.rand(3)\nfor i, row in enumerate(u):\n    y += u[0][i] * row\nprint(y)",
+        "y = torch.zeros(3)\nfor i, row in enumerate(u):\n    y[i] = torch.dot(row, row)\nprint(y)",
+        "def f(a, b):\n    return f(b, f(a, b))\ny = f(u, u)\nprint(y)",
+        "def f(a, *b):\n    return a @ a.T\ny = f(u, u)\nprint(y)",
+        "def f(a, b):\n    if b > 2:\n        a = a.T\n    return a @ a.T\ny = f(u, 3)\nprint(y)",
+        "y = np.ones((3, 10 ** 9)) @ u\nprint(y)",
+    ],
+)
+def test_other_loops_and_functions_are_not_followed(source: str) -> None:
+    report = judged(notebook((f"{GIVEN}\n{source}", tensor(S * 1.01), "")))
+    assert not report.wrong
+
+
 def masked_heads(seed: int) -> tuple[str, list[str]]:
     """Two heads with causal masks as a notebook, and the numbers in it that are computed."""
     choose = np.random.default_rng(seed)

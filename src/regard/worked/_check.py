@@ -13,7 +13,7 @@ from typing import Any
 
 from regard._collector import uncollected
 from regard.worked.assemble import assemble
-from regard.worked.equations import Equation, judge_equality
+from regard.worked.equations import Equation, judge_equalities
 from regard.worked.judged import Cell, Judged
 from regard.worked.links import Link, links
 from regard.worked.softmaxes import softmaxes
@@ -145,13 +145,13 @@ def check_text(text: str, name: str = "text", taken_as: Mapping[str, str] | None
 @uncollected
 def _check(source: Source, taken_as: Mapping[str, str]) -> Report:
     found = read_document(source)
-    equations = [judge_equality(equality) for equality in found.equations]
-    equations = [equation for equation in equations if equation.checked or equation.doubt]
+    by_numbers = links(found.values) if found.is_prose else []
+    wrong = (each for link in by_numbers for each in link.wrong)
+    equations = [e for e in judge_equalities(found.equations, wrong) if e.checked or e.doubt]
     exercises, questions, unnamed = assemble(source, found, taken_as)
     for exercise in exercises:
         exercise.by_program = is_notebook(source)
     judged = [judge(source, exercise) for exercise in exercises]
-    by_numbers = links(found.values) if found.is_prose else []
     told = {f.start for link in by_numbers if link.is_proof for f in link.value.figures}
     told |= {f.start for e in equations for f in (*e.right, *(f for f, _ in e.wrong))}
     by_numbers += softmaxes(source, found, told) if found.is_prose else []

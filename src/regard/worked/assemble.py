@@ -14,7 +14,6 @@ import numpy as np
 from regard.worked.claims import add_claims
 from regard.worked.exercise import HEAD_KINDS, OF_PAIRS, Exercise, Key, Matrix
 from regard.worked.naming import ASKED, Naming
-from regard.worked.outline import Outline
 from regard.worked.parts import LAYER_STEPS, MOMENTS
 from regard.worked.rows import add_block, best_row, put, rows_agree, tokens_of
 from regard.worked.settling import (
@@ -27,6 +26,7 @@ from regard.written.found import Found, Value
 from regard.written.labels import label_of
 from regard.written.layer_names import has_second
 from regard.written.names import SYMBOLS, Name, clean, name_of
+from regard.written.outline import Outline
 from regard.written.sentences import identities, says_causal, says_unscaled
 from regard.written.source import Source, Unreadable
 from regard.written.words import is_exponential

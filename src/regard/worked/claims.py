@@ -82,6 +82,8 @@ def add_claims(
 def _is_in_passing(source: Source, statement: Value) -> bool:
     """“The paper has d_model = 512”: in a sentence it may be another's size."""
     line = source.line_at(statement.start)
+    if statement.is_code and re.search(r"(?i)\bembedding_?(?:size|dim)", line):
+        return True  # of a model that has nothing to do with the numbers
     line = re.sub(r"\\text\b|embedding|size|dimension|model|step", "", line, flags=re.IGNORECASE)
     return len(re.findall(r"[^\W\d_]{2,}", line)) > 2
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from regard._intervals import Intervals
 from regard.worked.evaluate import Evaluator
@@ -13,8 +13,11 @@ from regard.worked.softmaxes import USUAL_DIVISORS, any_divisor
 from regard.written.figures import Figure
 from regard.written.found import Equality
 from regard.written.grammar import Node
+from regard.written.shapes import are_shapes
 
-__all__ = ["Equation", "judge_equality"]
+__all__ = ["Equation", "judge_equalities"]
+
+_NEAR = 0.01  # a number that is off by so little is no other
 
 
 @dataclass
@@ -32,13 +35,38 @@ class Equation:
     by_program: bool = False
 
 
-def judge_equality(equality: Equality) -> Equation:
-    """Whether an equality holds."""
+def judge_equalities(
+    equalities: list[Equality], wrong: Iterable[tuple[Figure, float]]
+) -> list[Equation]:
+    """Whether equalities hold. What a program made of a wrong number, it made of the right one."""
+    both = dict(_room(figure, right) for figure, right in wrong)
+    found: list[Equation] = []
+    for equality in equalities:
+        found.append(_judged(equality, both if equality.by_program else {}))
+        both |= dict(_room(*each) for each in found[-1].wrong if equality.by_program)
+    return found
+
+
+def _room(figure: Figure, right: float) -> tuple[int, Figure]:
+    """A wrong figure as one that stands for the right number, too."""
+    unit = figure.unit + abs(figure.value - right)
+    return figure.start, replace(figure, value=(figure.value + right) / 2, unit=unit)
+
+
+def _judged(equality: Equality, both: Mapping[int, Figure]) -> Equation:
+    def figure_of(node: Node) -> Figure:
+        figure = equality.figure_of(node)
+        return both.get(figure.start, figure)
+
     try:
-        found = judge_sides(equality.sides, equality.figure_of, are_given=equality.is_exact)
+        found = judge_sides(equality.sides, figure_of, are_given=equality.is_exact)
     except ValueError:  # a number out of all proportion, such as 3.40e+38
         found = Equation(0, "", 0, doubt="a number is out of all proportion")
-    if equality.by_program and (found.doubt or 4 * len(found.wrong) > found.checked):
+    few = 4 * len(found.wrong) <= found.checked or (
+        2 * len(found.wrong) <= found.checked
+        and all(abs(f.value - right) <= _NEAR * abs(right) for f, right in found.wrong)
+    )
+    if equality.by_program and (found.doubt or not few):
         found = Equation(0, "", 0)  # its names stand for something else
     found.start, found.text, found.by_program = equality.start, equality.text, equality.by_program
     return found
@@ -55,9 +83,7 @@ def judge_sides(
     roomy, exact = Evaluator(figure_of, exact=are_given), Evaluator(figure_of, exact=True)
     found = Equation(0, "", 0)
     expressions = [side for side in sides if not side.is_literal]
-    # (3 × 4) · (4 × 2) = (3 × 2), or (1, 4, 6, 16) × (1, 4, 16, 5) = (1, 4, 6, 5)
-    shapes = expressions if len(expressions) > 1 else sides if sides[-1].round else []
-    if shapes and all(_is_shape(side, figure_of) for side in shapes):
+    if are_shapes(sides, figure_of):
         return found
     before: list[Node] = []
     for side in sides:
@@ -80,6 +106,8 @@ def judge_sides(
         best = min(range(len(fits)), key=lambda n: len(misfits[n]))
         node, value = fits[best]
         astray = misfits[best]
+        if side is sides[0] and astray and sides[-1].is_literal and len(sides) > 2:
+            continue  # 2.9 ≈ −log(1/20) = 3.0: what it comes to is printed, too
         found.right += [f for k, f in enumerate(figures) if k not in astray]
         full = _shaped(exact.values(node), shape)
         if not astray:
@@ -141,23 +169,14 @@ def _compare_terms(
     left: Node, right: Node, figure_of: Callable[[Node], Figure], found: Equation
 ) -> None:
     """1.2·0.9 + 0.6·1.1 = 1.08 + 0.67: of two sums or quotients, the part that differs."""
+    value = Evaluator(figure_of).values
+    pairs = list(zip(left.args, right.args, strict=False))
+    # 6 / 4 = 3 / 2: where both parts differ, none of them need be wrong.
     quotients = left.op in ("/", "frac") and right.op in ("/", "frac")
+    quotients = quotients and any(_agree(value(a), value(b)) for a, b in pairs)
     if quotients or (left.op == right.op == "plus" and left.signs == right.signs):
-        for before, after in zip(left.args, right.args, strict=True):
-            if after.is_number:
-                one = judge_sides([before, after], figure_of)
-                found.checked += one.checked
-                found.wrong += one.wrong
+        for part in (judge_sides([a, b], figure_of) for a, b in pairs if b.is_number):
+            found.checked += part.checked
+            found.wrong += part.wrong
     if not found.wrong:
         found.doubt = "two sides do not agree"
-
-
-def _is_shape(node: Node, figure_of: Callable[[Node], Figure]) -> bool:
-    """Only whole numbers and a cross between them: `3 × 4`, or in round brackets: (1, 4, 6)."""
-    if node.op == "number":
-        return figure_of(node).value.is_integer()
-    if node.op == "matrix" and len(node.args) > 2 and not node.round:
-        return False
-    return node.op in ("×", "·", "@", "*", "group", "matrix") and all(
-        _is_shape(arg, figure_of) for arg in node.args
-    )

@@ -61,7 +61,9 @@ class Evaluator:
         if node.op == "group":
             return self._values(node.args[0])
         if node.op == "neg":
-            return [Intervals(-v.high, -v.low) for v in self._values(node.args[0])]
+            inner = self._values(node.args[0])
+            meant = inner if node.args[0].op == "^" else []  # −2² = 4, meant as (−2)²
+            return [Intervals(-v.high, -v.low) for v in inner] + meant
         if node.op == "T":
             return [v.transposed for v in self._values(node.args[0])]
         if node.op == "plus":
@@ -136,6 +138,7 @@ def _sums(a: Intervals, b: Intervals, op: str) -> list[Intervals]:
         b = b.transposed
     broadcast = a.shape == b.shape or (1, 1) in (a.shape, b.shape)
     broadcast = broadcast or (1 in (a.shape[0], b.shape[0]) and a.shape[1] == b.shape[1])
+    broadcast = broadcast or b.shape == (a.shape[0], 1)
     if not broadcast:
         return []
     if op == "+":
@@ -156,8 +159,14 @@ def _products(a: Intervals, b: Intervals, op: str) -> list[Intervals]:
     return found
 
 
+def _cell_by_cell(a: Intervals, b: Intervals, _: str) -> list[Intervals]:
+    fit = all(1 in sides or sides[0] == sides[1] for sides in zip(a.shape, b.shape, strict=True))
+    return [cellwise(a, b)] if fit else []
+
+
 def _quotients(a: Intervals, b: Intervals, _: str) -> list[Intervals]:
-    if (b.shape != (1, 1) and a.shape != b.shape) or ((b.low <= 0) & (b.high >= 0)).any():
+    fits = b.shape in ((1, 1), a.shape, (a.shape[0], 1))
+    if not fits or ((b.low <= 0) & (b.high >= 0)).any():
         return []
     return [cellwise(a, Intervals(1 / b.high, 1 / b.low))]
 
@@ -176,6 +185,7 @@ _OF_TWO: dict[str, Callable[[Intervals, Intervals, str], list[Intervals]]] = {
     **dict.fromkeys(_PRODUCTS, _products),
     **dict.fromkeys(("/", "frac"), _quotients),
     "^": _powers,
+    "⊙": _cell_by_cell,
 }
 
 
@@ -209,11 +219,12 @@ def _wavy(function: Callable[[Array], Array]) -> _Function:
     return lambda x: [Intervals.about(function(x.middle), (x.high - x.low) / 2)]
 
 
+_sigmoids = _rising(lambda x: 1 / (1 + np.exp(-x)))
 _FUNCTIONS: dict[str, _Function] = {
     "exp": _rising(np.exp),
     "sqrt": _rising(np.sqrt),
     "tanh": _rising(np.tanh),
-    "sigmoid": _rising(lambda x: 1 / (1 + np.exp(-x))),
+    "sigmoid": _sigmoids,
     "relu": _rising(lambda x: np.maximum(x, 0)),
     "max": _rising(lambda x: x.max(keepdims=True)),
     "min": _rising(lambda x: x.min(keepdims=True)),
@@ -227,8 +238,14 @@ _FUNCTIONS: dict[str, _Function] = {
     "log": lambda x: [x.each(log) for log in (np.log, np.log2, np.log10)],
     "ln": lambda x: [*_layer_norms(x), x.each(np.log)],  # of a row it need be no logarithm
     "softmax": _softmaxes,
+    "squashed": lambda x: [*_softmaxes(x), *_sigmoids(x)] if x.shape[0] == 1 else [],
     "layernorm": _layer_norms,
     "var": _variances,
     "variance": _variances,
+    "rowvar": _variances,
     "std": _deviations,
+    "rowstd": _deviations,
+    "rowmean": _rising(lambda x: x.mean(axis=1, keepdims=True)),
+    "rowsum": _rising(lambda x: x.sum(axis=1, keepdims=True)),
+    **dict.fromkeys(("rowmax", "rowamax"), _rising(lambda x: x.max(axis=1, keepdims=True))),
 }

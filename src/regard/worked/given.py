@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 
 from regard.worked.exercise import Matrix
@@ -11,6 +12,8 @@ from regard.written.figures import Figure
 from regard.written.found import Claim
 
 __all__ = ["judge_given", "judge_sums"]
+
+_NEAR = 80  # lines
 
 
 def judge_given(matrix: Matrix, judged: Judged) -> None:
@@ -29,7 +32,9 @@ def judge_given(matrix: Matrix, judged: Judged) -> None:
     pieces = Counter(matrix.piece_of.values())
     astray = Counter(matrix.piece_of.get(figure.start, -1) for _, figure, _, _ in mistakes)
     same = {piece for piece, n in astray.items() if 4 * n <= pieces[piece]}
-    if matrix.kind in ("input", "embeddings") and repeated == 2:
+    lines = [judged.source.line(f.start) for figures in matrix.figures.values() for f in figures]
+    near = max(lines, default=0) - min(lines, default=0) <= _NEAR  # else it is another example
+    if matrix.kind in ("input", "embeddings") and repeated == 2 and near:
         same |= {piece for piece, n in astray.items() if n == 1}
     mistakes = [m for m in mistakes if matrix.piece_of.get(m[1].start, -1) in same]
     if judged.exercise.by_program or not matrix.is_plain:
@@ -50,12 +55,14 @@ def _are_weights(matrix: Matrix) -> bool:
     """Whether given numbers look like weights: half of the rows sum to 1, or it says so plainly."""
     if matrix.kind != "weights" or matrix.blocks > 1:
         return False
+    if len(matrix.called) < 2 and not ((matrix.values > 0) & (matrix.values < 1)).any():
+        return False  # zeros and ones that are called A may be anything
     sums = matrix.row_sums
     fitting = [abs(total - 1) <= min(slack, 0.25) for total, slack in sums]
     if len(sums) > 1:
         return 2 * sum(fitting) >= len(sums)
     inside = bool(((matrix.values >= 0) & (matrix.values <= 1)).all())
-    near = abs(sums[0][0] - 1) < 0.5  # others are weights of something else
+    near = abs(sums[0][0] - 1) < 0.3  # others are weights of something else
     return fitting[0] or (matrix.is_plain and inside and near)
 
 
@@ -69,8 +76,11 @@ def judge_sums(matrix: Matrix, judged: Judged) -> None:
         about = f"the sum of row “{judged.label(matrix, 0, row)}” of {matrix.symbol}"
         if given_weights and not math.isnan(total):
             judged.checked += 1
-            if abs(total - 1) > min(slack, 0.25):
-                line = judged.source.line(matrix.figures[row, 0][0].start)
+            start = matrix.figures[row, 0][0].start
+            # A row that a program starts from may be the top of a longer one.
+            of_program = re.search(r"\w\(\[", judged.source.line_at(start)[:200])
+            if abs(total - 1) > min(slack, 0.25) and not of_program:
+                line = judged.source.line(start)
                 judged.claims.append(Claim(about, f"{total:.6g}", "1", False, line))
         figure = matrix.sums.get(row)
         if figure is not None:

@@ -22,7 +22,7 @@ _DEPTH = 24
 _FACTORS = 24
 _FUNCTION = re.compile(
     "softmax|exp|sqrt|log|ln|sin|cos|tanh|max|min|relu|sum|mean|abs|sigmoid|concat|dot"
-    "|layernorm|gelu|silu|var|variance|std"
+    "|layernorm|gelu|silu|var|variance|std|squashed"
 )
 _WRAPPER = re.compile("constant|Variable|(?:as)?array|[tT]ensor|FloatTensor|[mM]atrix|mat|vector")
 _QUOTES = frozenset("|'\"‘’“”")

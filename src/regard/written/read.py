@@ -7,6 +7,7 @@ import re
 from regard.written.factors import mark_exact
 from regard.written.found import Found, Value
 from regard.written.labels import number_rows, under_each_name
+from regard.written.listings import listed_cells
 from regard.written.notebooks import is_notebook, read_notebook
 from regard.written.piece import Piece
 from regard.written.programs import equalities
@@ -14,6 +15,7 @@ from regard.written.read_structured import is_structured, read_structured
 from regard.written.scan import Passage, clean, scan
 from regard.written.source import PROSE_LIMIT, Source, Unreadable
 from regard.written.statements import Sentence
+from regard.written.symbols import by_symbols
 from regard.written.tables import read_table
 from regard.written.temperatures import at_temperatures
 
@@ -60,6 +62,7 @@ def read_document(source: Source) -> Found:
     else:
         passages = scan(clean(piece))
     found = _Reader(passages).read(passages)
+    found.equations += equalities(listed_cells(source.text, found.values))
     pictures = re.findall(r"\(Page (\d+) has pictures: what", source.text)
     if pictures:
         remarks.append(f"Numbers in pictures were not read (pages {', '.join(pictures[:20])}).")
@@ -119,6 +122,7 @@ class _Reader:
                 if passage.shown is not None and not value.is_number:
                     passage.shown.append(value)
         self.found.equations += at_temperatures(self.found.values)
+        self.found.equations += by_symbols(self.found.values)
         number_rows(self.found.values)
         mark_exact(self.found)
         return self.found

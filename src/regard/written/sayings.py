@@ -31,6 +31,8 @@ _OF_WEIGHTS = re.compile(
     r"softmax|weight|probab|가중치|확률|权重|概率|\bnot\b|n't|아니", re.IGNORECASE
 )
 
+_DECOMPOSED = re.compile(r"\\Sigma|Σ|\bSVD\b")  # whose V is another
+
 _SIZES = {
     "d_model": re.compile(r"(?:^|[^a-z])d_?model$|embedding_?(?:size|dim(?:ension)?)$"),
     "d_k": re.compile(r"(?:^|[^a-z])d_?k$"),
@@ -87,7 +89,7 @@ def _shapes(source: Source, lines: list[tuple[int, str]]) -> list[Claim]:
     for start, line in lines:
         if not re.search(r"∈|\\in\b", line) or len(line) > 2000:
             continue
-        for match in _SHAPE.finditer(line):
+        for match in () if _DECOMPOSED.search(line) else _SHAPE.finditer(line):
             rows, columns = plain(match["rows"]), plain(match["columns"])
             shapes.setdefault(plain(match["name"]), (rows, columns, source.line(start)))
         for match in _PRODUCT.finditer(line):

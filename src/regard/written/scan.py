@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from regard.written.figures import as_number
 from regard.written.found import Value
+from regard.written.layout import laid_out
 from regard.written.piece import Piece, joined
 
 __all__ = ["Passage", "clean", "scan"]
@@ -91,6 +92,7 @@ def clean(piece: Piece) -> Piece:
         piece = piece.replaced(_ENTITY, lambda m: html.unescape(m[0]).replace("\u00a0", " ")[:1])
     piece = piece.replaced(_EMPHASIS, lambda m: " " * len(m[0]))
     piece = piece.replaced(_REMARK, lambda m: m[1] + " " * (len(m[0]) - len(m[1])))
+    piece = laid_out(piece)
     piece = piece.replaced(_SIDE_BORDERS, lambda m: f"{m[1]} {m[2]}".ljust(len(m[0])))
     # A break in displayed mathematics is a blank.
     text = list(piece.text)

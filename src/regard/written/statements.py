@@ -19,7 +19,7 @@ _UNCLEAR = re.compile(
     "|std|difference|squared|mod|per|between|from|until|to|and|und|et|y"
 )
 _UNITS = re.compile(
-    r"(?:[kKMGTBm]|[KMGT]i?B|million|billion|thousand|trillion|bytes?|bits?|degrees?|radians?|mln|"
+    r"(?:[kKMGTBms]|[mµμun]s|[KMGT]i?B|million|billion|thousand|trillion|bytes?|bits?|degrees?|radians?|mln|"
     r"bn|mil|milh\w+|triệu|tỷ|nghìn|times|percent)$|[万亿억만億]"
 )
 _CLEAN_JUNK = frozenset(".。!?\"'“”‘’|│→←*#✓✔✅❌❗`«»/\\—-…")
@@ -151,11 +151,8 @@ class Sentence:
                 runs.append(run)
                 run = []
             run.append(side)
-        if run and not self._is_clean_right(run[-1]):
-            run = run[:-1]
-        if self._is_listed(sides):
-            run = []
-        runs.append(run)
+        runs.append(run if not self._is_listed(sides) else [])
+        runs = [run if not run or self._is_clean_right(run[-1]) else run[:-1] for run in runs]
         for run in runs:
             known = [side for side in run if side.is_known]
             if len(known) > 1 and not all(side.is_literal for side in known):
@@ -202,9 +199,16 @@ class Sentence:
     def _is_clean_right(self, node: Node) -> bool:
         if node.end >= len(self.tokens):
             return True
-        token = self.tokens[node.end]
+        token, following = (
+            self.tokens[node.end],
+            self.tokens[min(node.end + 1, len(self.tokens) - 1)],
+        )
+        if token.text == "{" and following.kind == "word":  # 0.45 \\text{ ms}
+            token = following
+        if token.text == ":" and following.kind == "number":
+            return False  # 1 : 0 : 0
         if token.kind == "word":
-            unit = _UNITS.match(token.text)
+            unit = _UNITS.match(token.text) or re.fullmatch("[xyz]", token.text)
             return unit is None and (token.gap or not token.text.isascii())
         if token.kind == "junk":
             return token.text in _CLEAN_JUNK

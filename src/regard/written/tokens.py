@@ -150,6 +150,8 @@ def tokens_of(text: str, *, decimal_comma: bool = False) -> list[Token]:
     _match_brackets(tokens)
     end = -1  # of the bracket or matrix that is open
     for i, token in enumerate(tokens):
+        if token.text in ("σ", "sigma") and _opens_row(tokens, i + 1):
+            token.text = "squashed"  # σ([1, 2]): a softmax, or a sigmoid of each
         if token.kind in ("begin", "open"):
             end = max(end, token.partner)
         elif i > end and token.kind == "row":  # of `align`
@@ -157,6 +159,13 @@ def tokens_of(text: str, *, decimal_comma: bool = False) -> list[Token]:
         elif i > end and token.kind == "number" and token.text.endswith("."):  # the sentence's
             token.text, token.end = token.text[:-1], token.end - 1
     return tokens
+
+
+def _opens_row(tokens: list[Token], i: int) -> bool:
+    """Whether `([` stands there."""
+    inner = [token for token in tokens[i + 1 : i + 3] if token.kind != "cell"]
+    opens = i < len(tokens) and tokens[i].text == "(" and tokens[i].partner > 0
+    return opens and bool(inner) and inner[0].text == "["
 
 
 def _without_comments(tokens: list[Token]) -> list[Token]:
@@ -185,9 +194,9 @@ def _without_comments(tokens: list[Token]) -> list[Token]:
 def _between_numbers(text: str, match: re.Match[str]) -> bool:
     before = text[max(0, match.start() - 3) : match.start()].rstrip()
     after = text[match.end() : match.end() + 3].lstrip()
-    return (
-        before[-1:] in "0123456789)]" and after[:1] in "0123456789([-−" and bool(before and after)
-    )
+    sign = after[:1] in "-−" and not after[1:2].isspace()  # 5 x - 1 has an x in it
+    starts = after[:1] in "0123456789([" or sign
+    return before[-1:] in "0123456789)]" and starts and bool(before and after)
 
 
 def _match_brackets(tokens: list[Token]) -> None:

@@ -49,8 +49,9 @@ _WORDS = tuple(
         ),
         (
             "scores",
-            r"\bscores?\b|dot[ -]products?|\blogits?\b|similarity matri|점수|스코어|내적|স্কোর|ডট গুণ"
-            r"|得分|分数|スコア|内積|skor|\bpunteggi|\bpontua|điểm|skalarprodukt|aufmerksamkeitswert|puntuaci|оценк",
+            r"(?<!f1[- ])\bscores?\b|dot[ -]products?|\blogits?\b|similarity matri"
+            r"|점수|스코어|내적|স্কোর|ডট গুণ|得分|分数|スコア|内積|skor|\bpunteggi"
+            r"|\bpontua|điểm|skalarprodukt|aufmerksamkeitswert|puntuaci|оценк",
         ),
         ("context", r"encoder (?:output|state|hidden|representation)|인코더 ?출력|এনকোডার আউটপুট"),
         ("positions", r"\bposition(?:s|al)?\b(?! of)|위치|포지션|অবস্থান|পজিশন|位置"),

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import Generic, TypeVar
 
-from regard.worked.exercise import Exercise
 from regard.written.found import Found
 from regard.written.sentences import is_example, is_section
 from regard.written.words import head_in
 
 __all__ = ["Outline"]
 
+Owner = TypeVar("Owner")
 
-class Outline:
+
+class Outline(Generic[Owner]):
     """The parts of a text by where they start; each ends where the next one starts."""
 
-    def __init__(self, found: Found, first: Exercise) -> None:
+    def __init__(self, found: Found, first: Owner) -> None:
         self._sections = sorted(start for start, text in found.lines if is_section(text))
         self._examples = [start for start, text in found.lines if is_example(text)]
         self.n_examples = len(self._examples)
@@ -35,10 +37,10 @@ class Outline:
         index = bisect_right(self._heads, offset, key=lambda mark: mark[0])
         return self._heads[index - 1][1] if index else None
 
-    def owner(self, offset: int) -> Exercise:
+    def owner(self, offset: int) -> Owner:
         return self._owners[bisect_right(self._starts, offset) - 1]
 
-    def give(self, exercise: Exercise, offset: int, *, to_section_end: bool) -> None:
+    def give(self, exercise: Owner, offset: int, *, to_section_end: bool) -> None:
         """Let the text from the start of a section on be an exercise's: all of it, or a section."""
         section = self.section(offset)
         start = self._sections[section - 1] if section else offset
