@@ -6,41 +6,50 @@
 namespace regard::REGARD_KERNEL {
 namespace {
 
-// The map of one head in the making, as sums, and how many queries each row holds. A span of
-// queries keeps the rows at its ends, which it may share with its neighbours, to itself.
+// The map of one head in the making. A span of queries keeps the rows at its ends, which it may
+// share with its neighbours, to itself: as sums, and how many queries each of them holds.
 struct MapRows {
-    Real* sums = nullptr;  // (map_rows, map_columns), of the head
-    std::int32_t* counts = nullptr;
+    Real* means = nullptr;      // (map_rows, map_columns), of the head
     Index first = 0, last = 0;  // the rows at the ends
     Real* edge_sums = nullptr;  // (2, map_columns)
     std::int32_t* edge_counts = nullptr;
+
+    bool is_edge(Index row) const { return row == first || row == last; }
+
+    // Where the means of a row go, or, at an edge, its sums over `count` queries.
+    Real* begin_row(Index row, Index count, Index columns) const {
+        if (!is_edge(row)) return means + row * columns;
+        const Index edge = row == first ? 0 : 1;
+        edge_counts[edge] = static_cast<std::int32_t>(count);
+        return edge_sums + edge * columns;
+    }
 };
 
 inline Index map_row(const Call& call, Index query) {
     return query * call.seen.map_rows / call.problem.queries;
 }
 
-inline void add_scaled(const Real* from, Index count, Real factor, Real* to) {
-    Index n = 0;
-    for (; n + kLanes <= count; n += kLanes) {
-        store(to + n, multiply_add(load(from + n), all(factor), load(to + n)));
-    }
-    for (; n < count; ++n) to[n] += from[n] * factor;
+// The queries of a map's row have gone by, or those of them that this span has.
+inline void end_map_row(const Call& call, MapRow& done) {
+    if (!done.map) return;
+    const Index columns = call.seen.map_columns;
+    Real* to = done.map->begin_row(done.row, done.count, columns);
+    const double factor = done.map->is_edge(done.row) ? 1.0 : 1.0 / static_cast<double>(done.count);
+    for (Index c = 0; c < columns; ++c) to[c] = static_cast<Real>(done.sums[c] * factor);
+    done.map = nullptr;
 }
 
-inline void add_to_map(const Call& call, const Tile& tile, Index r, Real maximum, Real inverse,
-                       const MapRows& map) {
+// What a row of weights gives to each column of a map: put(column, share), block by block.
+template <typename Put>
+inline void each_share(const Call& call, const Tile& tile, Index r, Real maximum, Real inverse,
+                       Put put) {
     const Columns& columns = call.columns;
-    const Index row = map_row(call, tile.query[r]);
-    const Index edge = row == map.first ? 0 : row == map.last ? 1 : -1;
-    Real* to = edge < 0 ? map.sums + row * columns.columns : map.edge_sums + edge * columns.columns;
-    ++(edge < 0 ? map.counts[row] : map.edge_counts[edge]);
     const Real* kept = tile.column_sums + r * columns.slots();
     const Interval keys = tile.keys[r];
     if (is_nan(inverse)) {  // so is the weight of every key that it may attend to, and of no other
         for (Index j = keys.first; j < keys.last; ++j) {
             if (allowed_by_mask(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
-                to[columns.of[j]] = not_a_number();
+                put(columns.of[j], not_a_number());
             }
         }
         return;
@@ -48,19 +57,42 @@ inline void add_to_map(const Call& call, const Tile& tile, Index r, Real maximum
     for (Index block = (keys.first - tile.origin) / kBlock;; ++block) {
         const Index start = tile.origin + block * kBlock;
         if (start >= keys.last) break;
-        const Real factor = exp2(tile.reference[r * call.blocks + block] - maximum) * inverse;
+        const double factor = exp2(tile.reference[r * call.blocks + block] - maximum) * inverse;
         const Index first = larger(keys.first, start);
         const Index last = smaller(keys.last, start + kBlock);
         if (columns.columns == columns.keys) {
-            add_scaled(kept + first, last - first, factor, to + first);
+            for (Index j = first; j < last; ++j) put(j, factor * kept[j]);
         } else if (columns.one_key_each()) {
-            for (Index j = first; j < last; ++j) to[columns.of[j]] += kept[j] * factor;
+            for (Index j = first; j < last; ++j) put(columns.of[j], factor * kept[j]);
         } else {
-            const Index first_column = columns.of[first], last_column = columns.of[last - 1];
-            add_scaled(kept + columns.slot(block, first_column), last_column - first_column + 1,
-                       factor, to + first_column);
+            const Index last_column = columns.of[last - 1];
+            const Real* sums = kept + columns.slot(block, 0);
+            for (Index c = columns.of[first]; c <= last_column; ++c) put(c, factor * sums[c]);
         }
     }
+}
+
+// Queries come in their order, so that a row of the map is done when that of another comes.
+inline void add_to_map(const Call& call, Tile& tile, Index r, Real maximum, Real inverse,
+                       const MapRows& map) {
+    const Index row = map_row(call, tile.query[r]);
+    if (call.columns.one_key_each() && call.seen.map_rows >= call.problem.queries) {
+        Real* to = map.begin_row(row, 1, call.seen.map_columns);  // nothing is added to anything
+        each_share(call, tile, r, maximum, inverse,
+                   [&](Index c, double share) { to[c] = static_cast<Real>(share); });
+        return;
+    }
+    MapRow& to = tile.map_row;
+    if (to.map != &map || to.row != row) {
+        end_map_row(call, to);
+        to.map = &map;
+        to.row = row;
+        to.count = 0;
+        to.sums.clear(call.seen.map_columns);
+    }
+    ++to.count;
+    Sums sums = to.sums;
+    each_share(call, tile, r, maximum, inverse, [&](Index c, double share) { sums.add(c, share); });
 }
 
 // The strongest keys of a row. In a row that is not finite every weight is NaN, and the first keys

@@ -236,6 +236,7 @@ void forward_direct(const Call& call, const Plan& plan, int threads, Scratch& sh
     const auto end = [&](Tile& tile) {
         const Index head = tile.b * problem.heads + tile.head[0];
         finish(call, tile, call.seen.map ? maps.rows + head : nullptr);
+        end_map_row(call, tile.map_row);
     };
     const Index capacity = smaller(plan.heads_in_tile, call.group) * problem.queries;
     if (parts == 1) {

@@ -61,22 +61,18 @@ struct Maps {
         spans = plan.spans;
         const Index cells = seen.map_rows * seen.map_columns;
         const Index edge = 2 * seen.map_columns;
-        Real* sums = seen.map + first * cells;
-        auto* counts = scratch.take<std::int32_t>(heads * seen.map_rows);
+        Real* means = seen.map + first * cells;
         auto* edge_sums = scratch.take<Real>(heads * spans * edge);
         auto* edge_counts = scratch.take<std::int32_t>(heads * spans * 2);
         rows = scratch.take<MapRows>(heads * spans);
-        for (Index n = 0; n < heads * cells; ++n) sums[n] = 0.0f;
-        for (Index n = 0; n < heads * seen.map_rows; ++n) counts[n] = 0;
+        for (Index n = 0; n < heads * cells; ++n) means[n] = 0.0f;
         for (Index n = 0; n < heads * spans * edge; ++n) edge_sums[n] = 0.0f;
         for (Index n = 0; n < heads * spans * 2; ++n) edge_counts[n] = 0;
         const Problem& problem = call.problem;
         for (Index h = 0; h < heads; ++h) {
             const Index b = (first + h) / problem.heads;
             for (Index s = 0; s < spans; ++s) {
-                rows[h * spans + s] = {sums + h * cells,
-                                       counts + h * seen.map_rows,
-                                       map_row(call, plan.begin(problem, b, s)),
+                rows[h * spans + s] = {means + h * cells, map_row(call, plan.begin(problem, b, s)),
                                        map_row(call, plan.begin(problem, b, s + 1) - 1),
                                        edge_sums + (h * spans + s) * edge,
                                        edge_counts + (h * spans + s) * 2};
@@ -84,25 +80,38 @@ struct Maps {
         }
     }
 
-    // The map of head h of these: the spans' edges added in order, and means made of the sums.
+    // The map of head h of these: the spans' edges, whose rows never get smaller from one to the
+    // next, are added in order, and means made of the sums.
     void finish(const Call& call, Index h) const {
         const Index columns = call.seen.map_columns;
-        for (Index s = 0; s < spans; ++s) {
-            const MapRows& map = rows[h * spans + s];
-            for (int edge = 0; edge < 2; ++edge) {
-                const Index row = edge == 0 ? map.first : map.last;
-                map.counts[row] += map.edge_counts[edge];
-                for (Index c = 0; c < columns; ++c) {
-                    map.sums[row * columns + c] += map.edge_sums[edge * columns + c];
+        double room[2 * kBlock];
+        Sums sums;
+        sums.sums = room;
+        sums.lost = room + kBlock;
+        for (Index first = 0; first < columns; first += kBlock) {
+            const Index wide = smaller(kBlock, columns - first);
+            for (Index edge = 0; edge < 2 * spans;) {
+                const Index row = edge_row(h, edge);
+                Index queries = 0;
+                sums.clear(wide);
+                for (; edge < 2 * spans && edge_row(h, edge) == row; ++edge) {
+                    const MapRows& map = rows[h * spans + edge / 2];
+                    const Real* from = map.edge_sums + edge % 2 * columns + first;
+                    queries += map.edge_counts[edge % 2];
+                    for (Index c = 0; c < wide; ++c) sums.add(c, from[c]);
                 }
+                if (!queries) continue;
+                const double inverse = 1.0 / static_cast<double>(queries);
+                Real* to = rows[h * spans].means + row * columns + first;
+                for (Index c = 0; c < wide; ++c) to[c] = static_cast<Real>(sums[c] * inverse);
             }
         }
-        const MapRows& map = rows[h * spans];
-        for (Index row = 0; row < call.seen.map_rows; ++row) {
-            if (map.counts[row] <= 1) continue;
-            const Real inverse = 1.0f / static_cast<Real>(map.counts[row]);
-            for (Index c = 0; c < columns; ++c) map.sums[row * columns + c] *= inverse;
-        }
+    }
+
+    // The row that edge n of head h, two for each span, is a part of.
+    Index edge_row(Index h, Index n) const {
+        const MapRows& map = rows[h * spans + n / 2];
+        return n % 2 == 0 ? map.first : map.last;
     }
 };
 
@@ -121,6 +130,7 @@ inline void run_piece(const Call& call, const Plan& plan, const Packed& packed, 
             attend(call, tile, packed);
             finish(call, tile, maps ? maps + nth * plan.spans + span : nullptr);
         }
+        end_map_row(call, tile.map_row);
         return;
     }
     const Index first = piece * plan.heads_in_tile;
@@ -129,6 +139,7 @@ inline void run_piece(const Call& call, const Plan& plan, const Packed& packed, 
     for (Index n = 0; n < heads; ++n) add_queries(call, tile, b, head + first + n, 0, queries);
     attend(call, tile, packed);
     finish(call, tile, maps ? maps + first : nullptr);
+    end_map_row(call, tile.map_row);
 }
 
 }  // namespace

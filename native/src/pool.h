@@ -7,6 +7,9 @@ namespace regard::REGARD_KERNEL {
 namespace {
 
 constexpr Index kChunk = 1024;  // keys that one task reads again for every tile of queries
+// Rows whose weights are added up as they are before their sum goes on in double: the more rows,
+// the more is rounded off; one by one would take longer.
+constexpr Index kAdded = 4;
 
 // K of one head, keys [first, first + keys), in panels.
 struct PackedKeys {
@@ -98,24 +101,34 @@ struct Picture {
     Index tasks() const { return row_groups() * column_groups(); }
 };
 
-inline Real larger_or_nan(Real a, Real b) { return is_nan(a) || a > b ? a : b; }
+inline double larger_or_nan(double a, double b) { return a != a || a > b ? a : b; }
 
-// Add the sums of keys [key, key + count) of the rectangle to the pixels of their row.
-inline void add_to_pixels(const Columns& columns, bool maximum, const Real* sums, Index key,
-                          Index count, double* pixels) {
+// Add the sums of some rows to those of more, and begin anew.
+inline void add_on(Real* sums, Index count, double* to) {
+    for (Index n = 0; n < count; ++n) to[n] += sums[n];
+    for (Index n = 0; n < count; ++n) sums[n] = 0.0f;
+}
+
+// Add the sums of keys [key, key + count) of the rectangle to the pixels of their row, in which
+// that of column c is pixel `row` + c.
+inline void add_to_pixels(const Columns& columns, bool maximum, const double* sums, Index key,
+                          Index count, Index row, Sums pixels) {
     if (columns.columns == columns.keys && !maximum) {
-        for (Index n = 0; n < count; ++n) pixels[key + n] += static_cast<double>(sums[n]);
+        for (Index n = 0; n < count; ++n) pixels.add(row + key + n, sums[n]);
         return;
     }
     for (Index n = 0; n < count;) {
-        const Index column = columns.of[key + n];
+        const Index column = columns.of[key + n], pixel = row + column;
         const Index stop = smaller(count, columns.starts[column + 1] - key);
-        Real total = sums[n];
+        double total = sums[n];
         for (++n; n < stop; ++n) {
             total = maximum ? larger_or_nan(total, sums[n]) : total + sums[n];
         }
-        pixels[column] = maximum ? larger_or_nan(static_cast<Real>(pixels[column]), total)
-                                 : pixels[column] + static_cast<double>(total);
+        if (maximum) {
+            pixels.sums[pixel] = larger_or_nan(pixels.sums[pixel], total);
+        } else {
+            pixels.add(pixel, total);
+        }
     }
 }
 
@@ -137,9 +150,11 @@ inline void run_picture(const Call& call, const Picture& picture, const PackedKe
     const bool maximum = picture.reduce == Picture::maximum;
 
     Tile tile(call, smaller(kTile, last_row - first_row), scratch);
-    auto* pixels = scratch.take<double>((bottom - top) * wide);
-    auto* sums = scratch.take<Real>(kBlock + kLanes);
-    for (Index n = 0; n < (bottom - top) * wide; ++n) pixels[n] = 0.0;
+    Sums pixels((bottom - top) * wide, scratch);
+    pixels.clear((bottom - top) * wide);
+    auto* sums = scratch.take<Real>(kBlock + kLanes);  // of up to kAdded rows
+    auto* more = scratch.take<double>(kBlock);         // of the tile's, in one row of pixels
+    for (Index n = 0; n < kBlock + kLanes; ++n) sums[n] = 0.0f;
 
     for (Index row = first_row; row < last_row; row += kTile) {
         check_interrupt();
@@ -158,8 +173,8 @@ inline void run_picture(const Call& call, const Picture& picture, const PackedKe
                 const Index next =
                     smaller(tile.rows, first_key(pixel_row + 1, box.rows, picture.rows) - row);
                 if (r >= next) continue;  // a pixel row without a query
-                __builtin_memset(sums, 0, sizeof(Real) * kBlock);
-                for (; r < next; ++r) {
+                for (Index n = 0; n < end - start; ++n) more[n] = 0.0;
+                for (Index added = 0; r < next; ++r) {
                     const Index i = tile.query[r];
                     if (picture.counted && !counts(call.seen, b, i)) continue;
                     const Scale scale =
@@ -172,11 +187,13 @@ inline void run_picture(const Call& call, const Picture& picture, const PackedKe
                     } else {
                         weigh_row(call, tile, r, packed, start, end, scale,
                                   [&](Index n, Vector w) { store(sums + n, load(sums + n) + w); });
+                        if (++added % kAdded == 0) add_on(sums, end - start, more);
                     }
                 }
+                add_on(sums, end - start, more);
                 const Index skip = larger(0, first_column - key);
-                add_to_pixels(picture.pixel_columns, maximum, sums + skip, key + skip,
-                              end - start - skip, pixels + (pixel_row - top) * wide - left);
+                add_to_pixels(picture.pixel_columns, maximum, more + skip, key + skip,
+                              end - start - skip, (pixel_row - top) * wide - left, pixels);
             }
         }
     }

@@ -6,6 +6,7 @@
 #include "drop.h"
 #include "rows.h"
 #include "scratch.h"
+#include "sums.h"
 #include "threads.h"
 #include "top.h"
 
@@ -67,6 +68,15 @@ struct Packed {
     const void* values = nullptr;  // V as it came, for what is not finite
 };
 
+struct MapRows;
+
+// The row of a map whose queries are going by. It may go on in the next tile.
+struct MapRow {
+    const MapRows* map = nullptr;  // the map that it is of; null: none
+    Index row = 0, count = 0;      // how many queries it holds
+    Sums sums;                     // [map_columns]
+};
+
 // One row of state for each query of the tile.
 struct Tile {
     Index rows = 0;
@@ -89,7 +99,8 @@ struct Tile {
     Whole* best_keys;
     Real* reference;    // [rows][blocks]: the maximum in use in each block
     Real* column_sums;  // [rows][slots]
-    Real* extra;        // [kBlock]: what is added to the scores of …
+    MapRow map_row;
+    Real* extra;  // [kBlock]: what is added to the scores of …
     Index extra_head = -1, extra_first = 0, extra_last = 0;  // … these keys, for every query
     Candidates* found;
 
@@ -115,6 +126,7 @@ struct Tile {
         const Index kept = seen.map && !first ? capacity : 0;
         reference = first ? first->reference : scratch.take<Real>(kept * call.blocks);
         column_sums = first ? first->column_sums : scratch.take<Real>(kept * call.columns.slots());
+        if (kept) map_row.sums = Sums(seen.map_columns, scratch);
         extra = scratch.take<Real>(call.extras ? kBlock : 0);
         found = scratch.take<Candidates>(seen.top ? 1 : 0);
         if (call.extras) {

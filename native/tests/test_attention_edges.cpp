@@ -147,6 +147,31 @@ void every_number_of_the_strongest_is_as_by_hand(const std::string& kernel) {
     }
 }
 
+// Of equal weights each one that is added would be rounded the same way.
+void equal_weights_of_many_queries_are_added_up(const std::string& kernel) {
+    constexpr std::int64_t lengths[][2] = {{96, 3}, {96, 21}, {97, 13}, {101, 263}, {20011, 7}};
+    for (const auto& [queries, keys] : lengths) {
+        Case c = cases::plain(33, cases::sizes(1, 1, 1, queries, keys, 1, 1));
+        c.q.for_each([](float& x) { x = 0; });
+        c.wanted.map_rows = c.pixel_rows = 2;
+        c.wanted.map_columns = c.pixel_columns = 1;
+        c.point();
+        const auto must_be = [&](const exact::Array<float>& found, double expected,
+                                 const char* what) {
+            for (std::int64_t n = 0; n < found.size(); ++n)
+                if (!(std::abs(found[n] - expected) <= 8 * 0x1p-24 * expected))
+                    return check::failed(c.name + ", " + kernel + ": " + what);
+        };
+        const double share = 1 / static_cast<double>(keys);
+        const run::Result result = run::attend(c, 2);
+        must_be(result.received, static_cast<double>(queries) * share, "received");
+        must_be(result.map, 1, "map");
+        must_be(run::pooled(c, result.lse, regard::Reduce::mean, 2), share, "pooled mean");
+        c.wanted.map_columns = keys;
+        must_be(run::attend(c, 2).map, share, "map with a column for each key");
+    }
+}
+
 void a_window_may_be_as_wide_as_numbers_go(const std::string& kernel) {
     constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
     for (const std::int64_t queries : {3, 97}) {
@@ -215,6 +240,7 @@ int main() {
         there_may_be_more_of_everything_than_keys(kernel);
         every_number_of_columns_is_as_by_hand(kernel);
         every_number_of_the_strongest_is_as_by_hand(kernel);
+        equal_weights_of_many_queries_are_added_up(kernel);
         a_window_may_be_as_wide_as_numbers_go(kernel);
         scores_of_tens_of_thousands_stay_finite(kernel);
         a_softcap_costs_no_digits(kernel);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from helpers.attention_problems import (
     assert_observation_is_right,
     assert_output_is_right,
     assert_right,
+    error,
     exponent_size,
     laid_out,
     numbers,
@@ -33,6 +34,7 @@ from hypothesis import strategies as st
 
 import regard
 from regard import _native
+from regard._attention import problem as torch_backend
 
 QUERY_EDGES = (1, 2, 4, 5, 6, 7, 11, 12, 13, 95, 96, 97, 101, 191, 192, 193)
 KEY_EDGES = (1, 2, 15, 16, 17, 31, 33, 255, 256, 257, 511, 512, 513)
@@ -75,6 +77,43 @@ def test_every_build_of_the_kernel_is_as_right(build: str, data: st.DataObject) 
     assert_observation_is_right(problem, seen, sight)
     allowance = 4 * unit(torch.float32) * exponent_size(problem)
     assert_right("tile", tile, problem.truth().weights, problem.eager.weights, allowance)
+
+
+# Of equal weights each one that is added to a sum would be rounded the same way, and the error
+# would grow with the queries. `n_seen` of the keys have the weight 1 / n_seen, the others 0.
+EQUAL = [(96, 3, 3), (96, 29, 21), (96, 17, 7), (97, 31, 13), (20011, 7, 7)]
+BUILDS = ("portable", "avx2", "torch")
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize(("n_queries", "n_keys", "n_seen"), EQUAL)
+def test_equal_weights_of_many_queries_are_added_up_as_well_as_those_of_few(
+    build: str,
+    dtype: torch.dtype,
+    n_queries: int,
+    n_keys: int,
+    n_seen: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    q, k = (torch.ones(1, 1, n, 1, dtype=dtype) for n in (n_queries, n_keys))
+    lengths, backend = torch.tensor([n_seen]), "torch" if build == "torch" else "native"
+    weight = np.where(np.arange(n_keys) < n_seen, 1 / n_seen, 0.0)
+    monkeypatch.setattr(torch_backend, "_CHUNK", 101 * n_keys)  # many chunks of few queries
+    with nullcontext() if build == "torch" else kernel(build):
+        for rows, columns in ((1, 1), (3, 2), (2, n_keys)):
+            see = regard.See(map=(rows, columns), received=True)
+            _, seen = regard.attention(
+                q, k, k, scale=0.0, lengths=lengths, see=see, backend=backend
+            )
+            picture = np.zeros(columns)
+            np.add.at(picture, np.arange(n_keys) * columns // n_keys, weight)
+            for found, truth in (
+                (seen.received, n_queries * weight),
+                (seen.map, np.broadcast_to(picture, (rows, columns))),
+            ):
+                assert found is not None
+                assert error(found[0, 0], truth) <= 8 * unit(found.dtype) * truth.max()
 
 
 @on_each_backend

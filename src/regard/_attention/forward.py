@@ -52,11 +52,13 @@ class _Recorder:
         self.problem, self.see = problem, see
         self.seen = seen = problem.new_observation(see)
         seen.lse.fill_(-torch.inf)
-        for zeros in (seen.entropy, seen.top_weights, seen.received, seen.distance):
+        for zeros in (seen.entropy, seen.top_weights, seen.distance):
             if zeros is not None:
                 zeros.zero_()
         if seen.top_keys is not None:
             seen.top_keys.fill_(-1)
+        if see.received:  # chunks may be many: their sums are added up as those of a map are
+            self.received = new_picture(batch, heads, (1, problem.scores_shape[3]), seen.lse.device)
         if see.map is not None:  # the sums of its rows, and of how many queries each of them is
             self.sums = new_picture(batch, heads, see.map, seen.lse.device)
             self.counts = self.sums.new_zeros(batch, heads, see.map[0])
@@ -95,7 +97,7 @@ class _Recorder:
             values = values.masked_fill(~counted[..., None], 0.0)
             counts = counts & counted
         if seen.received is not None:
-            seen.received[:, :, tile.keys] += values.sum(-2)
+            self.received[:, :, 0, tile.keys] += values.sum(-2)
         if seen.map is not None:
             _, _, n_queries, n_keys = self.problem.scores_shape
             pour(self.sums, values, tile, (n_queries, n_keys))
@@ -104,6 +106,8 @@ class _Recorder:
 
     def finish(self) -> Observation:
         """What was seen."""
+        if self.seen.received is not None:
+            self.seen.received.copy_(self.received[:, :, 0])
         if self.seen.map is not None:
             self.seen.map.copy_(self.sums.div_(self.counts.clamp_(min=1.0)[..., None]))
         return self.seen
