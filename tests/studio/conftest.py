@@ -25,8 +25,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def app(folder: Path, tmp_path: Path) -> Any:
-    """The application behind its guard."""
-    return make_app(Settings([folder], store=tmp_path / "store"), token=TOKEN, port=PORT)
+    """The application behind its guard. A text may take long to check on a machine that is busy."""
+    settings = Settings([folder], store=tmp_path / "store", check_seconds=120.0)
+    return make_app(settings, token=TOKEN, port=PORT)
 
 
 @pytest.fixture

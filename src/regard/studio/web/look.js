@@ -17,7 +17,7 @@ input[type="text"], select { max-width: 100%; }
 .bar label { min-width: 0; max-width: 100%; }
 label > select { min-width: 0; }
 @media (max-width: 600px) {
-  header.top { gap: 8px; padding: 6px 10px; } nav a { padding: 4px 8px; }
+  header.top { gap: 4px 8px; padding: 6px 10px; } nav { gap: 0; } nav a { padding: 4px 6px; }
   table.runs :is(th, td):is(:nth-child(4), :nth-child(5), :nth-child(7)) { display: none; }
   table.trainings :is(th, td):is(:nth-child(2), :nth-child(5)) { display: none; }
   table.runs :is(th, td):nth-child(3) { overflow-wrap: normal; }
