@@ -251,7 +251,7 @@ def test_training_writes_its_page_and_says_where(
     (tmp_path / "small.toml").write_text(small(training={"steps": 1}).toml())
     out = tmp_path / "run"
     assert main(["train", str(tmp_path / "small.toml"), "--out", str(out)]) == 0
-    assert "page.html" in capsys.readouterr().out
+    assert f"Wrote {out / 'page.html'}\n" in capsys.readouterr().err
     data = json.loads(_data((out / "page.html").read_text()))
     assert data["training"]["status"] == "ended"
     assert data["training"]["losses"]["values"] == history(out).losses.values

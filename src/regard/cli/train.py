@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -35,6 +36,7 @@ Whenever it is stopped, --resume goes on as if it never had been.
 """
 _BARS = "▁▂▃▄▅▆▇█"
 _EACH = 0.2  # seconds between two lines
+_ENDED = {"done": "Done", "patience": "Stopped, as it did not get better,"}
 _SELDOM = 5.0  # the same where lines are not written over
 
 
@@ -103,7 +105,12 @@ def train(
                 wrong += " What was saved before is whole: --resume goes on with it."
             raise BadInput(wrong) from error
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
-        told.print(_summary(found, out, told.width))
+        told.print(_summary(found, told.width))
+        # Paths stay in one piece, so that they can be copied.
+        if found.ended not in _ENDED:
+            print(f"regard train --out {shlex.quote(out)} --resume goes on.")
+        if (page := Path(out) / "page.html").is_file():
+            print(f"Wrote {page}", file=sys.stderr)
 
 
 class _Teller:
@@ -201,18 +208,14 @@ _ABOUT = {
 }
 
 
-def _summary(found: Outcome, out: str, width: int) -> list[Text]:
+def _summary(found: Outcome, width: int) -> list[Text]:
     from rich.text import Text
 
     from regard.view.lines import paragraph
 
-    ended = {"done": "Done", "patience": "Stopped, as it did not get better,"}
-    lines = [f"{ended.get(found.ended, f'Stopped by {found.ended}')} after {found.step:,} steps."]
+    ended = _ENDED.get(found.ended, f"Stopped by {found.ended}")
+    lines = [f"{ended} after {found.step:,} step{'s' * (found.step != 1)}."]
     if found.best is not None:
         scores = ", ".join(_score(*each) for each in found.best.items() if each[0] != "step")
         lines.append(f"The best was after {int(found.best['step']):,}: {scores}.")
-    if found.ended not in ended:
-        lines.append(f"regard train --out {out} --resume goes on.")
-    if (page := Path(out) / "page.html").is_file():
-        lines.append(f"How loss and attention went: {page}")
     return [Text(str(line)) for text in lines for line in paragraph(text, width, 0)]
