@@ -26,15 +26,15 @@ bool interrupted() {
 }
 
 template <typename Real>
-bool attention(const nb::tuple& given, nb::handle out, nb::handle observation, nb::handle queries,
-               int threads) {
+bool attention(const nb::tuple& given, nb::handle out, nb::handle observation,
+               const nb::tuple& asked, int threads) {
     Problem<Real> problem;
     regard::RowsOut output;
     regard::SeenOf<Real> seen;
     if (!problem.read(given) ||
         !read_rows(out, problem.q.type,
                    {problem.batch, problem.heads, problem.queries, problem.value_width}, output) ||
-        !read_seen(problem, observation, queries, seen)) {
+        !read_seen(problem, observation, asked, seen)) {
         return false;
     }
     return run([&] { regard::attention<Real>(problem, output, seen, threads); });
@@ -132,6 +132,12 @@ bool multiply(nb::handle a_given, nb::handle b_given, nb::handle c_given, int th
     return run([&] { regard::multiply(product, threads); });
 }
 
+nb::list kernels() {
+    nb::list names;
+    for (int n = 0; const char* name = regard::kernel_name(n); ++n) names.append(name);
+    return names;
+}
+
 void use_kernel(const std::optional<std::string>& name) {
     if (!regard::use_kernel(name ? name->c_str() : nullptr)) {
         throw nb::value_error(("use_kernel(): no kernel here is called " + *name).c_str());
@@ -154,12 +160,13 @@ NB_MODULE(_native, module) {
 
     module.def("version", &regard::version);
     module.def("instruction_set", [] { return regard::name(regard::instruction_set()); });
-    module.def("kernel", &regard::kernel_name);
+    module.def("kernel", [] { return regard::kernel_name(); });
+    module.def("kernels", &kernels);
     module.def("use_kernel", &use_kernel, "name"_a.none());
     module.def("measure_peak", &regard::measure_peak, "seconds"_a,
                nb::call_guard<nb::gil_scoped_release>());
     module.def("attention", either(&attention<float>, &attention<double>), "problem"_a, "out"_a,
-               "seen"_a.none(), "queries"_a.none(), "threads"_a);
+               "seen"_a.none(), "asked"_a, "threads"_a);
     module.def("attention_backward",
                either(&attention_backward<float>, &attention_backward<double>), "problem"_a,
                "out"_a, "lse"_a, "grad"_a, "dq"_a.none(), "dk"_a.none(), "dv"_a.none(),

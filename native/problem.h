@@ -14,7 +14,8 @@ constexpr Index kMost = (Index{1} << 31) - 1;  // queries, and keys: the core co
 const Name kCausal("causal"), kWindow("window"), kMask("mask"), kBias("bias"), kLengths("lengths"),
     kSegments("segments"), kIndices("indices"), kSoftcap("softcap"), kSinks("sinks");
 const Name kLse("lse"), kEntropy("entropy"), kDistance("distance"), kTopKeys("top_keys"),
-    kTopWeights("top_weights"), kMap("map"), kReceived("received");
+    kTopWeights("top_weights"), kMap("map"), kReceived("received"), kMaxLogit("max_logit"),
+    kSpans("spans"), kContributionKeys("contribution_keys"), kContribution("contribution");
 const Name kRow("row"), kRowEnd("row_end"), kKey("key"), kKeyEnd("key_end");
 
 // A problem, and the lengths that it points to.
@@ -141,34 +142,72 @@ struct Problem : regard::ProblemOf<Real> {
     }
 };
 
-// From an Observation that is to be filled in, or None; `queries` are those that count, or None.
+// From an Observation that is to be filled in, or None. `asked` are the tensors of what is to be
+// seen, each of them or None: the queries that count (B, Nq), the labels of the keys (B or 1, Nk),
+// and the norms that stand for those of the values (B, H, Nk).
 template <typename Real>
-bool read_seen(const Problem<Real>& problem, nb::handle observation, nb::handle queries,
+bool read_seen(const Problem<Real>& problem, nb::handle observation, const nb::tuple& asked,
                regard::SeenOf<Real>& seen) {
     if (observation.is_none()) return true;
+    if (asked.size() != 3) return false;
     const Index b = problem.batch, h = problem.heads, n = problem.queries;
     const auto read = [&](const Name& name, std::initializer_list<Index> shape, auto*& to) {
         return read_numbers(get(observation, name), shape, to);
     };
-    Tensor top, map, counted;
-    if (const nb::object keys = get(observation, kTopKeys); !keys.is_none()) {
-        if (!top.read<Index>(keys) || top.ndim != 4) return false;
-        seen.top = top.shape[3];
+    // The length of the last axis of what is there.
+    const auto read_last = [&](const Name& name, auto kind, Index& length) {
+        const nb::object given = get(observation, name);
+        Tensor x;
+        if (given.is_none()) return true;
+        if (!x.read<decltype(kind)>(given) || x.ndim != 4) return false;
+        length = x.shape[3];
+        return true;
+    };
+    Tensor map, counted, labels, norms;
+    if (!read_last(kTopKeys, Index{}, seen.top) || !read_last(kSpans, Real{}, seen.span_count) ||
+        !read_last(kContributionKeys, Index{}, seen.contribution)) {
+        return false;
     }
     if (const nb::object picture = get(observation, kMap); !picture.is_none()) {
         if (!map.read<Real>(picture) || map.ndim != 4) return false;
         seen.map_rows = map.shape[2];
         seen.map_columns = map.shape[3];
     }
-    if (!queries.is_none()) {
+    if (const nb::handle queries = asked[0]; !queries.is_none()) {
         if (!counted.read<bool>(queries) || !counted.is({b, n})) return false;
         seen.counted = counted.numbers<std::uint8_t>();
         std::copy(counted.strides, counted.strides + 2, seen.counted_strides);
     }
+    if (const nb::handle given = asked[1]; !given.is_none()) {
+        if (!labels.read<Index>(given) || labels.ndim != 2 || labels.shape[1] != problem.keys ||
+            (labels.strides[1] != 1 && problem.keys > 1) ||
+            !problem.read_strides(labels, {b}, &seen.labels_stride)) {
+            return false;
+        }
+        seen.labels = labels.numbers<Index>();
+        for (Index row = 0; row < (seen.labels_stride ? b : 1); ++row) {
+            const Index* of = seen.labels + row * seen.labels_stride;
+            if (std::any_of(of, of + problem.keys,
+                            [&](Index label) { return label < -1 || label >= seen.span_count; })) {
+                return false;
+            }
+        }
+    }
+    if (const nb::handle given = asked[2]; !given.is_none()) {
+        if (!norms.read<Real>(given) || !norms.is({b, h, problem.keys}) || !norms.is_contiguous()) {
+            return false;
+        }
+        seen.norms = norms.numbers<Real>();
+    }
+    if (seen.span_count && !seen.labels) return false;
     return read(kLse, {b, h, n}, seen.lse) && read(kEntropy, {b, h, n}, seen.entropy) &&
            read(kDistance, {b, h, n}, seen.distance) &&
+           read(kMaxLogit, {b, h, n}, seen.max_logit) &&
            read(kTopKeys, {b, h, n, seen.top}, seen.top_keys) &&
            read(kTopWeights, {b, h, n, seen.top}, seen.top_weights) &&
+           read(kContributionKeys, {b, h, n, seen.contribution}, seen.contribution_keys) &&
+           read(kContribution, {b, h, n, seen.contribution}, seen.contributions) &&
+           read(kSpans, {b, h, n, seen.span_count}, seen.spans) &&
            read(kMap, {b, h, seen.map_rows, seen.map_columns}, seen.map) &&
            read(kReceived, {b, h, problem.keys}, seen.received);
 }

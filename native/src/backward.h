@@ -29,8 +29,8 @@ inline void backward_row(const BackwardCall& back, BackwardTile& work, Index r, 
     const Vector maximum = all(scale.maximum), inverse = all(scale.inverse);
     const Drops& drops = back.call.drops;
     const Vector growth = all(drops.growth);
-    const RowDrops row(drops, tile.b, tile.head[r], tile.query[r]);
-    Naturals keys = row.begin(start + wide_first);
+    const RowDrops row = kDrops ? RowDrops(drops, tile.b, tile.head[r], tile.query[r]) : RowDrops();
+    Naturals keys = kDrops ? row.begin(start + wide_first) : Naturals{};
     const bool no_weights = is_nan(scale.maximum) || is_nan(scale.inverse);
     if (no_weights || delta - delta != 0.0f) {
         const Vector nan = all(not_a_number());
@@ -90,17 +90,19 @@ inline void backward_strip(const BackwardCall& back, BackwardTile& work, const K
         }
     }
     for (Index r = row; r < row + rows; ++r) {
-        Index first = larger(tile.keys[r].first, start) - start;
-        Index last = smaller(tile.keys[r].last, end) - start;
+        const Index first = larger(tile.keys[r].first, start) - start;
+        const Index last = smaller(tile.keys[r].last, end) - start;
+        Index from = first / kLanes * kLanes, to = round_up(last, kLanes);
         if (first >= last || work.scales[r].none()) {
-            first = last = shown.last;
+            from = to = shown.last;
         } else {
             back.call.drops.any ? backward_row<true>(back, work, r, part, start, first, last)
                                 : backward_row<false>(back, work, r, part, start, first, last);
         }
+        // Where it may not look in these vectors, the row itself wrote 0.
         for (Real* cells : {tile.scores, work.d_scores}) {
-            for (Index n = shown.first; n < first; ++n) cells[r * kScoreStride + n] = 0.0f;
-            for (Index n = last; n < shown.last; ++n) cells[r * kScoreStride + n] = 0.0f;
+            clear_cells(cells + r * kScoreStride, shown.first, from);
+            clear_cells(cells + r * kScoreStride, to, shown.last);
         }
     }
 }

@@ -224,9 +224,21 @@ inline void attend_part(const Call& call, Tile& tile, Index kv_head, Index part,
     }
 }
 
+// Add the strongest keys that a part has found in row r to those of the whole.
+inline void merge(const Lists& whole, const Lists& part, Index r, Candidates& found) {
+    for (Index n = 0; n < whole.listed; n += kLanes) {
+        for (found.count = 0; found.count < kLanes; ++found.count) {
+            found.scores[found.count] = part.best[r * whole.listed + n + found.count];
+            found.keys[found.count] = part.keys[r * whole.listed + n + found.count];
+        }
+        insert_all(whole.best + r * whole.listed, whole.keys + r * whole.listed,
+                   whole.listed / kLanes, found);
+    }
+}
+
 // Add what `part` found to `whole`: a row's sums are relative to its own maximum.
 inline void merge(const Call& call, Tile& whole, const Tile& part) {
-    const Index listed = call.seen.top ? vectors_of(call.seen.top) * kLanes : 0;
+    const Index spans = call.seen.spans ? call.seen.span_count : 0;
     for (Index r = 0; r < whole.rows; ++r) {
         if (part.total[r] == 0) continue;
         const Real a = whole.maximum[r], b = part.maximum[r];
@@ -244,14 +256,11 @@ inline void merge(const Call& call, Tile& whole, const Tile& part) {
             Real& cell = whole.output[r * call.padded_width + d];
             cell = cell * own + part.output[r * call.padded_width + d] * other;
         }
-        for (Index n = 0; n < listed; n += kLanes) {
-            Candidates& found = *whole.found;
-            for (found.count = 0; found.count < kLanes; ++found.count) {
-                found.scores[found.count] = part.best[r * listed + n + found.count];
-                found.keys[found.count] = part.best_keys[r * listed + n + found.count];
-            }
-            insert_all(whole.best + r * listed, whole.best_keys + r * listed, listed / kLanes,
-                       found);
+        merge(whole.top, part.top, r, *whole.found);
+        merge(whole.contribution, part.contribution, r, *whole.found);
+        for (Index n = r * spans; n < (r + 1) * spans; ++n) {
+            whole.spans.scale(n, own);
+            whole.spans.add(n, part.spans[n] * other);
         }
     }
 }

@@ -15,19 +15,15 @@ struct Build {
     const AttentionOf<double>& doubles;
 };
 
-// From the best to the least. That for AVX-512, which no processor of ours could run, serves only
-// whoever asks for it.
+// From the best to the least.
 const Build kBuilds[] = {
 #if defined(REGARD_AVX2)
-    {avx2::kernel, avx2_double::kernel},
+    {avx512::kernel, avx512_double::kernel},     {avx2::kernel, avx2_double::kernel},
 #endif
 #if defined(REGARD_ARM)
     {neon::kernel, portable_double::kernel},
 #endif
     {portable::kernel, portable_double::kernel},
-#if defined(REGARD_AVX2)
-    {avx512::kernel, avx2_double::kernel},
-#endif
 #if defined(REGARD_WIDE)
     {wide::kernel, portable_double::kernel},
 #endif
@@ -67,6 +63,13 @@ const AttentionOf<Real>& attention_of() {
 }  // namespace
 
 const char* kernel_name() noexcept { return kernel().name; }
+
+const char* kernel_name(int n) noexcept {
+    for (const Build& build : kBuilds) {
+        if (can_run(build.floats) && n-- == 0) return build.floats.name;
+    }
+    return nullptr;
+}
 
 bool use_kernel(const char* name) noexcept {
     if (name == nullptr) {

@@ -44,6 +44,8 @@ inline std::uint64_t mixed(std::uint64_t bits) {
 // a head have the same.
 class RowDrops {
   public:
+    RowDrops() = default;  // none at all
+
     RowDrops(const Drops& drops, Index b, Index h, Index i) : floor_(drops.floor - Signed{}) {
         if (drops.given.drawn) {
             const std::int64_t* strides = drops.given.strides;
@@ -98,7 +100,7 @@ class RowDrops {
     const std::uint8_t* drawn_ = nullptr;
     std::uint32_t first_ = 0;
     Naturals second_{};
-    Signed floor_;
+    Signed floor_{};
 };
 
 // Drop what is to be dropped of `count` weights, a multiple of kLanes, of the keys from j on. The

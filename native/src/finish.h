@@ -95,29 +95,50 @@ inline void add_to_map(const Call& call, Tile& tile, Index r, Real maximum, Real
     each_share(call, tile, r, maximum, inverse, [&](Index c, double share) { sums.add(c, share); });
 }
 
-// The strongest keys of a row. In a row that is not finite every weight is NaN, and the first keys
-// come first.
-inline void write_top(const Call& call, const Tile& tile, Index r, Real maximum, Real inverse,
-                      Index at) {
-    const Index top = call.seen.top, listed = vectors_of(top) * kLanes;
-    Real* best = tile.best + r * listed;
-    Whole* best_keys = tile.best_keys + r * listed;
+// The strongest keys of a row, from `at` on of `keys` and `sizes`. In a row that is not finite
+// every weight is NaN, and the first keys come first; so is what a key contributes whose norm, of
+// which `log_norms` are the logarithms if there are any, is not finite.
+inline void write_strongest(const Call& call, const Tile& tile, const Lists& lists, Index r,
+                            Real maximum, Real inverse, const Real* log_norms, std::int64_t* keys,
+                            Real* sizes) {
+    const Index count = lists.count;
+    Real* best = lists.best + r * lists.listed;
+    Whole* best_keys = lists.keys + r * lists.listed;
     if (is_nan(inverse)) {
         Index n = 0;
-        for (Index j = tile.keys[r].first; j < tile.keys[r].last && n < top; ++j) {
+        for (Index j = tile.keys[r].first; j < tile.keys[r].last && n < count; ++j) {
+            if (log_norms && log_norms[j] == -infinity()) continue;
             if (allowed_by_mask(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
                 best_keys[n++] = static_cast<Whole>(j);
             }
         }
-        for (; n < top; ++n) best_keys[n] = -1;
+        for (; n < count; ++n) best_keys[n] = -1;
     }
-    for (Index n = 0; n < top; n += kLanes) {
+    for (Index n = 0; n < count; n += kLanes) {
         store(best + n, exp2(load(best + n) - all(maximum)) * all(inverse));
     }
-    std::int64_t* keys = call.seen.top_keys ? call.seen.top_keys + at * top : nullptr;
-    Real* weights = call.seen.top_weights ? call.seen.top_weights + at * top : nullptr;
-    for (Index n = 0; keys && n < top; ++n) keys[n] = best_keys[n];
-    for (Index n = 0; weights && n < top; ++n) weights[n] = best_keys[n] < 0 ? 0.0f : best[n];
+    for (Index n = 0; keys && n < count; ++n) keys[n] = best_keys[n];
+    for (Index n = 0; sizes && n < count; ++n) {
+        const Index key = best_keys[n];
+        const bool spoilt = key >= 0 && log_norms && !(log_norms[key] - log_norms[key] == 0.0f);
+        sizes[n] = key < 0 ? 0.0f : spoilt ? not_a_number() : best[n];
+    }
+}
+
+// The weight of each span of keys, from the row's sums.
+inline void write_spans(const Call& call, const Tile& tile, Index r, Real factor, Real* to) {
+    const Index count = call.seen.span_count;
+    for (Index n = 0; n < count; ++n) {
+        to[n] = is_nan(factor) ? 0.0f : static_cast<Real>(tile.spans[r * count + n] * factor);
+    }
+    if (!is_nan(factor)) return;
+    const std::int32_t* labels = call.labels_of(tile.b).of;  // so is the weight of every key
+    for (Index j = tile.keys[r].first; j < tile.keys[r].last; ++j) {
+        if (labels[j] >= 0 &&
+            allowed_by_mask(call.problem, tile.b, tile.head[r], tile.query[r], j)) {
+            to[labels[j]] = not_a_number();
+        }
+    }
 }
 
 inline bool has_key(const Call& call, const Tile& tile, Index r) {
@@ -138,6 +159,11 @@ inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
         // Not one key; if there is one, all scores fell below what a Real can hold.
         const bool none = tile.total[r] == 0 && !has_key(call, tile, r);
         Real total = none || tile.total[r] != 0 ? tile.total[r] : not_a_number();
+        if (seen.max_logit) {
+            seen.max_logit[at] = none                              ? -infinity()
+                                 : tile.spoilt[r] || is_nan(total) ? not_a_number()
+                                                                   : maximum * kLn2;
+        }
         Real own = 1.0f;  // what remains of the keys' sums when a sink sets the maximum
         if (!none && problem.sinks) {
             const Real given = in_base_2(problem.sinks[h]);
@@ -178,7 +204,16 @@ inline void finish(const Call& call, Tile& tile, const MapRows* maps) {
                                                                     : larger(entropy, 0.0f);
         }
         if (seen.distance) seen.distance[at] = none ? 0.0f : tile.away[r] * factor;
-        if (seen.top) write_top(call, tile, r, maximum, inverse, at);
+        const auto list = [&](const Lists& lists, const Real* log_norms, auto* keys, Real* sizes) {
+            if (!lists.count) return;
+            write_strongest(call, tile, lists, r, maximum, inverse, log_norms,
+                            keys ? keys + at * lists.count : nullptr,
+                            sizes ? sizes + at * lists.count : nullptr);
+        };
+        list(tile.top, nullptr, seen.top_keys, seen.top_weights);
+        list(tile.contribution, seen.contribution ? call.log_norms_of(b, h) : nullptr,
+             seen.contribution_keys, seen.contributions);
+        if (seen.spans) write_spans(call, tile, r, factor, seen.spans + at * seen.span_count);
         if (seen.map && !none && counts(seen, b, i)) {
             add_to_map(call, tile, r, maximum, inverse, maps[h - tile.head[0]]);
         }

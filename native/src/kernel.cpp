@@ -4,6 +4,7 @@
 
 #include "backward_share.h"
 #include "direct.h"
+#include "norms.h"
 #include "plan.h"
 #include "pool.h"
 #include "share.h"
@@ -83,20 +84,38 @@ Seen second_look(const Seen& seen) {
 }
 
 // Every key head is one task: packed, attended to, and looked at again, by one thread.
-void forward_by_head(const Call& call, const Plan& plan, int threads) {
+void forward_by_head(const Call& call, const Plan& plan, int threads, Scratch& shared) {
     const Problem& problem = call.problem;
     const Index tasks = problem.batch * problem.kv_heads;
+    const Index packs = problem.segments.data ? problem.batch : 0;
+    auto* layouts = packs ? shared.take<Layout>(packs) : nullptr;
+    for (Index b = 0; b < packs; ++b) {
+        layouts[b] = layout_of(call, b, shared);
+        // Query heads that share their keys would have to pack a segment each for itself.
+        if (call.group == 1) take_turns(layouts[b]);
+    }
     share_out(tasks, threads, [&](Index task) {
         const Index b = task / problem.kv_heads, kv_head = task % problem.kv_heads;
         const Index head = kv_head * call.group;
         Borrowed borrowed;
         Scratch& scratch = borrowed.scratch;
-        Packed packed = make_packed(call, layout_of(call, b, scratch), b, kv_head, scratch);
-        pack(call, b, kv_head, 0, problem.keys, packed, packed.bad_k, packed.bad_v);
+        const Layout layout = packs ? layouts[b] : layout_of(call, b, scratch);
+        Packed packed = make_packed(call, layout, b, kv_head, scratch);
+        if (!layout.in_turn) {
+            pack(call, b, kv_head, 0, problem.keys, packed, packed.bad_k, packed.bad_v);
+        }
+        const Segment* held = nullptr;
+        const auto use = [&](const Segment* segment) {
+            if (!layout.in_turn || !segment || segment == held) return;
+            held = segment;
+            packed.bad_k.count = packed.bad_v.count = 0;
+            pack(call, b, kv_head, segment->first, segment->last, packed, packed.bad_k,
+                 packed.bad_v);
+        };
         const Maps maps(call, plan, b * problem.heads + head, call.group, scratch);
         Tile tile(call, smaller(kTile, call.group * problem.queries), scratch);
         for (Index piece = 0; piece < plan.pieces(call.group); ++piece) {
-            run_piece(call, plan, packed, tile, b, head, piece, maps.rows);
+            run_piece(call, plan, packed, tile, b, head, piece, maps.rows, use);
         }
         for (Index h = 0; call.seen.map && h < call.group; ++h) maps.finish(call, h);
         if (!call.seen.received || problem.segments.data) return;
@@ -159,7 +178,8 @@ void forward_by_span(const Call& call, const Plan& plan, int threads, Scratch& s
         Scratch& scratch = borrowed.scratch;
         Tile tile(call, smaller(kTile, call.group * problem.queries), scratch);
         run_piece(call, plan, packed[at], tile, b, head, piece,
-                  call.seen.map ? maps.rows + (b * problem.heads + head) * maps.spans : nullptr);
+                  call.seen.map ? maps.rows + (b * problem.heads + head) * maps.spans : nullptr,
+                  [](const Segment*) {});
     });
     if (call.seen.map) share_out(heads, threads, [&](Index head) { maps.finish(call, head); });
     if (!call.seen.received || problem.segments.data) return;
@@ -287,6 +307,15 @@ void attention(const Problem& problem, const RowsOut& output, const Seen& seen, 
     Seen rest = seen;
     if (problem.keys == 0) rest.map = rest.received = nullptr;
     Call call{problem, rest, output};
+    if (rest.contribution) find_log_norms(call, threads, shared);
+    if (rest.spans) {
+        const Index sequences = rest.labels_stride ? problem.batch : 1;
+        auto* labels = shared.take<Labels>(sequences);
+        for (Index b = 0; b < sequences; ++b) {
+            labels[b] = Labels(rest.labels + b * rest.labels_stride, problem.keys, shared);
+        }
+        call.labels = labels;
+    }
     if (rest.map) call.columns = Columns(problem.keys, seen.map_columns, shared);
     if (rest.received) {
         call.maxima = shared.take<Real>(heads * problem.queries);
@@ -296,7 +325,7 @@ void attention(const Problem& problem, const RowsOut& output, const Seen& seen, 
     if (problem.queries <= kFew) {
         forward_direct(call, plan, threads, shared);
     } else if (threads <= 1 || problem.batch * problem.kv_heads >= 4 * threads) {
-        forward_by_head(call, plan, threads);
+        forward_by_head(call, plan, threads, shared);
     } else {
         forward_by_span(call, plan, threads, shared);
     }

@@ -53,6 +53,9 @@ extern const Kernel kernel;
 namespace avx2_double {
 extern const AttentionOf<double> kernel;
 }
+namespace avx512_double {
+extern const AttentionOf<double> kernel;
+}
 namespace neon {
 extern const Kernel kernel;
 }

@@ -62,31 +62,46 @@ template <typename Number>
     transpose(rows, kLanes, to, to_stride);
 }
 
+// The same for `wide` columns, at most kLanes, from d on, of rows that need not be there: those are
+// 0. Only as many lines are written.
+template <typename Number>
+inline void transpose_some(const Number* const* rows, Index d, Index wide, Real* to,
+                           Index to_stride) {
+    alignas(64) Real lines[kLanes * kLanes], turned[kLanes * kLanes];
+    for (int n = 0; n < kLanes; ++n) {
+        store(lines + n * kLanes, !rows[n]         ? Vector{}
+                                  : wide == kLanes ? load_numbers(rows[n] + d)
+                                                   : load_first_numbers(rows[n] + d, wide));
+    }
+    transpose(lines, kLanes, turned, kLanes);
+    for (Index n = 0; n < wide; ++n) store(to + n * to_stride, load(turned + n * kLanes));
+}
+
 // Panels of K: keys [first, last), kPanel at a time, each [width][kPanel]. Missing keys are 0.
 template <typename Number>
 inline void pack_keys(const Number* k, Index stride, Index first, Index last, Index width,
                       Real* panels, BadKeys& bad) {
     for (Index j = first; j < last; j += kPanel, panels += width * kPanel) {
         const Index count = smaller(kPanel, last - j);
-        bool spoilt[kPanel] = {};
-        for (Index c = 0; c < count; ++c) {
-            spoilt[c] = any_not_finite(k + (j + c) * stride, width);
-            if (spoilt[c]) bad.keys[bad.count++] = static_cast<std::int32_t>(j + c);
-        }
-        Index d = 0;
+        const Number* rows[kPanel];  // null: not there, or not finite
         bool plain = count == kPanel;
-        for (Index c = 0; c < count; ++c) plain = plain && !spoilt[c];
-        for (; plain && d + kLanes <= width; d += kLanes) {
+        for (Index c = 0; c < kPanel; ++c) {
+            rows[c] = c < count ? k + (j + c) * stride : nullptr;
+            if (c >= count || !any_not_finite(rows[c], width)) continue;
+            bad.keys[bad.count++] = static_cast<std::int32_t>(j + c);
+            rows[c] = nullptr;
+            plain = false;
+        }
+        for (Index d = 0; d < width; d += kLanes) {
+            const Index wide = smaller(kLanes, width - d);
             REGARD_UNROLL(16)
             for (Index c = 0; c < kPanel; c += kLanes) {
-                transpose_numbers(k + (j + c) * stride + d, stride, panels + d * kPanel + c,
-                                  kPanel);
-            }
-        }
-        for (; d < width; ++d) {
-            for (Index c = 0; c < kPanel; ++c) {
-                panels[d * kPanel + c] =
-                    c < count && !spoilt[c] ? to_real(k[(j + c) * stride + d]) : 0.0f;
+                Real* to = panels + d * kPanel + c;
+                if (plain && wide == kLanes) {
+                    transpose_numbers(rows[c] + d, stride, to, kPanel);
+                } else {
+                    transpose_some(rows + c, d, wide, to, kPanel);
+                }
             }
         }
     }
@@ -109,8 +124,11 @@ inline void pack_values(const Number* v, Index stride, Index first, Index last, 
             }
         }
         if (whole < width) {
-            for (Index n = 0; n < kPanel; ++n) {
-                to[n] = whole + n < width && !spoilt ? to_real(from[whole + n]) : 0.0f;
+            for (Index n = 0; n < kPanel; n += kLanes) {
+                const Index left = spoilt ? 0 : width - whole - n;
+                store(to + n, left >= kLanes ? load_numbers(from + whole + n)
+                              : left > 0     ? load_first_numbers(from + whole + n, left)
+                                             : Vector{});
             }
         }
     }

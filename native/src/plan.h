@@ -115,9 +115,11 @@ struct Maps {
     }
 };
 
-// One piece of the work on a group of heads, whose first is `head`.
+// One piece of the work on a group of heads, whose first is `head`. Before a tile is attended to,
+// use(segment) hears which segment it looks at, null if that does not lie apart.
+template <typename Use>
 inline void run_piece(const Call& call, const Plan& plan, const Packed& packed, Tile& tile, Index b,
-                      Index head, Index piece, const MapRows* maps) {
+                      Index head, Index piece, const MapRows* maps, Use use) {
     const Index queries = call.problem.queries;
     if (plan.spans > 1) {
         const Index nth = piece / plan.spans, span = piece % plan.spans;
@@ -126,7 +128,7 @@ inline void run_piece(const Call& call, const Plan& plan, const Packed& packed, 
             const Index rows = queries_alike(call.problem, b, i, smaller(kTile, last - i));
             tile.rows = 0;
             add_queries(call, tile, b, head + nth, i, rows);
-            begin_with_segment(call, packed.layout, tile);
+            use(begin_with_segment(call, packed.layout, tile));
             attend(call, tile, packed);
             finish(call, tile, maps ? maps + nth * plan.spans + span : nullptr);
         }

@@ -185,6 +185,24 @@ inline void apply_extra(const Problem& problem, const Real* extra, Index count, 
     }
 }
 
+// −inf in the cells of [wide_first, wide_last), whole vectors, that lie outside of [first, last).
+inline void shut_out(Real* cells, Index first, Index last, Index wide_first, Index wide_last) {
+    const Vector none = all(-infinity());
+    if (wide_first < first) {
+        Real* from = cells + wide_first;
+        store(from, all_but_last(wide_first + kLanes - first) ? none : load(from));
+    }
+    if (last < wide_last) {
+        Real* from = cells + wide_last - kLanes;
+        store(from, all_but_last(wide_last - last) ? load(from) : none);
+    }
+}
+
+// 0 in cells [first, last), and in the rest of the vectors that they lie in.
+inline void clear_cells(Real* cells, Index first, Index last) {
+    for (Index n = first / kLanes * kLanes; n < last; n += kLanes) store(cells + n, Vector{});
+}
+
 // The maximum of each lane, of every fourth vector: vector n counts in vectors[n % 4].
 struct LaneMaxima {
     Vector vectors[4];

@@ -82,17 +82,32 @@ inline void each_packed(const Layout& layout, Index begin, Index end, Work work)
     }
 }
 
-// Have the blocks of a tile, all of whose queries look at one segment, begin with it.
-inline void begin_with_segment(const Call& call, const Layout& layout, Tile& tile) {
+// Have the blocks of a tile, all of whose queries look at one segment, begin with it. Returns the
+// segment if it lies apart from the others.
+inline const Segment* begin_with_segment(const Call& call, const Layout& layout, Tile& tile) {
     tile.origin = tile.shift = 0;
-    if (!call.problem.segments.data) return;
+    if (!call.problem.segments.data) return nullptr;
     const Interval keys = segment_keys(call.problem, tile.b, tile.query[0]);
-    if (keys.empty()) return;
-    if (layout.segments) {
-        tile.origin = keys.first;
-        tile.shift = layout.segments[layout.segment_before(keys.first)].shift;
-    } else {
+    if (keys.empty()) return nullptr;
+    if (!layout.segments) {
         tile.origin = keys.first / kPanel * kPanel;
+        return nullptr;
+    }
+    const Segment* segment = layout.segments + layout.segment_before(keys.first);
+    tile.origin = keys.first;
+    tile.shift = segment->shift;
+    return segment;
+}
+
+// Have the segments lie in the same room, one at a time, where it stays in the caches.
+inline void take_turns(Layout& layout) {
+    if (!layout.segments) return;
+    layout.in_turn = true;
+    layout.padded_keys = 0;
+    for (Segment* segment = layout.segments; segment < layout.segments + layout.count; ++segment) {
+        segment->shift = -segment->first;
+        const Index room = round_up(segment->last - segment->first, kPanel);
+        layout.padded_keys = larger(layout.padded_keys, room);
     }
 }
 

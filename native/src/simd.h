@@ -41,7 +41,9 @@ constexpr Type kType = sizeof(Real) == 8 ? Type::float64 : Type::float32;
 
 // kStrip rows by kPanel columns are a register tile: their sums, one vector of columns and one
 // broadcast number have to fit the registers.
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) && defined(REGARD_DOUBLE)
+constexpr int kLanes = 8, kStrip = 12, kPanel = 16;
+#elif defined(__AVX512F__)
 constexpr int kLanes = 16, kStrip = 12, kPanel = 32;
 #elif defined(__AVX2__) && defined(REGARD_DOUBLE)
 constexpr int kLanes = 4, kStrip = 6, kPanel = 8;
@@ -158,7 +160,9 @@ inline Integers all_but_last(Index count) { return load(kFirstLanes.lanes + coun
 }  // namespace
 }  // namespace regard::REGARD_KERNEL
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) && defined(REGARD_DOUBLE)
+#include "simd_avx512_double.h"
+#elif defined(__AVX512F__)
 #include "simd_avx512.h"
 #elif defined(__AVX2__) && defined(REGARD_DOUBLE)
 #include "simd_avx2_double.h"

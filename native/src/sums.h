@@ -1,6 +1,6 @@
-// Sums over queries, of which there may be very many. Added up one after the other as Reals they
-// would be rounded each time, equal ones always the same way, and the error would grow with their
-// number.
+// Sums over queries or keys, of which there may be very many. Added up one after the other as Reals
+// they would be rounded each time, equal ones always the same way, and the error would grow with
+// their number.
 #pragma once
 
 #include "scratch.h"
@@ -32,6 +32,11 @@ struct Sums {
         } else {
             sums[n] += number;
         }
+    }
+
+    void scale(Index n, double factor) {
+        sums[n] *= factor;
+        if constexpr (kExact) lost[n] *= factor;
     }
 
     double operator[](Index n) const { return kExact ? sums[n] + lost[n] : sums[n]; }

@@ -6,6 +6,7 @@
 #include "drop.h"
 #include "rows.h"
 #include "scratch.h"
+#include "spans.h"
 #include "sums.h"
 #include "threads.h"
 #include "top.h"
@@ -30,10 +31,21 @@ struct Call {
     bool extra_shared = problem.mask.strides[2] == 0 && problem.chosen.strides[2] == 0 &&
                         problem.bias.strides[2] == 0;
     Drops drops{problem.dropout};
-    Columns columns{};  // of the map
+    Columns columns{};                // of the map
+    const Labels* labels = nullptr;   // of each sequence, or of all: see labels_of()
+    const Real* log_norms = nullptr;  // (batch, norm_heads, keys)
+    Index norm_heads = 0;
     Real* maxima =
         nullptr;  // (batch, heads, queries): for `received`, 2^(score − maximum) · inverse
     Real* inverses = nullptr;
+
+    const Labels& labels_of(Index b) const { return labels[seen.labels_stride ? b : 0]; }
+
+    // log2 of the norms of a head's values, from key 0 on.
+    const Real* log_norms_of(Index b, Index h) const {
+        const Index shared = problem.heads / norm_heads;
+        return log_norms + (b * norm_heads + h / shared) * problem.keys;
+    }
 };
 
 // Keys [first, last) of a packed sequence; key j lies at j + shift in the panels.
@@ -42,11 +54,12 @@ struct Segment {
 };
 
 // Where the keys of a sequence lie in the panels: as they came, or, where there are `segments`,
-// each of which begins with a panel, one behind the other.
+// each of which begins with a panel, one behind the other or `in_turn` in the same place.
 struct Layout {
     Index padded_keys = 0;
     Segment* segments = nullptr;
     Index count = 0;
+    bool in_turn = false;
 
     // The last segment that begins at `key` or before it; the first if there is none.
     Index segment_before(Index key) const {
@@ -77,6 +90,27 @@ struct MapRow {
     Sums sums;                     // [map_columns]
 };
 
+// The strongest keys of every row of a tile, as they are sorted so far.
+struct Lists {
+    Index count = 0, listed = 0;  // of a row: how many are asked for, and for how many is room
+    Real* best = nullptr;         // [rows][listed]
+    Whole* keys = nullptr;
+
+    Lists() = default;
+    Lists(Index asked, Index rows, Scratch& scratch)
+        : count(asked), listed(vectors_of(asked) * kLanes) {
+        best = scratch.take<Real>(rows * listed);
+        keys = scratch.take<Whole>(rows * listed);
+    }
+
+    void clear(Index rows) {
+        for (Index n = 0; n < rows * listed; ++n) {
+            best[n] = -infinity();
+            keys[n] = -1;
+        }
+    }
+};
+
 // One row of state for each query of the tile.
 struct Tile {
     Index rows = 0;
@@ -86,19 +120,21 @@ struct Tile {
     std::int32_t* head;
     std::int32_t* query;
     Interval* keys;
-    Real* q;        // [rows][width], times the factor
-    bool* spoilt;   // q holds something not finite
-    Real* scores;   // [rows][kScoreStride]
-    Real* output;   // [rows][padded_width], relative to `maximum`
-    Real* maximum;  // of the scores so far
-    Real* total;    // Σ 2^(score − maximum)
-    Real* moment;   // Σ 2^t · t, t = score − maximum
-    Real* away;     // Σ 2^t · |p − j|
-    Real* rescale;  // by how much the last block turned what was summed before
-    Real* best;     // [rows][kLanes · vectors]
-    Whole* best_keys;
-    Real* reference;    // [rows][blocks]: the maximum in use in each block
-    Real* column_sums;  // [rows][slots]
+    Real* q;             // [rows][width], times the factor
+    bool* spoilt;        // q holds something not finite
+    Real* scores;        // [rows][kScoreStride]
+    Real* output;        // [rows][padded_width], relative to `maximum`
+    Real* maximum;       // of the scores so far
+    Real* total;         // Σ 2^(score − maximum)
+    Real* moment;        // Σ 2^t · t, t = score − maximum
+    Real* away;          // Σ 2^t · |p − j|
+    Real* rescale;       // by how much the last block turned what was summed before
+    Lists top;           // by score
+    Lists contribution;  // by score + log2 ‖v‖, …
+    Real* shifted;       // [kStrip][kScoreStride]: … which these are, of a strip
+    Sums spans;          // [rows][span_count], relative to `maximum`
+    Real* reference;     // [rows][blocks]: the maximum in use in each block
+    Real* column_sums;   // [rows][slots]
     MapRow map_row;
     Real* extra;  // [kBlock]: what is added to the scores of …
     Index extra_head = -1, extra_first = 0, extra_last = 0;  // … these keys, for every query
@@ -120,15 +156,16 @@ struct Tile {
         moment = scratch.take<Real>(capacity);
         away = scratch.take<Real>(capacity);
         rescale = scratch.take<Real>(capacity);
-        const Index listed = seen.top ? vectors_of(seen.top) * kLanes : 0;
-        best = scratch.take<Real>(capacity * listed);
-        best_keys = scratch.take<Whole>(capacity * listed);
+        top = Lists(seen.top, capacity, scratch);
+        contribution = Lists(seen.contribution, capacity, scratch);
+        shifted = scratch.take<Real>(seen.contribution ? kStrip * kScoreStride : 0);
+        if (seen.spans) spans = Sums(capacity * seen.span_count, scratch);
         const Index kept = seen.map && !first ? capacity : 0;
         reference = first ? first->reference : scratch.take<Real>(kept * call.blocks);
         column_sums = first ? first->column_sums : scratch.take<Real>(kept * call.columns.slots());
         if (kept) map_row.sums = Sums(seen.map_columns, scratch);
         extra = scratch.take<Real>(call.extras ? kBlock : 0);
-        found = scratch.take<Candidates>(seen.top ? 1 : 0);
+        found = scratch.take<Candidates>(seen.top || seen.contribution ? 1 : 0);
         if (call.extras) {
             for (Index n = 0; n < kBlock; ++n) extra[n] = 0.0f;
         }
@@ -160,13 +197,9 @@ inline void clear_state(const Call& call, Tile& tile) {
     }
     __builtin_memset(tile.output, 0,
                      sizeof(Real) * static_cast<std::size_t>(tile.rows * call.padded_width));
-    if (const Index top = call.seen.top) {
-        const Index listed = vectors_of(top) * kLanes;
-        for (Index n = 0; n < tile.rows * listed; ++n) {
-            tile.best[n] = -infinity();
-            tile.best_keys[n] = -1;
-        }
-    }
+    tile.top.clear(tile.rows);
+    tile.contribution.clear(tile.rows);
+    if (call.seen.spans) tile.spans.clear(tile.rows * call.seen.span_count);
 }
 
 // What any of a strip's rows is allowed of the keys [start, end) of a block, counted from `start`.
@@ -219,8 +252,7 @@ inline void finish_scores(const Call& call, Tile& tile, Index r, const BadKeys& 
         }
         apply_extra(problem, tile.extra + wide_first, wide_last - wide_first, scores + wide_first);
     }
-    for (Index n = wide_first; n < first; ++n) scores[n] = -infinity();
-    for (Index n = last; n < wide_last; ++n) scores[n] = -infinity();
+    shut_out(scores, first, last, wide_first, wide_last);
     if (bad.count) {
         for (Index n = bad.from(start + first); n < bad.count && bad.keys[n] < start + last; ++n) {
             if (allowed_by_mask(problem, b, h, i, bad.keys[n])) {
@@ -243,24 +275,56 @@ struct Part {
     Index count() const { return wide_last - wide_first; }
 };
 
-// The strongest keys of the rows of a strip.
-__attribute__((noinline)) void see_top(const Call& call, Tile& tile, Index row, Index rows,
-                                       Index start, Part* parts) {
-    const Index top = call.seen.top, listed = vectors_of(top) * kLanes;
+// The strongest keys of the rows of a strip; `scores` are those of its first row.
+__attribute__((noinline)) void see_strongest(const Lists& lists, Candidates& found, Index row,
+                                             Index rows, Index start, const Real* scores,
+                                             Part* parts) {
     for (Index n = 0; n < rows; ++n) {
         Part& part = parts[n];
         if (part.empty()) continue;
-        const Real* scores = tile.scores + (row + n) * kScoreStride + part.wide_first;
-        find_strongest(tile.best + (row + n) * listed, top, scores, part.count(), part.maxima,
+        find_strongest(lists.best + (row + n) * lists.listed, lists.count,
+                       scores + n * kScoreStride + part.wide_first, part.count(), part.maxima,
                        part.highest, part.passing);
     }
     for (Index n = 0; n < rows; ++n) {
         const Part& part = parts[n];
         if (part.empty() || !part.passing.some) continue;
-        take_strongest(tile.best + (row + n) * listed, tile.best_keys + (row + n) * listed, top,
-                       tile.scores + (row + n) * kScoreStride + part.wide_first,
-                       static_cast<Whole>(start + part.wide_first), part.passing, *tile.found);
+        take_strongest(lists.best + (row + n) * lists.listed, lists.keys + (row + n) * lists.listed,
+                       lists.count, scores + n * kScoreStride + part.wide_first,
+                       static_cast<Whole>(start + part.wide_first), part.passing, found);
     }
+}
+
+// The same by what they contribute: a key whose value is not finite comes before all others.
+__attribute__((noinline)) void see_contribution(const Call& call, Tile& tile, Index row, Index rows,
+                                                Index start, const Part* parts) {
+    Part shifted[kStrip];
+    for (Index n = 0; n < rows; ++n) {
+        Part& part = shifted[n] = parts[n];
+        if (part.empty()) continue;
+        const Real* scores = tile.scores + (row + n) * kScoreStride;
+        const Real* norms = call.log_norms_of(tile.b, tile.head[row + n]) + start;
+        Real* to = tile.shifted + n * kScoreStride;
+        for (Index m = part.wide_first; m < part.wide_last; m += kLanes) {
+            // Behind the last key there are no norms to be read.
+            const bool whole = m >= part.first && m + kLanes <= part.last;
+            Vector norm = all(-infinity());
+            if (whole) {
+                norm = load(norms + m);
+            } else {
+                for (Index c = larger(m, part.first); c < smaller(m + kLanes, part.last); ++c) {
+                    norm[c - m] = norms[c];
+                }
+            }
+            const Vector score = load(scores + m);
+            const Vector sum = smaller(all(kLargest), score + norm);
+            const Vector real = norm == norm ? sum : all(kLargest);
+            store(to + m, score == all(-infinity()) ? score : real);
+        }
+        part.maxima = lane_maxima(to + part.wide_first, part.count());
+        part.highest = maximum(part.maxima.lanes());
+    }
+    see_strongest(tile.contribution, *tile.found, row, rows, start, tile.shifted, shifted);
 }
 
 // The online softmax of one row in one block: scores become weights relative to the new maximum.
@@ -290,6 +354,14 @@ inline void soften_row(const Call& call, Tile& tile, Index r, const Part& part, 
         tile.away[r] = tile.away[r] * rescale +
                        weighted_distance(row, part.count(), start + part.wide_first, p);
     }
+    if (seen.spans) {
+        const Index at = r * seen.span_count;
+        for (Index n = 0; rescale != 1.0f && n < seen.span_count; ++n) {
+            tile.spans.scale(at + n, rescale);
+        }
+        sum_spans(call.labels_of(tile.b), scores, start, start + part.first, start + part.last,
+                  seen.span_count, tile.spans, at);
+    }
     if (seen.map) {
         tile.reference[r * call.blocks + block] = now;
         sum_columns(call.columns, block, scores, start, start + part.first, start + part.last,
@@ -316,13 +388,17 @@ inline void soften_strip(const Call& call, Tile& tile, Index row, Index rows, co
         part.maxima = lane_maxima(scores + part.wide_first, part.count());
         part.highest = maximum(part.maxima.lanes());
     }
-    if (call.seen.top) see_top(call, tile, row, rows, start, parts);
+    if (call.seen.top) {
+        see_strongest(tile.top, *tile.found, row, rows, start, tile.scores + row * kScoreStride,
+                      parts);
+    }
+    if (call.seen.contribution) see_contribution(call, tile, row, rows, start, parts);
     for (Index n = 0; n < rows; ++n) {
         const Part& part = parts[n];
         const Index r = row + n;
         Real* scores = tile.scores + r * kScoreStride;
         if (part.empty()) {
-            for (Index m = allowed.first; m < allowed.last; ++m) scores[m] = 0.0f;
+            clear_cells(scores, allowed.first, allowed.last);
             tile.rescale[r] = 1.0f;
             continue;
         }
@@ -331,8 +407,9 @@ inline void soften_strip(const Call& call, Tile& tile, Index row, Index rows, co
             drop_row(call.drops, tile.b, tile.head[r], tile.query[r], start + part.wide_first,
                      part.count(), scores + part.wide_first);
         }
-        for (Index m = allowed.first; m < part.first; ++m) scores[m] = 0.0f;
-        for (Index m = part.last; m < allowed.last; ++m) scores[m] = 0.0f;
+        // What was shut out is 0 by now.
+        clear_cells(scores, allowed.first, part.wide_first);
+        clear_cells(scores, part.wide_last, allowed.last);
     }
 }
 

@@ -118,6 +118,7 @@ Attended<Number> attend(const Problem& p) {
     all.allowed.assign(rows * p.keys, 0);
     all.weights.assign(rows * p.keys, 0);
     all.lse.assign(rows, -std::numeric_limits<Number>::infinity());
+    all.max_logit = all.lse;
     all.output.assign(rows * p.value_width, 0);
     for_each_query(p, [&](Query q, std::int64_t n) {
         std::uint8_t* allowed = all.allowed.data() + n * p.keys;
@@ -125,7 +126,7 @@ Attended<Number> attend(const Problem& p) {
         Number* output = all.output.data() + n * p.value_width;
 
         Number largest = -std::numeric_limits<Number>::infinity();
-        bool any = false;
+        bool any = false, spoilt = false;
         for (std::int64_t j = 0; j < p.keys; ++j) {
             if (!may_attend(p, q, j)) continue;
             any = true;
@@ -133,9 +134,11 @@ Attended<Number> attend(const Problem& p) {
             const Number product = scaled_product<Number>(p, q, j);
             weights[j] = score(p, q, j, product);
             if (weights[j] > largest) largest = weights[j];
+            spoilt = spoilt || std::isnan(weights[j]);
             all.largest_score = larger(larger(all.largest_score, product), weights[j]);
         }
         if (!any) return;
+        all.max_logit[n] = spoilt ? std::numeric_limits<Number>::quiet_NaN() : largest;
 
         Number sum = 0;
         if (p.sinks != nullptr) {
@@ -262,6 +265,39 @@ std::vector<Number> received(const Problem& p, const Attended<Number>& all, cons
 }
 
 template <typename Number>
+std::vector<Number> spans(const Problem& p, const Attended<Number>& all, const Seen& seen) {
+    std::vector<Number> out(all.lse.size() * static_cast<std::size_t>(seen.span_count), 0);
+    for_each_query(p, [&](Query q, std::int64_t n) {
+        for (std::int64_t j = 0; j < p.keys; ++j) {
+            const std::int64_t label = seen.labels[q.b * seen.labels_stride + j];
+            if (label >= 0) out[n * seen.span_count + label] += all.weights[n * p.keys + j];
+        }
+    });
+    return out;
+}
+
+double norm(const Problem& p, std::int64_t b, std::int64_t h, std::int64_t j) {
+    double sum = 0;
+    if (p.value_width == 0) return sum;
+    const float* value = row_of(p.v, b, kv_head(p, h), j);
+    for (std::int64_t e = 0; e < p.value_width; ++e) sum += double{value[e]} * double{value[e]};
+    return std::sqrt(sum);
+}
+
+template <typename Number>
+std::vector<Number> contribution(const Problem& p, const Attended<Number>& all) {
+    std::vector<Number> out(all.weights);
+    for_each_query(p, [&](Query q, std::int64_t n) {
+        for (std::int64_t j = 0; j < p.keys; ++j) {
+            const double size = norm(p, q.b, q.h, j);
+            if (all.allowed[n * p.keys + j])
+                out[n * p.keys + j] *= Number(std::isfinite(size) ? size : std::nan(""));
+        }
+    });
+    return out;
+}
+
+template <typename Number>
 std::vector<Number> weights(const Problem& p, const Attended<Number>& all, const Rectangle& r) {
     std::vector<Number> out;
     for_each_query(p, [&](Query q, std::int64_t n) {
@@ -307,6 +343,8 @@ template Attended<double> attend(const Problem&);
     template std::vector<Number> distance(const Problem&, const Attended<Number>&);                \
     template std::vector<Number> map(const Problem&, const Attended<Number>&, const Seen&);        \
     template std::vector<Number> received(const Problem&, const Attended<Number>&, const Seen&);   \
+    template std::vector<Number> spans(const Problem&, const Attended<Number>&, const Seen&);      \
+    template std::vector<Number> contribution(const Problem&, const Attended<Number>&);            \
     template std::vector<Number> weights(const Problem&, const Attended<Number>&,                  \
                                          const Rectangle&);                                        \
     template std::vector<Number> pooled(const Problem&, const Attended<Number>&, const Rectangle&, \

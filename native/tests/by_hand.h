@@ -47,6 +47,7 @@ struct Attended {
     std::vector<std::uint8_t> allowed;  // (batch, heads, queries, keys)
     std::vector<Number> weights;        // (batch, heads, queries, keys), before dropout
     std::vector<Number> lse;            // (batch, heads, queries)
+    std::vector<Number> max_logit;      // (batch, heads, queries), sinks aside
     std::vector<Number> output;         // (batch, heads, queries, value_width)
     Number largest_score = 0;           // before and after softcap and bias; sinks, too
     Number largest_value = 0;           // both of what is finite and counts
@@ -86,6 +87,18 @@ std::vector<Number> map(const regard::Problem& p, const Attended<Number>& all,
 template <typename Number>
 std::vector<Number> received(const regard::Problem& p, const Attended<Number>& all,
                              const regard::Seen& seen);
+
+// (batch, heads, queries, span_count): the sum over the keys with each label.
+template <typename Number>
+std::vector<Number> spans(const regard::Problem& p, const Attended<Number>& all,
+                          const regard::Seen& seen);
+
+// ‖v‖ of key j, as head h of q sees it.
+double norm(const regard::Problem& p, std::int64_t b, std::int64_t h, std::int64_t j);
+
+// (batch, heads, queries, keys): weight · ‖v‖.
+template <typename Number>
+std::vector<Number> contribution(const regard::Problem& p, const Attended<Number>& all);
 
 // (batch, heads, rows, keys) of a rectangle.
 template <typename Number>

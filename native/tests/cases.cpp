@@ -178,6 +178,21 @@ void add_chosen(Random& random, Case& c) {
             }
 }
 
+// Spans of keys, up to `most` of them: long ones, short ones, or any label for any key.
+void add_labels(Random& random, Case& c, std::int64_t most) {
+    const regard::Problem& p = c.problem;
+    exact::Layout layout;
+    layout.size = {p.batch, 1, 1, p.keys};
+    c.labels = exact::Tensor<std::int64_t>(layout);
+    c.wanted.spans = most;
+    const std::int64_t length = random.pick<std::int64_t>({1, 1, 5, 40, 300});
+    std::int64_t label = -1;
+    c.labels.for_each([&](std::int64_t& x) {
+        if (random.one_in(length)) label = random.below(most + 1) - 1;
+        x = label;
+    });
+}
+
 void want_something(Random& random, Case& c) {
     const regard::Problem& p = c.problem;
     Wanted& w = c.wanted;
@@ -196,6 +211,9 @@ void want_something(Random& random, Case& c) {
         w.map_rows = random.pick<std::int64_t>({1, 2, 7, 16, p.queries, p.queries + 3});
         w.map_columns = random.pick<std::int64_t>({1, 3, 13, 64, p.keys, p.keys + 5});
     }
+    w.max_logit = want();
+    if (want()) w.contribution = random.pick<std::int64_t>({1, 3, 8, 9, 21, p.keys + 2});
+    if (want()) add_labels(random, c, random.pick<std::int64_t>({1, 2, 7, 16, 40}));
     if ((w.map || w.received) && random.one_in(2)) {
         c.has_counted = true;
         exact::Layout layout = layout_of_cells(random, {p.batch, 1, 1, p.queries});
@@ -281,6 +299,7 @@ Case part_of(const Case& c, std::int64_t b, std::int64_t batches, std::int64_t h
     out.has_chosen = c.has_chosen;
     if (c.has_segments) out.segments = part_of(c.segments, b, batches, 0, 1);
     if (c.has_chosen) out.chosen = part_of(c.chosen, b, batches, h, heads);
+    if (c.wanted.spans) out.labels = part_of(c.labels, b, batches, 0, 1);
     if (c.has_lengths) {
         out.lengths = exact::Array<std::int64_t>(batches);
         for (std::int64_t n = 0; n < batches; ++n) out.lengths[n] = c.lengths[b + n];
@@ -377,7 +396,8 @@ Case plain(std::uint64_t seed, const regard::Problem& sizes) {
     c.output.size = {p.batch, p.heads, p.queries, p.value_width};
     c.problem.scale = 1 / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, p.width)));
     c.problem.position = p.keys - p.queries;
-    c.wanted = {true, true, true, true, true, true, true, 8, 5, 7};
+    c.wanted = {true, true, true, true, true, true, true, 8, 5, 7, true, 0, 3};
+    add_labels(random, c, 5);
     c.rectangle = {0, p.queries, 0, p.keys};
     c.pixel_rows = 3;
     c.pixel_columns = 11;
@@ -402,7 +422,9 @@ regard::Problem sizes(std::int64_t batch, std::int64_t heads, std::int64_t kv_he
 }
 
 Case everything_wanted(Case c) {
-    c.wanted = {true, true, true, true, true, true, true, 9, 5, 13};
+    c.wanted = {true, true, true, true, true, true, true, 9, 5, 13, true, 0, 5};
+    Random random(static_cast<std::uint64_t>(c.problem.keys));
+    add_labels(random, c, 7);
     return c;
 }
 

@@ -45,6 +45,8 @@ struct Wanted {
     bool lse = false, entropy = false, distance = false;
     bool top_keys = false, top_weights = false, map = false, received = false;
     std::int64_t top = 0, map_rows = 0, map_columns = 0;
+    bool max_logit = false;
+    std::int64_t spans = 0, contribution = 0;  // how many
 };
 
 // A problem, the memory it points into, and what is asked of it.
@@ -54,6 +56,7 @@ struct Case {
     exact::Tensor<std::uint8_t> mask, counted;  // counted is (batch, 1, 1, queries)
     exact::Tensor<std::int64_t> segments;       // (batch, 1, queries, 3)
     exact::Tensor<std::int64_t> chosen;         // (batch, heads, queries, count)
+    exact::Tensor<std::int64_t> labels;         // (batch, 1, 1, keys), if spans are wanted
     exact::Array<std::int64_t> lengths;
     exact::Array<float> sinks;
     bool has_bias = false, has_mask = false, has_counted = false;

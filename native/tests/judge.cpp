@@ -79,7 +79,11 @@ void Judge::judge(const run::Result& r, const std::string& when) const {
     if (r.seen.received != nullptr)
         near("received", r.seen.received, by_hand::received(p, exact_, r.seen),
              by_hand::received(p, eager_, r.seen), unit_again_, 0);
-    judge_top(r, prefix);
+    if (r.seen.max_logit != nullptr) judge_max_logit(r, prefix);
+    if (r.seen.spans != nullptr)
+        near("spans", r.seen.spans, by_hand::spans(p, exact_, r.seen),
+             by_hand::spans(p, eager_, r.seen), unit_, 0);
+    judge_lists(r, prefix);
     judge_queries_without_keys(r, prefix);
 }
 
@@ -131,59 +135,85 @@ void Judge::judge_lse(const run::Result& r, const std::string& prefix) const {
             return check::failed(prefix + "lse" + at(n, r.lse[n], exact_.lse[n], 0));
 }
 
-// Sorted, as strong as the strongest by hand, and the weights of the keys they name. Equal
-// weights may come in any order.
-void Judge::judge_top(const run::Result& r, const std::string& prefix) const {
+void Judge::judge_max_logit(const run::Result& r, const std::string& prefix) const {
+    must_be_near(prefix + "max_logit", r.seen.max_logit, exact_.max_logit, eager_.max_logit, unit_);
+    for (std::size_t n = 0; n < exact_.max_logit.size(); ++n)
+        if (std::isinf(exact_.max_logit[n]) && r.max_logit[n] != exact_.max_logit[n])
+            return check::failed(prefix + "max_logit" +
+                                 at(n, r.max_logit[n], exact_.max_logit[n], 0));
+}
+
+void Judge::judge_lists(const run::Result& r, const std::string& prefix) const {
     const regard::Problem& p = case_.problem;
-    const std::int64_t top = r.seen.top;
-    if (r.seen.top_keys == nullptr && r.seen.top_weights == nullptr) return;
+    judge_list({"top", r.seen.top, r.seen.top_keys, r.seen.top_weights, exact_.weights,
+                eager_.weights, exact_.allowed},
+               prefix);
+    if (r.seen.contribution == 0) return;
+    std::vector<std::uint8_t> eligible = exact_.allowed;
+    by_hand::for_each_query(p, [&](by_hand::Query q, std::int64_t n) {
+        for (std::int64_t j = 0; j < p.keys; ++j)
+            if (by_hand::norm(p, q.b, q.h, j) == 0) eligible[n * p.keys + j] = 0;
+    });
+    judge_list({"contribution", r.seen.contribution, r.seen.contribution_keys, r.seen.contributions,
+                by_hand::contribution(p, exact_), by_hand::contribution(p, eager_), eligible},
+               prefix);
+}
+
+// Sorted, as large as the largest by hand, and the sizes of the keys they name. Equal ones may come
+// in any order; what is not finite comes first.
+void Judge::judge_list(const List& list, const std::string& prefix) const {
+    const regard::Problem& p = case_.problem;
+    const std::int64_t count = list.count;
+    if (list.keys == nullptr && list.sizes == nullptr) return;
     double eager_error = 0;
-    for (std::size_t n = 0; n < exact_.weights.size(); ++n)
-        if (std::isfinite(exact_.weights[n]) && std::isfinite(eager_.weights[n]))
-            eager_error = std::max(eager_error, std::abs(eager_.weights[n] - exact_.weights[n]));
-    const double bound = 2 * eager_error + unit_ * largest(exact_.weights);
+    for (std::size_t n = 0; n < list.exact.size(); ++n)
+        if (std::isfinite(list.exact[n]) && std::isfinite(list.eager[n]))
+            eager_error = std::max(eager_error, std::abs(list.eager[n] - list.exact[n]));
+    const double bound = 2 * eager_error + unit_ * largest(list.exact);
 
     bool right = true;
     by_hand::for_each_query(p, [&](by_hand::Query, std::int64_t n) {
-        const double* weights = exact_.weights.data() + n * p.keys;
-        const std::uint8_t* allowed = exact_.allowed.data() + n * p.keys;
-        const std::int64_t number = std::min(top, by_hand::allowed_keys(p, exact_, n));
-        std::vector<double> strongest(weights, weights + p.keys);
-        const bool spoilt = std::isnan(exact_.lse[n]);
-        if (!spoilt) std::sort(strongest.begin(), strongest.end(), std::greater<double>());
+        const double* sizes = list.exact.data() + n * p.keys;
+        const std::uint8_t* eligible = list.eligible.data() + n * p.keys;
+        std::vector<double> ordered;
+        for (std::int64_t j = 0; j < p.keys; ++j)
+            if (eligible[j]) ordered.push_back(std::isfinite(sizes[j]) ? sizes[j] : HUGE_VAL);
+        std::sort(ordered.begin(), ordered.end(), std::greater<double>());
+        const auto number = std::min<std::int64_t>(count, ordered.size());
         std::set<std::int64_t> seen;
-        for (std::int64_t t = 0; t < top && right; ++t) {
+        for (std::int64_t t = 0; t < count && right; ++t) {
+            const bool spoilt = t < number && !std::isfinite(ordered[t]);
             bool fits = true;
-            if (r.seen.top_keys != nullptr) {
-                const std::int64_t key = r.top_keys[n * top + t];
+            if (list.keys != nullptr) {
+                const std::int64_t key = list.keys[n * count + t];
                 if (t >= number)
                     fits = key == -1;
                 else
-                    fits = key >= 0 && key < p.keys && allowed[key] && seen.insert(key).second &&
-                           (spoilt || std::abs(weights[key] - strongest[t]) <= bound);
+                    fits = key >= 0 && key < p.keys && eligible[key] && seen.insert(key).second &&
+                           (spoilt ? !std::isfinite(sizes[key])
+                                   : std::abs(sizes[key] - ordered[t]) <= bound);
             }
-            if (r.seen.top_weights != nullptr) {
-                const float weight = r.top_weights[n * top + t];
+            if (list.sizes != nullptr) {
+                const float size = list.sizes[n * count + t];
                 if (t >= number)
-                    fits = fits && weight == 0;
+                    fits = fits && size == 0;
                 else if (spoilt)
-                    fits = fits && !std::isfinite(weight);
+                    fits = fits && !std::isfinite(size);
                 else
-                    fits = fits && std::abs(weight - strongest[t]) <= bound &&
-                           (t == 0 || weight <= r.top_weights[n * top + t - 1]);
+                    fits = fits && std::abs(size - ordered[t]) <= bound &&
+                           (t == 0 || !(size > list.sizes[n * count + t - 1]));
             }
             if (fits) continue;
             right = false;
-            const double key = r.seen.top_keys != nullptr ? r.top_keys[n * top + t] : -2;
-            const double weight =
-                r.seen.top_weights != nullptr ? r.top_weights[n * top + t] : std::nan("");
+            const double key = list.keys != nullptr ? list.keys[n * count + t] : -2;
+            const double size = list.sizes != nullptr ? list.sizes[n * count + t] : std::nan("");
             char text[200];
             std::snprintf(text, sizeof text,
-                          "top of query %lld, place %lld of %lld: key %g, weight %.9g; by hand "
-                          "%.9g, allowed error %.3g",
-                          static_cast<long long>(n), static_cast<long long>(t),
-                          static_cast<long long>(number), key, weight,
-                          t < p.keys ? strongest[t] : 0, bound);
+                          "%s of query %lld, place %lld of %lld: key %g, size %.9g; by hand %.9g, "
+                          "allowed error %.3g",
+                          list.name, static_cast<long long>(n), static_cast<long long>(t),
+                          static_cast<long long>(number), key, size, t < number ? ordered[t] : 0,
+                          bound);
             check::failed(prefix + text);
         }
     });

@@ -1,7 +1,9 @@
 // Judges what the kernel returned by what the same problem gives by hand.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "by_hand.h"
 #include "cases.h"
@@ -25,7 +27,20 @@ class Judge {
   private:
     void judge_output(const run::Result& r, const std::string& prefix) const;
     void judge_lse(const run::Result& r, const std::string& prefix) const;
-    void judge_top(const run::Result& r, const std::string& prefix) const;
+    void judge_max_logit(const run::Result& r, const std::string& prefix) const;
+
+    // Some keys of each query, and their sizes, of which these are all.
+    struct List {
+        const char* name;
+        std::int64_t count;
+        const std::int64_t* keys;
+        const float* sizes;
+        const std::vector<double>& exact;
+        const std::vector<float>& eager;
+        const std::vector<std::uint8_t>& eligible;  // may be named
+    };
+    void judge_lists(const run::Result& r, const std::string& prefix) const;
+    void judge_list(const List& list, const std::string& prefix) const;
     void judge_queries_without_keys(const run::Result& r, const std::string& prefix) const;
 
     const cases::Case& case_;

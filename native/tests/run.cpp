@@ -32,6 +32,17 @@ Result room_for(const Case& c, const cases::Wanted& wanted) {
     make(wanted.top_weights, r.top_weights, r.seen.top_weights, rows * wanted.top);
     make(wanted.map, r.map, r.seen.map, heads * wanted.map_rows * wanted.map_columns);
     make(wanted.received, r.received, r.seen.received, heads * p.keys);
+    make(wanted.max_logit, r.max_logit, r.seen.max_logit, rows);
+    make(wanted.spans > 0, r.spans, r.seen.spans, rows * wanted.spans);
+    const std::int64_t moving = wanted.contribution;
+    make(moving > 0, r.contribution_keys, r.seen.contribution_keys, rows * moving);
+    make(moving > 0, r.contribution, r.seen.contributions, rows * moving);
+    r.seen.contribution = moving;
+    r.seen.span_count = wanted.spans;
+    if (wanted.spans > 0) {
+        r.seen.labels = c.labels.data();
+        r.seen.labels_stride = c.labels.strides()[0];
+    }
     r.seen.top = wanted.top;
     r.seen.map_rows = wanted.map_rows;
     r.seen.map_columns = wanted.map_columns;
@@ -60,6 +71,10 @@ std::string different(const Result& a, const Result& b) {
     if (!exact::same_bits(a.top_keys, b.top_keys)) names += " top_keys";
     if (!exact::same_bits(a.top_weights, b.top_weights)) names += " top_weights";
     if (!exact::same_bits(a.map, b.map)) names += " map";
+    if (!exact::same_bits(a.max_logit, b.max_logit)) names += " max_logit";
+    if (!exact::same_bits(a.spans, b.spans)) names += " spans";
+    if (!exact::same_bits(a.contribution_keys, b.contribution_keys)) names += " contribution_keys";
+    if (!exact::same_bits(a.contribution, b.contribution)) names += " contribution";
     if (!exact::same_bits(a.received, b.received)) names += " received";
     return names;
 }

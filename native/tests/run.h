@@ -14,7 +14,8 @@ namespace run {
 struct Result {
     exact::Tensor<float> output;
     exact::Array<float> lse, entropy, distance, top_weights, map, received;
-    exact::Array<std::int64_t> top_keys;
+    exact::Array<float> max_logit, spans, contribution;
+    exact::Array<std::int64_t> top_keys, contribution_keys;
     regard::Seen seen;
 };
 

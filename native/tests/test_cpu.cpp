@@ -53,12 +53,33 @@ void the_answer_agrees_with_the_kernel() {
 #endif
 }
 
+std::set<std::string> kernels() {
+    std::set<std::string> names;
+    for (int n = 0; const char* name = regard::kernel_name(n); ++n) names.insert(name);
+    return names;
+}
+
+void the_best_kernel_serves_and_the_lesser_ones_run() {
+    const InstructionSet set = regard::instruction_set();
+    CHECK(std::string(regard::kernel_name()) == regard::name(set));
+    CHECK(std::string(regard::kernel_name(0)) == regard::name(set));
+    std::set<std::string> expected{"portable", "wide", regard::name(set)};
+    if (set == InstructionSet::avx512) expected.insert("avx2");
+    CHECK(kernels() == expected);
+    for (const char* name : {"avx512", "avx2", "neon", "portable", "wide", "none"}) {
+        CHECK(regard::use_kernel(name) == (expected.count(name) == 1));
+    }
+    CHECK(regard::use_kernel(nullptr));
+    CHECK(std::string(regard::kernel_name()) == regard::name(set));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     every_set_has_its_name();
     the_answer_stays_the_same();
     the_answer_agrees_with_the_kernel();
+    the_best_kernel_serves_and_the_lesser_ones_run();
     CHECK(argc == 2 && std::string(regard::version()) == argv[1]);
     return check::result();
 }

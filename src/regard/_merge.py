@@ -17,6 +17,8 @@ _LAST_START = 2**40
 
 Part = tuple[Tensor, Observation]
 
+_LISTS = (("top_keys", "top_weights"), ("contribution_keys", "contribution"))
+
 
 def merge(
     parts: Sequence[Part],
@@ -37,11 +39,13 @@ def merge(
 
     Over **keys** the weights of part p shrink by αₚ = exp(lseₚ − lse), lse = ln Σₚ exp(lseₚ), so
 
-        output = Σ αₚ outputₚ      distance = Σ αₚ distanceₚ
+        output = Σ αₚ outputₚ      distance = Σ αₚ distanceₚ      spans = Σ αₚ spansₚ
         entropy = Σ αₚ (entropyₚ − massₚ ln αₚ), massₚ being the sum of the part's weights: 1,
                   or what its sink leaves
 
-    and the strongest keys are among those of the parts. Positions must be those of the whole:
+    and the strongest keys are among those of the parts, as are those that contribute most; the
+    largest logit is the largest of the parts'. Spans of a part that has fewer are the first ones.
+    Positions must be those of the whole:
     `attention(q, k[:, :, a:b], …, position=position - a)`. Sinks are to be given to one part only,
     or they are counted twice. Map and received need the lse of the whole row: make them from q and
     k with the merged lse, by `regard.pooled`.
@@ -129,8 +133,9 @@ def _check_part(n: int, part: object) -> Part:
         )
     sizes: dict[str, int] = dict(zip(("B", "H", "Nq"), out.shape, strict=False))
     needed = {"lse"}
-    if seen.top_keys is not None or seen.top_weights is not None:  # See(top=…) asks for both
-        needed |= {"top_keys", "top_weights"}
+    for pair in _LISTS:  # See(top=…) asks for both
+        if any(getattr(seen, name) is not None for name in pair):
+            needed |= set(pair)
     fields = {name: axes for name, (axes, _) in FIELDS.items()} | {"sinks": ("H",)}
     for name, axes in fields.items():
         x: object = getattr(seen, name)
@@ -175,11 +180,12 @@ def _check_alike(parts: list[Part]) -> None:
                 f"{', '.join(f'{dtype} on {device}' for dtype, device in kinds)}. "
                 "They are parts of one attention: .to(…) converts what is not."
             )
-    if len({x.shape[-1] for x in _all(parts, "top_keys")}) > 1:
-        raise ValueError(
-            "merge(): all parts must have the same number of top keys; got different ones. "
-            "Make all of them with the same see."
-        )
+    for keys, _ in _LISTS:
+        if len({x.shape[-1] for x in _all(parts, keys)}) > 1:
+            raise ValueError(
+                f"merge(): all parts must have the same number of {keys.replace('_', ' ')}; got "
+                "different ones. Make all of them with the same see."
+            )
 
 
 def _all(parts: list[Part], name: str) -> list[Tensor]:
@@ -231,7 +237,7 @@ def _merge_queries(parts: list[Part], starts: list[int]) -> Part:
             padded = [functional.pad(x, (0, longest - x.shape[2])) for x in tensors]
             merged[name] = sum(padded[1:], padded[0])
         elif tensors:
-            merged[name] = torch.cat(tensors, dim=2)
+            merged[name] = torch.cat(_equally_many(tensors) if name == "spans" else tensors, dim=2)
     n_keys = max(seen.n_keys for _, seen in parts)
     seen = Observation(**merged, n_keys=n_keys, position=position, sinks=parts[0][1].sinks)
     return torch.cat([out for out, _ in parts], dim=2), seen
@@ -301,8 +307,13 @@ def _merge_keys(parts: list[Part], starts: list[int], n_keys: int) -> Part:
         merged["distance"] = (alpha * torch.stack(distances)).sum(0)
     if entropies := _all(parts, "entropy"):
         merged["entropy"] = _merged_entropy(parts, (alpha * torch.stack(entropies)).sum(0), alpha)
-    if _all(parts, "top_keys"):
-        merged["top_keys"], merged["top_weights"] = _strongest(parts, starts, alpha)
+    if spans := _all(parts, "spans"):
+        merged["spans"] = (alpha[..., None] * torch.stack(_equally_many(spans))).sum(0)
+    if logits := _all(parts, "max_logit"):
+        merged["max_logit"] = torch.stack(logits).amax(0)
+    for names in _LISTS:
+        if _all(parts, names[0]):
+            merged[names[0]], merged[names[1]] = _strongest(parts, names, starts, alpha)
     sink = sinks[0] if sinks else None
     return (alpha[..., None] * outputs).sum(0).to(parts[0][0].dtype), Observation(
         lse, **merged, n_keys=n_keys, position=position, sinks=sink
@@ -320,8 +331,16 @@ def _merged_entropy(parts: list[Part], total: Tensor, alpha: Tensor) -> Tensor:
     return total.abs()
 
 
-def _strongest(parts: list[Part], starts: list[int], alpha: Tensor) -> tuple[Tensor, Tensor]:
-    keys, weights = _all(parts, "top_keys"), _all(parts, "top_weights")
+def _equally_many(spans: list[Tensor]) -> list[Tensor]:
+    """The weights on as many spans in each part: on those that one does not know it has none."""
+    most = max(x.shape[-1] for x in spans)
+    return [functional.pad(x, (0, most - x.shape[-1])) for x in spans]
+
+
+def _strongest(
+    parts: list[Part], names: tuple[str, str], starts: list[int], alpha: Tensor
+) -> tuple[Tensor, Tensor]:
+    keys, weights = (_all(parts, name) for name in names)
     count = keys[0].shape[-1]
     real = torch.cat(keys, dim=-1) >= 0
     moved = torch.cat([x + start for x, start in zip(keys, starts, strict=True)], dim=-1)

@@ -7,6 +7,7 @@ and q, k, v and gradients with a contiguous last axis.
 
 from torch import Tensor
 
+from regard._attention.native import Asked
 from regard._attention.options import Options
 from regard._attention.problem import Tile
 from regard.observation import Observation
@@ -25,7 +26,10 @@ def instruction_set() -> str:
     """What the processor has: "avx512", "avx2", "neon" or "portable"."""
 
 def kernel() -> str:
-    """The build of the kernel in use: "avx2", "neon" or "portable"."""
+    """The build of the kernel in use: "avx512", "avx2", "neon" or "portable"."""
+
+def kernels() -> list[str]:
+    """Those that this processor can run, the best first, which serves whoever does not ask."""
 
 def use_kernel(name: str | None) -> None:
     """Use the kernel of this name from now on, None for the best; ValueError if it cannot run."""
@@ -34,11 +38,13 @@ def measure_peak(seconds: float) -> float:
     """Floating-point operations a second of one thread that only multiplies and adds."""
 
 def attention(
-    problem: Call, out: Tensor, seen: Observation | None, queries: Tensor | None, threads: int
+    problem: Call, out: Tensor, seen: Observation | None, asked: Asked, threads: int
 ) -> bool:
     """Fill in out (B, H, Nq, Dv) and what was made room for in `seen`.
 
-    `queries` (B, Nq), bool, are those that count in its map and received.
+    `asked` are what that needs, each or None: the queries that count in map and received (B, Nq),
+    bool; the labels of the keys (B or 1, Nk), int64, for spans; norms (B, H, Nk) in the place of
+    those of the values, for contribution.
     """
 
 def attention_backward(

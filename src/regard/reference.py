@@ -362,6 +362,52 @@ def top(
     return np.pad(keys, missing, constant_values=-1), np.pad(strongest, missing)
 
 
+def max_logit(logits: ArrayLike, allowed: ArrayLike | None = None) -> Array:
+    """The largest logit of each row, (…, Nq): −inf for a row without a key.
+
+    `allowed` says which keys count; without it, all do.
+
+    >>> max_logit([[0.2, 0.7], [3.0, 9.0]], [[True, True], [True, False]]).tolist()
+    [0.7, 3.0]
+    """
+    logits = _float64(logits)
+    ok = np.ones(logits.shape, bool) if allowed is None else np.asarray(allowed, dtype=bool)
+    return np.where(ok, logits, -np.inf).max(axis=-1, initial=-np.inf)
+
+
+def contribution(
+    weights: ArrayLike, norms: ArrayLike, count: int, allowed: ArrayLike | None = None
+) -> tuple[NDArray[np.int64], Array]:
+    """The `count` keys of each row that move the output most, and their wⱼ ‖vⱼ‖, largest first.
+
+    `norms` are those of the values, (…, Nk). A key whose value is 0 moves nothing, and is not
+    named; one whose value is not finite comes first. Otherwise as `top`.
+
+    >>> keys, sizes = contribution([[0.2, 0.7, 0.1]], [4.0, 1.0, 0.0], 3)
+    >>> keys.tolist(), sizes.tolist()
+    ([[0, 1, -1]], [[0.8, 0.7, 0.0]])
+    """
+    weights, norms = _float64(weights), _float64(norms)[..., None, :]
+    ok = np.ones(weights.shape, bool) if allowed is None else np.asarray(allowed, dtype=bool)
+    finite = np.where(np.isfinite(norms), norms, np.nan)
+    return top(weights * finite, count, np.broadcast_to(ok, weights.shape) & (norms != 0))
+
+
+def spans(weights: ArrayLike, labels: ArrayLike, count: int | None = None) -> Array:
+    """Σ wⱼ over the keys of each span, (…, Nq, S): key j is in span labelsⱼ, in none if that is −1.
+
+    `labels` is (Nk,), or (B, Nk) for weights (B, H, Nq, Nk); S is `count`, or 1 + the largest.
+
+    >>> spans([[0.5, 0.2, 0.3]], [1, 0, 1]).tolist()
+    [[0.2, 0.8]]
+    """
+    weights, of = _float64(weights), np.asarray(labels, dtype=np.int64)
+    count = int(of.max(initial=-1)) + 1 if count is None else count
+    of = of[:, None, None] if of.ndim == 2 else of
+    inside = (np.where(of == s, weights, 0.0).sum(axis=-1) for s in range(count))
+    return np.stack([*inside], axis=-1) if count else np.zeros((*weights.shape[:-1], 0))
+
+
 def pooled_map(
     weights: ArrayLike,
     shape: tuple[int, int],

@@ -18,11 +18,11 @@ from helpers.attention_problems import (
     threads,
     unit,
 )
+from helpers.kernels import KERNELS, using
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 import regard
-from regard import _native
 from regard._attention import native
 from regard._attention.problem import Tile
 
@@ -203,13 +203,9 @@ def test_no_bit_depends_on_threads_the_batch_or_the_operator(given: dict[str, An
 
 def test_every_build_of_the_kernel_drops_the_same() -> None:
     expected = pulled()[0] != 0
-    builds = ["portable", *({native.kernel()} - {"portable", None})]
-    for build in builds:
-        _native.use_kernel(build)
-        try:
+    for kernel in KERNELS:
+        with using(kernel):
             assert torch.equal(pulled()[0] != 0, expected)
-        finally:
-            _native.use_kernel(None)
 
 
 def test_recomputed_activations_drop_the_same() -> None:

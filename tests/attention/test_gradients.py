@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.attention_gradients import assert_gradients_are_right
 from helpers.attention_problems import (
     SMALL,
     Problem,
-    assert_right,
     assert_same,
-    floor,
     largest,
     on_each_backend,
     on_each_backend_and_dtype,
@@ -30,24 +29,6 @@ from torch import Tensor
 import regard
 
 GRADIENT_SIZES = SMALL * 9 + (16, 17, 33, 95, 97, 257)
-
-
-def of_eager(problem: Problem, dtype: torch.dtype, flowing: Tensor) -> dict[str, Tensor]:
-    """The gradients of q, k, v, bias and sinks through the eager computation, in `dtype`."""
-    inputs = {
-        name: getattr(problem, name).detach().to(dtype).requires_grad_() for name in ("q", "k", "v")
-    }
-    options = {
-        name: given.to(dtype) if isinstance(given, Tensor) and given.is_floating_point() else given
-        for name, given in problem.options.items()
-    }
-    for name in ("bias", "sinks"):
-        if name in options:
-            inputs[name] = options[name] = options[name].detach().requires_grad_()
-    copied = Problem(inputs["q"], inputs["k"], inputs["v"], options, problem.random)
-    output = copied.eager.output
-    found = torch.autograd.grad(output, list(inputs.values()), flowing.to(dtype))
-    return dict(zip(inputs, found, strict=True))
 
 
 def of_backend(
@@ -81,14 +62,7 @@ def test_gradients_are_as_right_as_those_of_the_eager_computation(
     flowing = flowing_into(problem)
     see = data.draw(st.none() | sights(problem).map(lambda sight: sight.see))
     found = of_backend(problem, backend, flowing, see)
-    truth, peer = (of_eager(problem, precision, flowing) for precision in (torch.float64, dtype))
-    size = unit(dtype) * floor(problem)
-    for name, gradient in found.items():
-        expected = truth[name].numpy()
-        assert gradient.dtype == dtype
-        assert gradient.shape == expected.shape
-        allowance = size * largest(expected) * largest(flowing)
-        assert_right(f"d{name}", gradient, expected, peer[name], allowance, factor=3)
+    assert_gradients_are_right(problem, found, flowing)
 
 
 @on_each_backend

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.attention_problems import Problem, Sight, problems, threads, unit_variance
+from helpers.kernels import KERNELS, on_each_kernel, using
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -22,7 +23,6 @@ from regard._attention.native import multiply
 
 HALVES = (torch.bfloat16, torch.float16)
 on_each_half = pytest.mark.parametrize("dtype", HALVES, ids=str)
-on_each_kernel = pytest.mark.parametrize("kernel", [_native.kernel(), "portable"])
 
 
 def in_float32(problem: Problem) -> Problem:
@@ -63,13 +63,9 @@ def test_few_queries_and_many_are_read_alike_by_every_kernel(
 ) -> None:
     whole = unit_variance(n_queries, n_keys, 37, 19)
     problem = replace(whole, q=whole.q.to(dtype), k=whole.k.to(dtype), v=whole.v.to(dtype))
-    _native.use_kernel(kernel)
-    try:
-        for count in (1, 3):
-            with threads(count):
-                assert_same(problem, Sight(2, (3, 4), None), causal=True)
-    finally:
-        _native.use_kernel(None)
+    for count in (1, 3):
+        with threads(count), using(kernel):
+            assert_same(problem, Sight(2, (3, 4), None), causal=True)
 
 
 @on_each_half
@@ -96,13 +92,10 @@ def test_a_number_is_rounded_to_the_nearest_half(dtype: torch.dtype) -> None:
     pairs = torch.stack([values[:-1], values[1:]])[None, None]  # one row of V for each key
     q = torch.zeros(1, 1, 1, 1, dtype=dtype)
     k = torch.zeros(1, 1, 2, 1, dtype=dtype)
-    for kernel in (_native.kernel(), "portable"):
-        _native.use_kernel(kernel)
-        try:
+    for kernel in KERNELS:
+        with using(kernel):
             found = regard.attention(q, k, pairs, backend="native")
             few = regard.attention(q.expand(1, 1, 5, 1), k, pairs, backend="native")
-        finally:
-            _native.use_kernel(None)
         expected = (pairs[0, 0].double().sum(0) / 2).to(torch.float32).to(dtype)
         assert torch.equal(found[0, 0, 0], expected)
         assert torch.equal(few[0, 0, 4], expected)
@@ -120,12 +113,9 @@ def test_numbers_that_overflow_and_those_that_vanish_are_written_as_pytorch_does
     q = torch.zeros(1, 1, 7, 2, dtype=dtype)
     k = torch.zeros(1, 1, 2, 2, dtype=dtype)
     sinks = torch.tensor([-1.0])
-    _native.use_kernel(kernel)
-    try:
+    with using(kernel):
         found = regard.attention(q, k, pair, sinks=sinks, backend="native")
         exact = regard.attention(q.float(), k.float(), pair.float(), sinks=sinks, backend="native")
-    finally:
-        _native.use_kernel(None)
     assert same_bits(found, exact.to(dtype))
 
 

@@ -282,7 +282,10 @@ def test_sequences_and_heads_do_not_know_of_each_other(backend: str, data: st.Da
     )
     queries = None if sight.queries is None else sight.queries[b : b + 1]
     of_whole = parts(*problem.observe(backend, sight.see))
-    of_one = parts(*alone.observe(backend, sight._replace(queries=queries).see))
+    labels = sight.labels
+    if labels is not None and labels.dim() == 2:
+        labels = labels[b : b + 1]
+    of_one = parts(*alone.observe(backend, sight._replace(queries=queries, labels=labels).see))
     assert_same(backend, of_one["output"][0, 0], of_whole["output"][b, h], problem)
     if backend == "native":
         for name, found in of_one.items():

@@ -13,10 +13,12 @@ from helpers.attention_problems import (
     Problem,
     Sight,
     assert_close,
+    assert_contribution_is_right,
     assert_observation_is_right,
     assert_same,
     assert_top_is_right,
     largest,
+    norms_of,
     on_each_backend,
     problems,
     score_size,
@@ -31,7 +33,7 @@ import regard
 from regard._attention.segments import spans_of
 
 Part = tuple[Tensor, regard.Observation]
-OVER_KEYS = regard.See(entropy=True, top=5, distance=True)
+OVER_KEYS = regard.See(entropy=True, top=5, distance=True, max_logit=True, contribution=3)
 
 
 def cuts(data: st.DataObject, size: int) -> list[tuple[int, int]]:
@@ -93,6 +95,10 @@ def assert_is_the_whole(problem: Problem, backend: str, merged: Part) -> None:
     step = problem.truth()
     tolerance = 64 * unit(torch.float32) * score_size(problem, step)
     assert_top_is_right(step, seen, 5, tolerance)
+    assert seen.max_logit is not None
+    assert seen_expected.max_logit is not None
+    assert_close(seen.max_logit, seen_expected.max_logit, problem, score_size(problem, step))
+    assert_contribution_is_right(problem, seen, 3, tolerance * largest(norms_of(problem)))
 
 
 @on_each_backend
@@ -108,6 +114,24 @@ def test_keys_split_in_any_way_and_merged_in_any_order_are_the_whole(
     ]
     merged = regard.merge(parts, over="keys", starts=[start for start, _ in places])
     assert_is_the_whole(problem, backend, merged)
+
+
+@on_each_backend
+@given(data=st.data())
+def test_weights_on_spans_of_split_keys_add_up(backend: str, data: st.DataObject) -> None:
+    problem = data.draw(problems())
+    labels = torch.arange(problem.n_keys) % 4 - 1  # the last ones may lack in the first parts
+    labels = torch.where(torch.arange(problem.n_keys) < 3, -1, labels)
+    places = cuts(data, problem.n_keys)
+    parts = [
+        of_keys(problem, start, end, n == 0).observe(backend, regard.See(spans=labels[start:end]))
+        for n, (start, end) in enumerate(places)
+    ]
+    _, seen = regard.merge(parts, over="keys")
+    _, whole = problem.observe(backend, regard.See(spans=labels))
+    assert seen.spans is not None
+    assert whole.spans is not None
+    assert_close(seen.spans, whole.spans, problem)
 
 
 @on_each_backend

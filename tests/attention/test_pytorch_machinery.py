@@ -14,6 +14,7 @@ from torch.autograd import forward_ad
 import regard
 from regard import Observation, See, _native
 from regard._attention import Options, problem
+from regard._attention.native import NOTHING
 from regard._attention.short import short_attention
 
 BACKENDS = ("native", "torch")  # both: that one is missing shall not go unseen
@@ -283,7 +284,7 @@ def test_the_native_part_computes_nothing_of_what_does_not_fit() -> None:
     out, plain = torch.full((2, 3, 5, 13), 9.0), Options()
 
     def serves(q: Tensor = q, k: Tensor = k, v: Tensor = v, options: Options = plain) -> bool:
-        return _native.attention((q, k, v, options, 1.0, 6, 0.0, 0), out, None, None, 1)
+        return _native.attention((q, k, v, options, 1.0, 6, 0.0, 0), out, None, NOTHING, 1)
 
     assert not serves(q=q[0])
     assert not serves(k=k[:, :2])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -29,11 +28,11 @@ from helpers.attention_problems import (
     unit,
     unit_variance,
 )
+from helpers.kernels import KERNELS, on_each_kernel, using
 from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
-from regard import _native
 from regard._attention import problem as torch_backend
 
 QUERY_EDGES = (1, 2, 4, 5, 6, 7, 11, 12, 13, 95, 96, 97, 101, 191, 192, 193)
@@ -52,25 +51,12 @@ def test_any_options_together_are_as_right_as_the_eager_computation(
     assert_observation_is_right(problem, seen, sight)
 
 
-@contextmanager
-def kernel(name: str) -> Generator[None]:
-    """A build of the native kernel other than the one that this processor would get."""
-    try:
-        _native.use_kernel(name)
-    except ValueError as error:
-        pytest.skip(str(error))
-    try:
-        yield
-    finally:
-        _native.use_kernel(None)
-
-
-@pytest.mark.parametrize("build", ["portable", "avx2"])
+@on_each_kernel
 @given(data=st.data())
-def test_every_build_of_the_kernel_is_as_right(build: str, data: st.DataObject) -> None:
+def test_every_build_of_the_kernel_is_as_right(kernel: str, data: st.DataObject) -> None:
     problem = data.draw(problems())
     sight = data.draw(sights(problem))
-    with kernel(build):
+    with using(kernel):
         output, seen = problem.observe("native", sight.see)
         tile = regard.weights(problem.q, problem.k, backend="native", **problem.options)
     assert_output_is_right(problem, output)
@@ -82,7 +68,7 @@ def test_every_build_of_the_kernel_is_as_right(build: str, data: st.DataObject) 
 # Of equal weights each one that is added to a sum would be rounded the same way, and the error
 # would grow with the queries. `n_seen` of the keys have the weight 1 / n_seen, the others 0.
 EQUAL = [(96, 3, 3), (96, 29, 21), (96, 17, 7), (97, 31, 13), (20011, 7, 7)]
-BUILDS = ("portable", "avx2", "torch")
+BUILDS = (*KERNELS, "torch")
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -100,7 +86,7 @@ def test_equal_weights_of_many_queries_are_added_up_as_well_as_those_of_few(
     lengths, backend = torch.tensor([n_seen]), "torch" if build == "torch" else "native"
     weight = np.where(np.arange(n_keys) < n_seen, 1 / n_seen, 0.0)
     monkeypatch.setattr(torch_backend, "_CHUNK", 101 * n_keys)  # many chunks of few queries
-    with nullcontext() if build == "torch" else kernel(build):
+    with nullcontext() if build == "torch" else using(build):
         for rows, columns in ((1, 1), (3, 2), (2, n_keys)):
             see = regard.See(map=(rows, columns), received=True)
             _, seen = regard.attention(

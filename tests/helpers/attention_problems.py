@@ -65,6 +65,7 @@ class Eager(NamedTuple):
     output: Tensor
     lse: Tensor
     weights: Tensor
+    max_logit: Tensor
 
 
 # ── a problem ─────────────────────────────────────────────────────────────────────────────────
@@ -276,7 +277,7 @@ def problems(
         options["segments"] = tuple(_ids(random, batch, n) for n in (n_queries, n_keys))
     if by_key and has_indices:
         shape = (*_broadcast_shape(shape[:3], int(random.integers(8))), int(random.integers(9)))
-        options["indices"] = torch.from_numpy(random.integers(-2, max(n_keys, 1), size=shape))
+        options["indices"] = torch.from_numpy(random.integers(-2, n_keys, size=shape))
     if has_softcap:
         options["softcap"] = float(random.choice((0.5, 5.0, 50.0)))
     if has_scale:
@@ -322,6 +323,9 @@ class Sight(NamedTuple):
     top: int
     map: tuple[int, int]
     queries: Tensor | None
+    labels: Tensor | None = None  # (Nk,) or (B, Nk): the spans of the keys
+    n_spans: int = 0
+    of_keys: bool = True  # max_logit, contribution and spans, too
 
     @property
     def see(self) -> regard.See:
@@ -332,26 +336,35 @@ class Sight(NamedTuple):
             received=True,
             distance=True,
             queries=self.queries,
+            max_logit=self.of_keys,
+            contribution=self.top if self.of_keys else 0,
+            spans=self.labels if self.of_keys else None,
+            n_spans=self.n_spans if self.of_keys else 0,
         )
 
 
 _looks = st.sampled_from(
     [
-        (top, (rows, columns), counting)
+        (top, (rows, columns), counting, spans)
         for top in (1, 3, 8, 9, 20)
         for rows in (1, 2, 3, 7, 16, 37)
         for columns in (1, 2, 3, 7, 16, 37)
         for counting in (None, 0.0, 0.5, 0.5)
+        for spans in ((1, 1), (2, 3), (5, 1), (7, 40), (16, 1))  # how many, and how long
     ]
 )
 
 
-def sights(problem: Problem) -> st.SearchStrategy[Sight]:
-    def sight(look: tuple[int, tuple[int, int], float | None]) -> Sight:
-        top, shape, counting = look
-        if counting is None:
-            return Sight(top, shape, None)
-        return Sight(top, shape, problem.flags(problem.batch, problem.n_queries, share=counting))
+def sights(problem: Problem, of_keys: bool = True) -> st.SearchStrategy[Sight]:
+    def sight(look: tuple[int, tuple[int, int], float | None, tuple[int, int]]) -> Sight:
+        top, shape, counting, (n_spans, length) = look
+        queries = None
+        if counting is not None:
+            queries = problem.flags(problem.batch, problem.n_queries, share=counting)
+        labels = torch.arange(problem.n_keys) // length % (n_spans + 1) - 1
+        if top > 8:  # other ones in each sequence
+            labels = torch.stack([labels.roll(b) for b in range(problem.batch)])
+        return Sight(top, shape, queries, labels, n_spans, of_keys)
 
     return _looks.map(sight)
 
@@ -373,7 +386,7 @@ def _eager(problem: Problem) -> Eager:
     q, k, v = problem.q, problem.k, problem.v
     options = problem.options
     group = problem.heads // max(k.shape[1], 1)
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+    k, v = (x.repeat_interleave(group, dim=1).contiguous() for x in (k, v))
     scores = q @ k.transpose(-1, -2) * _scale(problem)
     if (softcap := options.get("softcap")) is not None:
         scores = softcap * torch.tanh(scores / softcap)
@@ -389,7 +402,7 @@ def _eager(problem: Problem) -> Eager:
     logits = torch.where(has_key, logits, 0.0)
     weights = torch.where(allowed, logits.softmax(dim=-1)[..., : problem.n_keys], 0.0)
     lse = torch.where(has_key[..., 0], logits.logsumexp(dim=-1), -math.inf)
-    return Eager(weights @ v, lse, weights)
+    return Eager(weights @ v, lse, weights, scaled.amax(-1))
 
 
 def _statistics(
@@ -414,7 +427,14 @@ def _statistics(
     away = (torch.arange(n_keys) - torch.arange(n_queries)[:, None] - start).abs()
     if segments is not None:
         away = torch.stack([_away(q, k, position) for q, k in zip(*segments, strict=True)])[:, None]
+    labels = torch.zeros(n_keys) if sight.labels is None else sight.labels
+    labels = labels if labels.dim() == 2 else labels[None]
+    inside = [
+        torch.where((labels == n)[:, None, None], weights, 0.0).sum(-1)
+        for n in range(max(sight.n_spans, 1))
+    ]
     return {
+        "spans": torch.stack(inside, dim=-1),
         "entropy": torch.special.entr(weights).sum(dim=-1),
         "distance": (weights * away.to(weights)).sum(dim=-1),
         "received": counted.sum(dim=-2),
@@ -523,8 +543,13 @@ def assert_observation_is_right(problem: Problem, seen: regard.Observation, sigh
             step.weights, sight.map, allowed=step.allowed, queries=sight.queries
         ),
     }
+    if sight.of_keys and sight.labels is not None:
+        truth["spans"] = reference.spans(step.weights, sight.labels, sight.n_spans)
+    if sight.of_keys:
+        truth["max_logit"] = reference.max_logit(step.scaled, step.allowed)
     peers = {
         "lse": peer.lse,
+        "max_logit": peer.max_logit,
         **_statistics(peer.weights, step.allowed, sight, position, segments),
     }
     online, later = unit(dtype) * floor(problem), 4 * unit(dtype) * exponent_size(problem)
@@ -536,21 +561,57 @@ def assert_observation_is_right(problem: Problem, seen: regard.Observation, sigh
         allowance = allowances.get(name, online) * largest(expected)
         assert_right(name, found, expected, peers[name], allowance)
     assert_top_is_right(step, seen, sight.top, online + 2 * error(peer.weights, step.weights))
+    if not sight.of_keys:
+        return
+    sizes, peers_sizes = (w * norms_of(problem) for w in (step.weights, numbers(peer.weights)))
+    tolerance = online * largest(sizes) + 2 * float(np.abs(sizes - peers_sizes).max(initial=0.0))
+    assert_contribution_is_right(problem, seen, sight.top, tolerance)
+
+
+def norms_of(problem: Problem) -> Array:
+    """‖v‖ by query head, (B, H, 1, Nk)."""
+    norms = np.linalg.norm(numbers(problem.v).astype(np.float64), axis=-1)
+    return np.repeat(norms, problem.heads // max(norms.shape[1], 1), axis=1)[:, :, None]
 
 
 def assert_top_is_right(
     step: reference.Attention, seen: regard.Observation, count: int, tolerance: float
 ) -> None:
-    """Sorted, of keys that are allowed and named once, with their weights, and none stronger left
-    out; −1 and 0 after them."""
+    """The strongest keys, and their weights."""
     assert seen.top_keys is not None
     assert seen.top_weights is not None
-    assert seen.top_keys.dtype == torch.int64
-    keys, weights = seen.top_keys.numpy(), numbers(seen.top_weights)
-    assert keys.shape == weights.shape == (*step.lse.shape, count)
-    n_keys = step.weights.shape[-1]
+    named = seen.top_keys, seen.top_weights
+    assert_largest_are_named(step.weights, step.allowed, *named, count, tolerance)
+
+
+def assert_contribution_is_right(
+    problem: Problem, seen: regard.Observation, count: int, tolerance: float
+) -> None:
+    """The keys that move the output most, and by how much."""
+    assert seen.contribution_keys is not None
+    assert seen.contribution is not None
+    step, norms = problem.truth(), norms_of(problem)
+    named = seen.contribution_keys, seen.contribution
+    moving = step.allowed & (norms != 0)
+    assert_largest_are_named(step.weights * norms, moving, *named, count, tolerance)
+
+
+def assert_largest_are_named(
+    sizes: Array,
+    allowed: Array,
+    top_keys: Tensor,
+    top_weights: Tensor,
+    count: int,
+    tolerance: float,
+) -> None:
+    """Sorted, of keys that are allowed and named once, with their sizes, and none larger left
+    out; −1 and 0 after them."""
+    assert top_keys.dtype == torch.int64
+    keys, weights = top_keys.numpy(), numbers(top_weights)
+    assert keys.shape == weights.shape == (*sizes.shape[:-1], count)
+    n_keys = sizes.shape[-1]
     named = keys >= 0
-    expected = np.minimum(step.allowed.sum(axis=-1), count)[..., None]
+    expected = np.minimum(allowed.sum(axis=-1), count)[..., None]
     np.testing.assert_array_equal(named, np.arange(count) < expected)
     assert (keys[~named] == -1).all()
     assert (weights[~named] == 0).all()
@@ -559,16 +620,16 @@ def assert_top_is_right(
     if n_keys == 0:
         return
     place = np.where(named, keys, 0)
-    of_keys = np.take_along_axis(step.weights, place, axis=-1)
-    assert np.take_along_axis(step.allowed, place, axis=-1)[named].all()
+    of_keys = np.take_along_axis(sizes, place, axis=-1)
+    assert np.take_along_axis(allowed, place, axis=-1)[named].all()
     assert np.abs(of_keys - weights)[named].max(initial=0.0) <= tolerance
-    times = np.zeros(step.weights.shape, dtype=np.int64)
+    times = np.zeros(sizes.shape, dtype=np.int64)
     for rank in range(count):
         at = place[..., rank : rank + 1]
         before = np.take_along_axis(times, at, axis=-1)
         np.put_along_axis(times, at, before + named[..., rank : rank + 1], axis=-1)
     assert times.max(initial=0) <= 1
-    strongest_left_out = np.where(step.allowed & (times == 0), step.weights, 0.0).max(axis=-1)
+    strongest_left_out = np.where(allowed & (times == 0), sizes, 0.0).max(axis=-1)
     weakest_named = np.where(named, of_keys, np.inf).min(axis=-1, initial=np.inf)
     assert (strongest_left_out <= weakest_named + 2 * tolerance).all()
 
@@ -603,9 +664,13 @@ def assert_same(backend: str, found: Tensor, expected: Tensor, problem: Problem)
         assert_close(found, expected, problem, largest(problem.v))
 
 
-SEEN = ("lse", "entropy", "distance", "map", "received", "top_keys", "top_weights")
+SEEN = (
+    *("lse", "entropy", "distance", "map", "received", "top_keys", "top_weights"),
+    *("max_logit", "contribution_keys", "contribution"),
+)  # and spans, where keys have labels
 
 
 def parts(output: Tensor, seen: regard.Observation) -> dict[str, Tensor]:
     """Output and everything that was seen, by name."""
-    return {"output": output} | {name: getattr(seen, name) for name in SEEN}
+    found = {name: getattr(seen, name) for name in (*SEEN, "spans")}
+    return {"output": output} | {name: x for name, x in found.items() if x is not None}

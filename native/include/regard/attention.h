@@ -81,10 +81,26 @@ struct SeenOf {
     Real* lse = nullptr;       // (batch, heads, queries), natural log
     Real* entropy = nullptr;   // (batch, heads, queries), nats
     Real* distance = nullptr;  // (batch, heads, queries), mean |p − j|
+    // (batch, heads, queries): the largest logit of a key, sinks aside; −inf without any.
+    Real* max_logit = nullptr;
 
     std::int64_t top = 0;              // how many of the strongest keys of each query
     std::int64_t* top_keys = nullptr;  // (batch, heads, queries, top), −1 where there are fewer
     Real* top_weights = nullptr;       // (batch, heads, queries, top), strongest first
+
+    // The same by weight · ‖v‖, or weight · norm where norms are given. A key of norm 0 is not
+    // named; one whose norm is not finite comes first, and its contribution is NaN.
+    std::int64_t contribution = 0;              // how many
+    std::int64_t* contribution_keys = nullptr;  // (batch, heads, queries, contribution)
+    Real* contributions = nullptr;              // (batch, heads, queries, contribution)
+    const Real* norms = nullptr;                // (batch, heads, keys), contiguous; null: of v
+
+    // The weight of each span of keys: key j of sequence b is in span labels[b][j], in none if that
+    // is −1. Contiguous in the keys.
+    std::int64_t span_count = 0;
+    Real* spans = nullptr;  // (batch, heads, queries, span_count)
+    const std::int64_t* labels = nullptr;
+    std::int64_t labels_stride = 0;
 
     // Query i falls in row ⌊i·map_rows/queries⌋, key j in column ⌊j·map_columns/keys⌋. A row is the
     // mean over its queries that have a key and count.

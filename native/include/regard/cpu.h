@@ -19,8 +19,12 @@ InstructionSet instruction_set() noexcept;
 // "avx512", "avx2", "neon" or "portable". Never null.
 const char* name(InstructionSet set) noexcept;
 
-// The build of the kernel in use: "avx2", "neon" or "portable". Never null.
+// The build of the kernel in use: "avx512", "avx2", "neon" or "portable". Never null. Which it is
+// decides on the last bits of a result: a sum over wider vectors is another sum.
 const char* kernel_name() noexcept;
+
+// Build `n` of those that this processor can run, the best first; null behind the last.
+const char* kernel_name(int n) noexcept;
 
 // Use the build of this name from now on, the best for null. False, and no change, if there is none
 // or this processor cannot run it. For tests and comparisons.

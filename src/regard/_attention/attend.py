@@ -184,7 +184,7 @@ def attend(
     options = check(call, {"q": q, "k": k, "v": v}, options)
     dropout = check_dropout(call, dropout)
     if see is not None:
-        check_see(call, see, q)
+        check_see(call, see, q, k)
     backend = choose(call, backend, q, k)
     # Drawn from PyTorch's generator, so that torch.manual_seed makes dropout repeatable.
     problem = Problem(q, k, v, options, layout, dropout)
@@ -194,7 +194,6 @@ def attend(
             draw(problem.scores_shape, dropout) if drawn else torch.randint(2**62, (), device="cpu")
         )
         problem = replace(problem, seed=seed)
-    queries = () if see is None or see.queries is None else (see.queries,)
-    is_direct = may_go_direct((*problem.tensors, *queries))
+    is_direct = may_go_direct((*problem.tensors, *(() if see is None else see.tensors)))
     out, seen = (run if is_direct else operator.attend)(backend, problem, see)
     return out if seen is None else (out, seen)

@@ -15,7 +15,16 @@ from regard._attention import native
 from regard._attention.eager import without_autocast
 from regard._attention.options import part
 from regard._attention.problem import Problem, Tile, new_gradient
-from regard._attention.scores import Dropper, Scores, all_finite, dropper, grouped, score, soften
+from regard._attention.scores import (
+    Dropper,
+    Scores,
+    all_finite,
+    dropper,
+    grouped,
+    score,
+    soften,
+    weigh,
+)
 
 # Of q, k, v, bias and sinks; empty where none is wanted.
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
@@ -35,11 +44,16 @@ def new_gradients(problem: Problem, wanted: Sequence[bool], dtype: torch.dtype |
 
 
 def backward(
-    problem: Problem, grad: Tensor, wanted: Sequence[bool], backend: str = "torch"
+    problem: Problem,
+    grad: Tensor,
+    wanted: Sequence[bool],
+    backend: str = "torch",
+    whole: tuple[Tensor, Tensor] | None = None,
 ) -> Gradients:
     """The gradients of q, k, v, bias and sinks from that of the output, (B, H, Nq, Dv).
 
-    `backend` is the one that made the output: each drops weights in its own way.
+    `backend` is the one that made the output: each drops weights in its own way. Where the keys are
+    a part of all, `whole` are output and lse of the whole rows; a sink then gets nothing.
     """
     by_sequence = grad.device.type == "cpu" and (problem.seed is None or backend == "native")
     with without_autocast(problem.q.device):
@@ -53,10 +67,11 @@ def backward(
                 dbias = dbias[one] if len(dbias) > 1 else dbias
                 parts = (dq[one], dk[one], dv[one], dbias, dsinks)
                 drops = dropper(backend, problem, first=b)
-                _Pass(problem.sequence(b), grad[one].clone(), parts, wanted).run(drops)
+                known = None if whole is None else (whole[0][one], whole[1][one])
+                _Pass(problem.sequence(b), grad[one].clone(), parts, wanted, known).run(drops)
         elif problem.has_keys:
             drops = dropper(backend, problem)
-            _Pass(problem, grad, gradients, wanted).run(drops)
+            _Pass(problem, grad, gradients, wanted, whole).run(drops)
         kinds = new_gradients(problem, [False] * 5, None)
         q, k, v, bias, sinks = (x.to(kind.dtype) for x, kind in zip(gradients, kinds, strict=True))
     return q, k, v, bias, sinks
@@ -70,10 +85,19 @@ class _Pass:
     """
 
     def __init__(
-        self, problem: Problem, grad: Tensor, gradients: Gradients, wanted: Sequence[bool]
+        self,
+        problem: Problem,
+        grad: Tensor,
+        gradients: Gradients,
+        wanted: Sequence[bool],
+        whole: tuple[Tensor, Tensor] | None,
     ) -> None:
         self.problem, self.wanted = problem.promoted(), wanted
         self.grad = grad.to(problem.dtype)
+        self.lse = self.delta = None
+        if whole is not None:
+            self.delta = (self.grad * whole[0]).sum(-1, keepdim=True)
+            self.lse = whole[1]
         self.dq, self.dk, self.dv, self.dbias, self.dsinks = gradients
         self.k, self.finite_grad = _finite(self.problem.k), _finite(self.grad)
         self.spoilt = None
@@ -88,8 +112,12 @@ class _Pass:
         problem, kv_heads = self.problem, self.problem.k.shape[1]
         rows, keys, softcap = tile.rows, tile.keys, problem.options.softcap
         scores = score(problem, tile, multiply=_multiply, keep_capped=True)
-        weights = soften(scores, problem.options.sinks)
-        values, sink = weights.values, weights.sink
+        sink = None
+        if self.lse is not None:
+            values = weigh(scores, self.lse[:, :, rows])
+        else:
+            weights = soften(scores, problem.options.sinks)
+            values, sink = weights.values, weights.sink
         kept = None if drops is None else drops(values, tile)
         if self.wanted[2]:
             self._add_dv(rows, keys, scores, values if kept is None else values * kept)
@@ -99,13 +127,16 @@ class _Pass:
             scores.forbid(d_weights)
         if kept is not None:
             d_weights.mul_(kept)
-        delta = (values * d_weights).sum(-1, keepdim=True)
+        if self.delta is not None:
+            delta = self.delta[:, :, rows]
+        else:
+            delta = (values * d_weights).sum(-1, keepdim=True)
         if self.wanted[4] and sink is not None:
             self.dsinks -= (sink * delta[..., 0]).sum((0, 2))
         d_scores = d_weights.sub_(delta).mul_(values)
         if not all_finite(d_scores):
             scores.forbid(d_scores)
-        if self.wanted[3] and self.dbias.shape[3] > 1:
+        if self.wanted[3] and (self.lse is not None or self.dbias.shape[3] > 1):
             self._add_dbias(rows, keys, d_scores)
         elif self.wanted[3]:
             # What is added to all keys alike takes weight from the sink alone: Σⱼ dSⱼ = δ · its

@@ -344,17 +344,43 @@ def check_dropout(call: str, dropout: object) -> float:
     return chance
 
 
-def check_see(call: str, see: object, q: Tensor | None = None) -> None:
-    """Is it a See? And, if q is given, one whose queries are q's?"""
+def check_see(call: str, see: object, q: Tensor | None = None, k: Tensor | None = None) -> None:
+    """Is it a See? And, if q and k are given, one whose tensors fit them?"""
     if not isinstance(see, See):
         raise WrongType(
             f"{call}: see must be a regard.See, or None; got {shown(see)}. "
             "regard.See(entropy=True, top=8) is one."
         )
-    if q is not None and see.queries is not None:
+    if q is None or k is None:
+        return
+    (batch, heads, n_queries, _), n_keys = q.shape, k.shape[2]
+    if see.queries is not None:
         remedy = "It says which queries count, True = counts."
-        shape = (q.shape[0], q.shape[2])
+        shape = (batch, n_queries)
         _check_tensor(call, "see.queries", see.queries, q, _FLAGS, remedy, "(B, Nq)", shape)
+    if see.norms is not None:
+        remedy = "They are the lengths of the values, by query head."
+        shape = (batch, heads, n_keys)
+        _check_tensor(call, "see.norms", see.norms, q, _NUMBERS, remedy, "(B, H, Nk)", shape)
+    if see.spans is not None:
+        _check_spans(call, see.spans, see.n_spans, q, n_keys)
+
+
+def _check_spans(call: str, spans: Tensor, n_spans: int, q: Tensor, n_keys: int) -> None:
+    remedy = "It is the span that each key belongs to, −1 for none."
+    _check_tensor(call, "see.spans", spans, q, ("whole numbers", _SIGNED), remedy)
+    if spans.shape[-1] != n_keys or (spans.dim() == 2 and spans.shape[0] not in (1, q.shape[0])):
+        raise WrongValue(
+            f"{call}: see.spans must be (Nk,) or (B, Nk), with B = {q.shape[0]}, Nk = {n_keys}; "
+            f"got {tuple(spans.shape)}. {remedy}"
+        )
+    if spans.device.type == "cpu" and is_plain((spans,)) and spans.numel():
+        least, most = (int(x) for x in spans.aminmax())
+        if least < -1 or most >= n_spans:
+            raise WrongValue(
+                f"{call}: see.spans must be from −1 to {n_spans - 1}, as there are {n_spans} "
+                f"spans; got {least if least < -1 else most}. {remedy}"
+            )
 
 
 def check_lse(call: str, lse: object, q: Tensor) -> Tensor:

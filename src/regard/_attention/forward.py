@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from regard._attention.problem import Problem, Tile
 from regard._attention.scores import Dropper, Scores, Weights, all_finite, grouped, score, soften
@@ -28,10 +29,10 @@ def attend(
             v, spoilt = v.masked_fill(~finite, 0.0), (~finite).to(v.dtype)
         for tile in problem.tiles():
             scores = score(problem, tile)
-            strongest = None if recorder is None else recorder.strongest(scores)
+            before = None if recorder is None else recorder.look(tile, scores)
             weights = soften(scores, problem.options.sinks)
-            if recorder is not None:
-                recorder.record(tile, weights, strongest)
+            if recorder is not None and before is not None:
+                recorder.record(tile, weights, *before)
             values = weights.values
             if dropper is not None:
                 values.mul_(dropper(values, tile))
@@ -51,27 +52,41 @@ class _Recorder:
         batch, heads, _, _ = problem.scores_shape
         self.problem, self.see = problem, see
         self.seen = seen = problem.new_observation(see)
-        seen.lse.fill_(-torch.inf)
-        for zeros in (seen.entropy, seen.top_weights, seen.distance):
+        for lowest in (seen.lse, seen.max_logit):
+            if lowest is not None:
+                lowest.fill_(-torch.inf)
+        for zeros in (seen.entropy, seen.top_weights, seen.distance, seen.spans, seen.contribution):
             if zeros is not None:
                 zeros.zero_()
-        if seen.top_keys is not None:
-            seen.top_keys.fill_(-1)
+        for keys in (seen.top_keys, seen.contribution_keys):
+            if keys is not None:
+                keys.fill_(-1)
+        if see.contribution:
+            self.norms = problem.norms(see)
         if see.received:  # chunks may be many: their sums are added up as those of a map are
             self.received = new_picture(batch, heads, (1, problem.scores_shape[3]), seen.lse.device)
         if see.map is not None:  # the sums of its rows, and of how many queries each of them is
             self.sums = new_picture(batch, heads, see.map, seen.lse.device)
             self.counts = self.sums.new_zeros(batch, heads, see.map[0])
 
-    def strongest(self, scores: Scores) -> tuple[Tensor, Tensor] | None:
-        """The places of the strongest keys by score, (B, H, n, top), and which of them are real."""
-        if not self.see.top:
-            return None
-        count = min(self.see.top, scores.values.shape[-1])
-        values, places = scores.values.topk(count, dim=-1)
-        return places, values != -torch.inf
+    def look(self, tile: Tile, scores: Scores) -> tuple[Strongest | None, Strongest | None]:
+        """What is to be told of scores before they become weights: the strongest keys, and those
+        that contribute most."""
+        see, values = self.see, scores.values
+        if self.seen.max_logit is not None:
+            self.seen.max_logit[:, :, tile.rows] = values.amax(-1)
+        moving = None
+        if see.contribution:
+            norms = self.norms[:, :, None, tile.keys]
+            # A key whose value is not finite comes first, and so does one of a score that is none.
+            moved = torch.where(norms.isfinite(), values + norms.log(), torch.inf)
+            moved = moved.masked_fill_(values == -torch.inf, -torch.inf)
+            moving = _strongest(moved, see.contribution)
+        return _strongest(values, see.top) if see.top else None, moving
 
-    def record(self, tile: Tile, weights: Weights, strongest: tuple[Tensor, Tensor] | None) -> None:
+    def record(
+        self, tile: Tile, weights: Weights, strongest: Strongest | None, moving: Strongest | None
+    ) -> None:
         """Take in the weights of a tile."""
         seen, see, values, rows = self.seen, self.see, weights.values, tile.rows
         seen.lse[:, :, rows] = weights.lse
@@ -84,13 +99,16 @@ class _Recorder:
             away = (key - query.to(values.dtype)[..., None]).abs_()
             seen.distance[:, :, rows] = (values * away).sum(-1)
         if strongest is not None and seen.top_keys is not None and seen.top_weights is not None:
-            # exp may turn round two scores that are as good as equal: sort by weights themselves.
-            places, real = strongest
-            top, order = values.gather(-1, places).sort(dim=-1, descending=True, stable=True)
-            real = real.gather(-1, order)
-            keys = (places.gather(-1, order) + tile.key).masked_fill_(~real, -1)
-            seen.top_keys[:, :, rows, : keys.shape[-1]] = keys
-            seen.top_weights[:, :, rows, : keys.shape[-1]] = top.masked_fill_(~real, 0.0)
+            _write(tile, values, strongest, seen.top_keys, seen.top_weights)
+        if moving is not None and seen.contribution_keys is not None:
+            assert seen.contribution is not None
+            norms = self.norms[:, :, None, tile.keys]
+            sizes = values * norms.masked_fill(~norms.isfinite(), torch.nan)
+            _write(tile, sizes, moving, seen.contribution_keys, seen.contribution)
+        if seen.spans is not None and see.spans is not None:
+            labels = see.spans if see.spans.dim() == 2 else see.spans[None]
+            found = _by_label(values, labels[:, None, None, tile.keys], see.n_spans)
+            seen.spans[:, :, rows] = found
         counts = weights.lse != -torch.inf
         if see.queries is not None and (see.map is not None or see.received):
             counted = see.queries[:, None, rows]  # for map and received
@@ -113,6 +131,44 @@ class _Recorder:
         return self.seen
 
 
+# The places of keys in a tile, (B, H, n, count), and which of them are real.
+Strongest = tuple[Tensor, Tensor]
+
+
+def _strongest(values: Tensor, count: int) -> Strongest:
+    """Where the largest values of each row are; what is −inf is no key."""
+    found, places = values.topk(min(count, values.shape[-1]), dim=-1)
+    return places, found != -torch.inf
+
+
+def _by_label(values: Tensor, labels: Tensor, count: int) -> Tensor:
+    """The sums (…, count) of the values (…, m) of each label (…, m) from 0 on.
+
+    In float64, where the device has that; blocks of keys each, and then these, as one long chain
+    would round more.
+    """
+    values = values.to(_exact(values.device))
+    length = max(256, count + 1)
+    missing = -values.shape[-1] % length
+    labels = pad(labels.to(torch.int64) % (count + 1), (0, missing), value=count)  # −1 is the last
+    blocks = pad(values, (0, missing)).unflatten(-1, (-1, length))
+    sums = blocks.new_zeros((*blocks.shape[:-1], count + 1))
+    labels = labels.unflatten(-1, (-1, length)).expand(blocks.shape)
+    return sums.scatter_add_(-1, labels, blocks).sum(-2)[..., :-1]
+
+
+def _write(tile: Tile, sizes: Tensor, found: Strongest, to_keys: Tensor, to_sizes: Tensor) -> None:
+    """The keys that were found in a tile, and their sizes, the largest first."""
+    # exp may turn round two scores that are as good as equal: sort by the sizes themselves.
+    places, real = found
+    sizes = sizes.gather(-1, places).masked_fill_(~real, -torch.inf)
+    largest, order = sizes.sort(dim=-1, descending=True, stable=True)
+    real = real.gather(-1, order)
+    keys = (places.gather(-1, order) + tile.key).masked_fill_(~real, -1)
+    to_keys[:, :, tile.rows, : keys.shape[-1]] = keys
+    to_sizes[:, :, tile.rows, : keys.shape[-1]] = largest.masked_fill_(~real, 0.0)
+
+
 # ── pictures ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -123,8 +179,12 @@ def bin_of(start: int, stop: int, size: int, count: int, device: torch.device) -
 
 def new_picture(batch: int, heads: int, shape: tuple[int, int], device: torch.device) -> Tensor:
     """An empty picture. Its sums are kept in float64, where the device has that."""
-    dtype = torch.float32 if device.type == "mps" else torch.float64
-    return torch.zeros((batch, heads, *shape), dtype=dtype, device=device)
+    return torch.zeros((batch, heads, *shape), dtype=_exact(device), device=device)
+
+
+def _exact(device: torch.device) -> torch.dtype:
+    """The type of long sums."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def pour(

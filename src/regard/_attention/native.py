@@ -27,6 +27,10 @@ TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 _get_num_threads = torch.get_num_threads
 _is_compiling = torch.compiler.is_compiling
 
+# Which queries count, the labels of the keys, the norms of their values.
+Asked = tuple[Tensor | None, Tensor | None, Tensor | None]
+NOTHING: Asked = (None, None, None)
+
 
 def kernel() -> str | None:
     """The build of the kernel in use, None if there is none."""
@@ -52,9 +56,20 @@ def attend(problem: Problem, see: See | None) -> tuple[Tensor, Observation | Non
         joined, seen = attend(replace(problem, layout="joined"), see)
         return out.copy_(joined), seen
     seen = None if see is None else problem.new_observation(see)
-    queries = None if see is None or see.queries is None else _in_memory(see.queries)
-    _run(core.attention, problem, out, seen, queries)
+    _run(core.attention, problem, out, seen, NOTHING if see is None else _asked(problem, see))
     return out, seen
+
+
+def _asked(problem: Problem, see: See) -> Asked:
+    """The tensors of what is to be seen, as the kernel reads them."""
+    queries = None if see.queries is None else _in_memory(see.queries)
+    labels = norms = None
+    if see.spans is not None:
+        labels = _in_memory(see.spans).to(torch.int64)
+        labels = (labels if labels.dim() == 2 else labels[None]).contiguous()
+    if see.norms is not None:
+        norms = _in_memory(see.norms).to(problem.dtype).contiguous()
+    return queries, labels, norms
 
 
 def backward(

@@ -35,7 +35,8 @@ _LSE = See()  # made once, as small calls are measured in microseconds
 
 _SEE = (
     "bool see, bool entropy, int top, int map_rows, int map_columns, bool received, bool distance, "
-    "Tensor? queries, str backend"
+    "Tensor? queries, bool max_logit, int contribution, Tensor? norms, Tensor? spans, int n_spans, "
+    "str backend"
 )
 
 
@@ -46,12 +47,14 @@ def attend(backend: str, problem: Problem, see: See | None) -> tuple[Tensor, Obs
     tensors += (o.segments, o.indices)
     left, right = o.window or (None, None)
     numbers = o.causal, left, right, o.position, o.scale, o.softcap, problem.dropout, problem.layout
-    queries = () if asked.queries is None else (asked.queries,)
-    if is_plain((*problem.tensors, *queries)):
+    if is_plain((*problem.tensors, *asked.tensors)):
         return _PlainAttention.apply(*tensors, *numbers, see, backend)
     rows, columns = asked.map or (0, 0)
     flags = see is not None, asked.entropy, asked.top, rows, columns, asked.received, asked.distance
-    out, *seen = torch.ops.regard.attention(*tensors, *numbers, *flags, asked.queries, backend)
+    more = asked.queries, asked.max_logit, asked.contribution, asked.norms, asked.spans
+    out, *seen = torch.ops.regard.attention(
+        *tensors, *numbers, *flags, *more, asked.n_spans, backend
+    )
     if see is None:
         return out, None
     lse, *rest = seen
@@ -73,9 +76,9 @@ def _problem(arguments: tuple[Any, ...]) -> Problem:
 
 def _see(arguments: tuple[Any, ...]) -> See | None:
     """What is to be seen, among the arguments of the operator."""
-    see, entropy, top, rows, columns, received, distance, queries, _ = arguments[_N_INPUTS:]
+    see, entropy, top, rows, columns, *rest = arguments[_N_INPUTS:-1]
     shape = (rows, columns) if rows else None
-    return See(entropy, top, shape, received, distance, queries) if see else None
+    return See(entropy, top, shape, *rest) if see else None
 
 
 def _flat(out: Tensor, seen: Observation | None) -> tuple[Tensor, ...]:

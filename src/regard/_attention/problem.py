@@ -154,6 +154,19 @@ class Problem:
             if first < last:
                 yield Tile(start, stop, first, last)
 
+    def norms(self, see: See) -> Tensor:
+        """‖v‖ by query head, (B, H, Nk), or the norms that were given, in the type of the
+        computation."""
+        if see.norms is not None:
+            return see.norms.detach().to(self.dtype)
+        v = self.v.detach().to(self.dtype)
+        # Relative to the largest number, as squares may become too large or too small.
+        most = v.abs().amax(-1, keepdim=True) if v.shape[3] else v.new_zeros((*v.shape[:3], 1))
+        relative = v / most.masked_fill(most == 0, 1.0)
+        found = most[..., 0] * torch.linalg.vector_norm(relative, dim=-1)  # (B, Hkv, Nk)
+        group = self.q.shape[1] // max(self.v.shape[1], 1)
+        return found.repeat_interleave(group, dim=1) if group != 1 else found
+
     # ── results ───────────────────────────────────────────────────────────────────────────────
 
     def new_output(self) -> Tensor:
@@ -192,6 +205,7 @@ def new_observation(
     """What is asked for in `see`, not yet filled in; position and sinks go in as they are."""
     batch, heads, n_queries, n_keys = scores_shape
     row, listed = (batch, heads, n_queries), (batch, heads, n_queries, see.top)
+    moving, spans = (*row, see.contribution), (*row, see.n_spans)
     return Observation(
         lse=_empty(row, dtype=dtype, device=device),
         entropy=_empty(row, dtype=dtype, device=device) if see.entropy else None,
@@ -202,6 +216,12 @@ def new_observation(
         if see.received
         else None,
         distance=_empty(row, dtype=dtype, device=device) if see.distance else None,
+        max_logit=_empty(row, dtype=dtype, device=device) if see.max_logit else None,
+        spans=_empty(spans, dtype=dtype, device=device) if see.spans is not None else None,
+        contribution_keys=_empty(moving, dtype=torch.int64, device=device)
+        if see.contribution
+        else None,
+        contribution=_empty(moving, dtype=dtype, device=device) if see.contribution else None,
         n_keys=n_keys,
         position=position,
         sinks=sinks,

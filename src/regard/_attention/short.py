@@ -50,7 +50,7 @@ def short_attention(
         or q.is_nested
         or v.is_nested
         or (causal is not True and causal is not False)
-        or (see is not None and (type(see) is not See or see.queries is not None))
+        or (see is not None and (type(see) is not See or bool(see.tensors)))
     ):
         return None
     q_shape, v_shape = q.shape, v.shape
@@ -84,7 +84,7 @@ def _attend(
     out, seen = new_output(q, shapes[0], layout), None
     if see is not None:
         seen = new_observation(see, shapes[1], computed_in(q.dtype), "cpu", call[2])
-    done = native.core.attention((q, k, v, *call), out, seen, None, _get_num_threads())
+    done = native.core.attention((q, k, v, *call), out, seen, native.NOTHING, _get_num_threads())
     return (out, seen) if done else None
 
 
