@@ -5,7 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from regard import _amx
+
 __all__ = ["line", "race"]
+
+if _amx.avoid():
+    print(f"AMX ends what uses it on this machine: {_amx.SETTING}={_amx.WITHOUT}")
 
 
 def line(what: str, value: str, aim: str = "") -> None:

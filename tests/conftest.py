@@ -7,6 +7,8 @@ import pytest
 from helpers.soak import times
 from hypothesis import Phase, settings
 
+from regard import _amx
+
 # What `make quick` leaves out: folders and files that take long, as they start browsers, processes
 # and compilers, read real models, or try very much.
 SLOW = (
@@ -23,6 +25,7 @@ SLOW = (
     "bench",
     "browser",
     "cli",
+    "corpus",
     "fuzz",
     "lab",
     "models",
@@ -38,6 +41,7 @@ SLOW = (
     "nn/test_parity_pytorch.py",
     "nn/test_parity_real_models.py",
     "nn/test_threads.py",
+    "parallel",
     "run/test_atlas.py",
     "run/test_disk.py",
     "run/test_hostile.py",
@@ -58,6 +62,8 @@ SLOW = (
     "watch",
     "worked",
 )
+
+_amx.avoid()  # it would end the tests; what is started from here does without it, too
 
 # Processes that test beside each other, and those that they start, have one thread each: more would
 # wait for each other, and take twice the time. Tests that are about threads ask for them.

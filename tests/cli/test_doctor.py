@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from torch import Tensor
 
 import regard
+from regard import _native
 from regard.cli import main
 from regard.cli.doctor import openmp
 
@@ -21,8 +22,11 @@ def test_all_is_well_here(capsys: pytest.CaptureFixture[str]) -> None:
     output = capsys.readouterr().out
     assert code == 0, output
     assert output.rstrip().endswith("All works.")
-    for expected in (regard.__version__, "native backend", "torch backend", "OpenMP", "AVX-512"):
+    for expected in (regard.__version__, "native backend", "torch backend", "OpenMP"):
         assert expected in output
+    builds = _native.kernels()
+    assert builds[0] == _native.kernel()
+    assert f"{', '.join(builds)} can run here: the first serves" in " ".join(output.split())
     assert output.count("self-check: largest error") == 2
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard import _amx
 from regard.cli.common import BadInput, flag, option, read_input, status
 from regard.cli.output import Output
 
@@ -32,7 +33,11 @@ Ratios are of calls that took turns in one process; A/A is one call against itse
 def bench(
     quick: Annotated[bool, flag("--quick", "A few sizes, in well under a minute.")] = False,
     only: Annotated[
-        list[str] | None, option("SECTION", "Only forward, observed, tiles, calls or memory.")
+        list[str] | None,
+        option(
+            "SECTION",
+            "Only forward, observed, tiles, calls, memory, types, decode, training or packed.",
+        ),
     ] = None,
     threads: Annotated[
         str | None, option("1,2", "How many threads (1, and 2 if there are).")
@@ -88,6 +93,7 @@ def _measure(quick: bool, only: list[str], threads: str | None, rounds: int | No
     pace = QUICK_PACE if quick else Pace()
     if rounds is not None:
         pace = replace(pace, rounds=rounds, fewer=rounds)
+    avoided = _amx.avoid()
     try:
         from regard._bench.check import WrongAnswer
         from regard._bench.measure import measure
@@ -107,7 +113,13 @@ def _measure(quick: bool, only: list[str], threads: str | None, rounds: int | No
             before = section
 
         try:
-            return measure(cells, pace, tell)
+            results = measure(cells, pace, tell)
+            if avoided:
+                results.notes.append(
+                    "This machine announces AMX, and ends what uses it: PyTorch was told to do "
+                    f"without ({_amx.SETTING}={_amx.WITHOUT})."
+                )
+            return results
         except WrongAnswer as error:
             wrong = error
     print(f"regard: {wrong}", file=sys.stderr)

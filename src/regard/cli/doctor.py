@@ -11,6 +11,7 @@ from typing import Literal
 
 import typer
 
+from regard import _amx
 from regard.cli.output import Output
 
 _NAMES = 16  # columns
@@ -46,6 +47,9 @@ def doctor() -> None:
         threads = count(torch.get_num_threads(), "thread")
         findings.append(Finding("torch", f"{torch.__version__}, {threads}", "ok"))
         findings += _kernel(__version__)
+        if _amx.is_broken():
+            said = "PyTorch's product ends the process: this machine announces AMX, and loses it. "
+            findings.append(Finding("bfloat16", f"{said}{_amx.REMEDY}", "wrong"))
     from rich.text import Text
 
     out = Output()
@@ -71,8 +75,9 @@ def _kernel(version: str) -> Iterator[Finding]:
         from regard import _native
 
         instruction_set, built_for = _native.instruction_set(), _native.version()
+        kernels = _native.kernels()
     except ImportError:
-        instruction_set, built_for = "unknown", None
+        instruction_set, built_for, kernels = "unknown", None, []
     yield Finding("processor", f"{processor_name()}, instruction set {instruction_set}")
     for backend in backends():
         name = f"{backend.name} backend"
@@ -84,11 +89,9 @@ def _kernel(version: str) -> Iterator[Finding]:
         yield _self_check(backend.name)
         if backend.name == "native" and built_for != version:
             yield Finding("", f"built for regard {built_for}: run `make native`", "wrong")
+    if kernels:
+        yield Finding("kernels", f"{', '.join(kernels)} can run here: the first serves")
     yield openmp()
-    why = "this processor has none, so it cannot be tested here"
-    if instruction_set == "avx512":
-        why = "this processor has it, and regard._native.use_kernel('avx512') takes it"
-    yield Finding("AVX-512", f"built, never tried, and not used; {why}")
 
 
 def _self_check(backend: str) -> Finding:
