@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.attention_problems import threads
+from helpers.kernels import KERNELS, using
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -41,14 +42,10 @@ def native(monkeypatch: pytest.MonkeyPatch) -> Counting:
     return counting
 
 
-@pytest.fixture(params=["avx2", "portable"])
+@pytest.fixture(params=KERNELS)
 def _kernel(request: pytest.FixtureRequest) -> Iterator[None]:
-    try:
-        _native.use_kernel(request.param)
-    except ValueError:
-        pytest.skip(f"this processor cannot run {request.param}")
-    yield
-    _native.use_kernel(None)
+    with using(request.param):
+        yield
 
 
 def made(*shape: int, seed: int = 0) -> Tensor:

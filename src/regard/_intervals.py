@@ -18,6 +18,7 @@ import numpy as np
 from regard.reference import Array
 
 __all__ = [
+    "FUNCTIONS",
     "Intervals",
     "bent",
     "cellwise",
@@ -35,9 +36,12 @@ __all__ = [
 _AT_ONCE = 20_000  # products that are formed before they are added up
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Intervals:
-    """A matrix of which each cell lies between `low` and `high`. NaN: nothing is known of it."""
+    """A matrix of which each cell lies between `low` and `high`. NaN: nothing is known of it.
+
+    Of one that is exact, both are the same array: what is made of it is computed only once.
+    """
 
     low: Array
     high: Array
@@ -53,11 +57,18 @@ class Intervals:
     @classmethod
     def joined(cls, join: Callable[[list[Array]], Array], boxes: Sequence[Intervals]) -> Intervals:
         """Several put together, by `np.stack` or `np.hstack`."""
-        return cls(join([box.low for box in boxes]), join([box.high for box in boxes]))
+        low = join([box.low for box in boxes])
+        are_exact = all(box.is_exact for box in boxes)
+        return cls(low, low if are_exact else join([box.high for box in boxes]))
 
     def each(self, function: Callable[[Array], Array]) -> Intervals:
         """What a function makes of both ends: one that rises, or that only moves cells about."""
-        return Intervals(function(self.low), function(self.high))
+        low = function(self.low)
+        return Intervals(low, low if self.is_exact else function(self.high))
+
+    @property
+    def is_exact(self) -> bool:
+        return self.low is self.high
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -89,44 +100,54 @@ class Intervals:
 
 def cellwise(left: Intervals, right: Intervals) -> Intervals:
     """The product cell by cell; a row, a column or a number counts for all."""
-    one, two, three, four = (a * b for a in (left.low, left.high) for b in (right.low, right.high))
+    one = left.low * right.low
+    if left.is_exact and right.is_exact:
+        return Intervals.exactly(one)
+    two = left.low * right.high
+    low, high = np.minimum(one, two), np.maximum(one, two)
+    if left.is_exact:
+        return Intervals(low, high)
+    three, four = left.high * right.low, left.high * right.high
     return Intervals(
-        np.minimum(np.minimum(one, two), np.minimum(three, four)),
-        np.maximum(np.maximum(one, two), np.maximum(three, four)),
+        np.minimum(low, np.minimum(three, four)), np.maximum(high, np.maximum(three, four))
     )
 
 
 def product(left: Intervals, right: Intervals) -> Intervals:
-    """The matrix product: of each pair of factors the least and the greatest of the corners."""
-    shape = left.shape[0], right.shape[1]
-    low, high = np.zeros(shape), np.zeros(shape)
-    step = max(1, _AT_ONCE // max(1, low.size))
-    for m in range(0, left.shape[1], step):
-        columns = Intervals(left.low[:, m : m + step, None], left.high[:, m : m + step, None])
-        rows = Intervals(right.low[None, m : m + step], right.high[None, m : m + step])
+    """The matrix product: of each pair of factors the least and the greatest of the corners.
+
+    Of two stacks of matrices, (…, n, m) and (…, m, k), those of each pair.
+    """
+    shape = (*left.shape[:-1], right.shape[-1])
+    low = np.zeros(shape)
+    high = low if left.is_exact and right.is_exact else np.zeros(shape)
+    step = max(1, _AT_ONCE // max(1, shape[-2] * shape[-1]))
+    for m in range(0, left.shape[-1], step):
+        columns = left.each(lambda end, m=m: end[..., m : m + step, None])
+        rows = right.each(lambda end, m=m: end[..., None, m : m + step, :])
         terms = cellwise(columns, rows)
-        low += terms.low.sum(axis=1)
-        high += terms.high.sum(axis=1)
+        low += terms.low.sum(axis=-2)
+        if high is not low:
+            high += terms.high.sum(axis=-2)
     return Intervals(low, high)
 
 
 def softmax_rows(scores: Intervals) -> Intervals:
     """The softmax of each row: a weight rises with its own score and falls with the others'."""
-    return Intervals(
-        _softmax_against(scores.low, scores.high), _softmax_against(scores.high, scores.low)
-    )
-
-
-def _softmax_against(own: Array, others: Array) -> Array:
-    """exp(ownⱼ) / (exp(ownⱼ) + Σ exp(othersᵢ), i ≠ j), row by row."""
-    largest = np.maximum(own, others).max(axis=-1, keepdims=True)
+    largest = np.maximum(scores.low, scores.high).max(axis=-1, keepdims=True)
     shift = np.where(np.isneginf(largest), 0.0, largest)
-    mine, theirs = np.exp(own - shift), np.exp(others - shift)
-    before, after = np.zeros_like(theirs), np.zeros_like(theirs)
-    before[..., 1:] = np.cumsum(theirs, axis=-1)[..., :-1]
-    after[..., :-1] = np.cumsum(theirs[..., ::-1], axis=-1)[..., -2::-1]
-    total = mine + before + after
-    return np.divide(mine, total, out=np.zeros_like(mine), where=total != 0)
+    powers = scores.each(lambda end: np.exp(end - shift))
+    low = _shares(powers.low, powers.high)
+    return Intervals(low, low if scores.is_exact else _shares(powers.high, powers.low))
+
+
+def _shares(own: Array, others: Array) -> Array:
+    """ownⱼ / (ownⱼ + Σ othersᵢ, i ≠ j), row by row."""
+    before, after = np.zeros(own.shape), np.zeros(own.shape)
+    others[..., :-1].cumsum(axis=-1, out=before[..., 1:])
+    others[..., :0:-1].cumsum(axis=-1, out=after[..., -2::-1])
+    total = own + before + after
+    return np.divide(own, total, out=np.zeros(own.shape), where=total != 0)
 
 
 def mixture(weights: Intervals, values: Intervals, slack: Array) -> Intervals:
@@ -269,3 +290,65 @@ def bent(x: Intervals, activation: str) -> Intervals:
     low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
     inside = (x.low <= place + 0.001) & (x.high >= place - 0.001)
     return Intervals(np.where(inside, np.minimum(low, lowest), low), high)
+
+
+# ── functions by their names, each in all ways in which it may be meant ───────────────────────
+
+_Function = Callable[[Intervals], list[Intervals]]
+
+
+def _softmaxes(x: Intervals) -> list[Intervals]:
+    found = [softmax_rows(x)] if x.shape[1] > 1 else []
+    return found + ([softmax_rows(x.transposed).transposed] if x.shape[0] > 1 else [])
+
+
+def _layer_norms(x: Intervals) -> list[Intervals]:
+    return [normalized_rows(x, 1e-5, unbiased=u) for u in (False, True) if x.shape[1] > 1]
+
+
+def _variances(x: Intervals) -> list[Intervals]:
+    return [variance_rows(x, unbiased=u) for u in (False, True) if x.shape[1] > 1]
+
+
+def _deviations(x: Intervals) -> list[Intervals]:
+    return [Intervals(np.sqrt(v.low), np.sqrt(v.high + 1e-5)) for v in _variances(x)]
+
+
+def _rising(function: Callable[[Array], Array]) -> _Function:
+    return lambda x: [x.each(function)]
+
+
+def _wavy(function: Callable[[Array], Array]) -> _Function:
+    return lambda x: [Intervals.about(function(x.middle), (x.high - x.low) / 2)]
+
+
+_sigmoids = _rising(lambda x: 1 / (1 + np.exp(-x)))
+FUNCTIONS: dict[str, _Function] = {
+    "exp": _rising(np.exp),
+    "sqrt": _rising(np.sqrt),
+    "tanh": _rising(np.tanh),
+    "sigmoid": _sigmoids,
+    "relu": _rising(lambda x: np.maximum(x, 0)),
+    "max": _rising(lambda x: x.max(keepdims=True)),
+    "min": _rising(lambda x: x.min(keepdims=True)),
+    "sum": _rising(lambda x: x.sum(keepdims=True)),
+    "mean": _rising(lambda x: x.mean(keepdims=True)),
+    "concat": lambda x: [x],
+    "sin": _wavy(np.sin),
+    "cos": _wavy(np.cos),
+    "gelu": lambda x: [bent(x, "GELU"), bent(x, "x·σ(1.702 x)")],
+    "silu": lambda x: [bent(x, "SiLU")],
+    "log": lambda x: [x.each(log) for log in (np.log, np.log2, np.log10)],
+    "ln": lambda x: [*_layer_norms(x), x.each(np.log)],  # of a row it need be no logarithm
+    "softmax": _softmaxes,
+    "squashed": lambda x: [*_softmaxes(x), *_sigmoids(x)] if x.shape[0] == 1 else [],
+    "layernorm": _layer_norms,
+    "var": _variances,
+    "variance": _variances,
+    "rowvar": _variances,
+    "std": _deviations,
+    "rowstd": _deviations,
+    "rowmean": _rising(lambda x: x.mean(axis=1, keepdims=True)),
+    "rowsum": _rising(lambda x: x.sum(axis=1, keepdims=True)),
+    **dict.fromkeys(("rowmax", "rowamax"), _rising(lambda x: x.max(axis=1, keepdims=True))),
+}

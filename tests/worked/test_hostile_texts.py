@@ -11,6 +11,7 @@ import pytest
 from regard.worked import Unreadable, check_text
 
 MATRIX = [[1, 2], [3, 4]]
+EMOJI = {"cell_type": "code", "source": ["f()"], "outputs": [{"text": ["\U0001f600 1\n"]}]}
 SLOW: dict[str, tuple[str, str]] = {
     "blanks": ("text", f"x ={' ' * 8_000}y"),
     "blanks that cannot be broken": ("text", "= " + "\u00a0" * 8_000 + "|"),
@@ -21,6 +22,8 @@ SLOW: dict[str, tuple[str, str]] = {
     "examples": ("text", "Example 1\nq_a = [1, 2]\n" * 350),
     "keys of one matrix": ("a.json", json.dumps({f"q_{n}": [1, 2] for n in range(1_000)})),
     "keys of many heads": ("a.json", json.dumps({f"W_Q_{n}": MATRIX for n in range(500)})),
+    "powers of powers": ("text", f"[1]{'^2' * 3_000}"),
+    "outputs written in pairs of escapes": ("a.ipynb", json.dumps({"cells": [EMOJI] * 2_000})),
 }
 
 

@@ -259,6 +259,75 @@ def test_a_sum_of_given_factors_is_exact(text: str, wrong: list[str]) -> None:
     assert [cell.figure.text for cell in check_text(text, "a.md").wrong] == wrong
 
 
+TURNED = r"""
+All rows are the same: $q_p = k_p = \begin{bmatrix} 1 & 0 \end{bmatrix}$.
+
+# Without turning
+
+$$ Q K^\top = \begin{bmatrix} 1 & 1 & 1 \\ 1 & 1 & 1 \\ 1 & 1 & 1 \end{bmatrix} $$
+
+# Turned
+
+$$ Q_R = K_R \approx \begin{bmatrix} 1 & 0 \\ 0.8776 & 0.4794 \\ 0.5403 & 0.8415 \end{bmatrix} $$
+
+$$ S_{\mathrm{turned}} = Q_R K_R^\top \approx \begin{bmatrix} 1.0000 & 0.8776 & 0.5403 \\
+0.8776 & 1.0000 & 0.8776 \\ 0.5403 & 0.8776 & 1.0000 \end{bmatrix} $$
+
+For $q_m = k_n = [1, 0]$ that is a cosine. Dividing by $\sqrt{2}$:
+
+$$ S_{\mathrm{scaled}} \approx \begin{bmatrix} 0.7071 & 0.6205 & 0.3821 \\
+0.6205 & 0.7071 & 0.6205 \\ 0.3821 & 0.6205 & 0.7071 \end{bmatrix} $$
+"""
+
+
+def test_what_follows_from_others_in_all_its_digits_is_not_accused() -> None:
+    assert not check_text(TURNED, "a.md").wrong
+    moved = check_text(TURNED.replace("0.3821 \\\\", "0.4821 \\\\"), "a.md")
+    assert "0.4821" in {cell.figure.text for cell in moved.wrong}
+
+
+SUMS_AND_MASK = """\
+Weights sum   : [1.000, 1.000, 1.000]
+
+Causal mask (1 = hidden):
+[[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+
+Attention weights:
+[[1.000, 0.000, 0.000], [0.407, 0.593, 0.000], [0.215, 0.463, 0.322]]
+"""
+
+
+@pytest.mark.parametrize(("weight", "claims"), [("0.593", 0), ("0.693", 1)])
+def test_sums_of_weights_and_masks_are_no_weights(weight: str, claims: int) -> None:
+    report = check_text(SUMS_AND_MASK.replace("0.593", weight), "a.md")
+    matrices = report.exercises[0].exercise.matrices.values()
+    assert [(matrix.kind, matrix.shape) for matrix in matrices] == [("weights", (3, 3))]
+    assert report.wrong_claims == claims
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_many_weights_that_fit_prove_a_divisor_that_is_not_printed(moved: bool) -> None:
+    n = 7
+    scores = np.random.default_rng(3).normal(size=(n, n)).round(4)
+    scores[np.triu_indices(n, 1)] = -np.inf
+    weights = np.exp(scores / 3**0.5)
+    weights /= weights.sum(axis=1, keepdims=True)
+    if moved:
+        weights[4, 2] += 0.02
+    printed = [
+        "tensor(["
+        + ",\n        ".join("[" + ", ".join(f"{x:7.4f}" for x in row) + "]" for row in matrix)
+        + "])"
+        for matrix in (scores, weights)
+    ]
+    text = _notebook(
+        ("print('Masked attention scores:', s)", f"Masked attention scores:\n{printed[0]}"),
+        ("print('Attention weights:', p)", f"Attention weights:\n{printed[1]}"),
+    )
+    wrong = [cell.figure.text for cell in check_text(text, "a.ipynb").wrong]
+    assert wrong == ([f"{weights[4, 2]:.4f}"] if moved else [])
+
+
 def test_the_collector_of_garbage_is_as_it_was_after_a_check() -> None:
     for change in (gc.enable, gc.disable, gc.enable):
         change()

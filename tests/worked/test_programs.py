@@ -315,3 +315,21 @@ def test_a_hostile_cell_is_passed_over(source: str) -> None:
     shown = tensor(np.array([[1.5, 2.5], [3.5, 4.5]]))
     report = judged(notebook((source, "", shown), ("w = v @ v\nw", "", shown)))
     assert not report.wrong
+
+
+@pytest.mark.parametrize("name", ["scaled", "attention"])
+def test_what_a_program_and_the_numbers_before_it_both_show_is_told(name: str) -> None:
+    shown = {"scaled": S / np.sqrt(3), "attention": A}
+    text = notebook(
+        ("q = np.random.rand(3, 3)\nk = q\nd_k = 3", "", ""),
+        ('print("Q\\n", q)\nprint("K\\n", k)', f"Q\n {tensor(X, 8)}\nK\n {tensor(X, 8)}\n", ""),
+        ("scaled = np.matmul(q, k.T) / math.sqrt(d_k)\nscaled", "", tensor(shown["scaled"], 8)),
+        ("attention = softmax(scaled)\nattention", "", tensor(A, 8)),
+    )
+    assert check_text(text, "a.ipynb").exit_code == 0
+    cell = f"{shown[name][1, 2]:.8f}"
+    moved = f"{shown[name][1, 2] + 0.03:.8f}"
+    assert text.count(cell) >= 1
+    at = text.rindex(cell)
+    report = check_text(text[:at] + moved + text[at + len(cell) :], "a.ipynb")
+    assert [each.figure.text for each in report.wrong] == [moved]

@@ -16,12 +16,7 @@ from regard.worked.exercise import HEAD_KINDS, OF_PAIRS, Exercise, Key, Matrix
 from regard.worked.naming import ASKED, Naming
 from regard.worked.parts import LAYER_STEPS, MOMENTS
 from regard.worked.rows import add_block, best_row, put, rows_agree, tokens_of
-from regard.worked.settling import (
-    kind_in_layer,
-    may_join,
-    settle_inputs,
-    settle_layer,
-)
+from regard.worked.settling import kind_in_layer, may_join, settle_inputs, settle_layer
 from regard.written.found import Found, Value
 from regard.written.labels import label_of
 from regard.written.layer_names import has_second
@@ -64,8 +59,10 @@ class _Builder:
         self.exercises = [self.main]
         self.side: Exercise | None = None  # an exercise of one section only
         self.outline = Outline(found, self.main)
-        norm = re.compile(r"layer[ _-]?norm|\bLN\b|normali[sz]", re.IGNORECASE)
-        self.speaks_of_norm = any(norm.search(text) for _, text in found.lines)
+        text = "\n".join(line for _, line in found.lines).casefold()
+        may_speak = "norm" in text or "ln" in text
+        norm = r"layer[ _-]?norm|normali[sz]|\bln\b"
+        self.speaks_of_norm = may_speak and bool(re.search(norm, text))
         self.example = 0  # how many headings “Example N” stand above
         self.preamble: dict[Key, Matrix] = {}
         self.questions: list[str] = []

@@ -59,16 +59,19 @@ def diagnose(exercise: Exercise, key: Key, chains: dict[str, Chain], cells: list
         fits = (np.abs(made - printed) <= half) | np.isnan(printed)
         digits = np.nan_to_num(np.log10(np.abs(printed) / half / 2)).clip(0)
     sizes = Counter(family for family, _ in {(family, text) for family, _, text in tried})
+    in_rows = np.asarray(fits.all(axis=2))
+    everywhere = np.asarray(np.all(in_rows, axis=1))
     for scope in ("matrix", "row", "cell"):
         for group in _groups(own, scope):
-            row, column = (slice(k, k + 1) for k in (group[0].row, group[0].column))
-            wide = (slice(None), *{"matrix": (), "row": (row,), "cell": (row, column)}[scope])
+            row, column = group[0].row, group[0].column
+            wide = {"matrix": slice(None), "row": row, "cell": (row, column)}[scope]
+            fit = {"matrix": everywhere, "row": in_rows[:, row], "cell": fits[:, row, column]}
             proof = sum(map(_evidence, group))
-            for k in np.flatnonzero(fits[wide].all(axis=(1, 2))):
+            for k in np.flatnonzero(fit[scope]):
                 family, _, text = tried[k]
                 weight = _LIKELY.get(family, sizes[family])
                 # A row that is the same as another is so in its right numbers, too.
-                proven = float(digits[wide[1:]].sum()) if family == "copy" else proof
+                proven = float(digits[wide].sum()) if family == "copy" else proof
                 if proven >= math.log10(weight / _CHANCE):
                     for cell in group:
                         cell.cause, cell.is_explained = text, scope == "matrix" and family == "norm"

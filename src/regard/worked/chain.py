@@ -77,7 +77,9 @@ class Chain:
             return rounded_or_full(reached, units)
         values = enlarged(matrix.values, reached.shape, np.nan)
         printed = ~np.isnan(values)
-        half = units / 2 if self.way == "step" else 0.0
+        if self.way == "printed":
+            return reached.each(lambda end: np.where(printed, values, end))
+        half = units / 2
         return Intervals(
             np.where(printed, values - half, reached.low),
             np.where(printed, values + half, reached.high),
@@ -126,8 +128,9 @@ class Chain:
             return Intervals.exactly(matrix.values)
         elsewhere = matrix.kind in LAYER_STEPS or matrix.key in self.exercise.apart
         elsewhere |= by_program and matrix.kind in ("query", "key", "value", "scores")
-        # A program prints four digits of what it has; a person gives what there is.
-        finest = 1 if elsewhere else 1.1e-4 if by_program else 0
+        # A program prints four digits of what it has; a person gives what there is, but for scores.
+        made = matrix.kind == "scores" and ("scaled", matrix.head) in self.exercise.matrices
+        finest = 1 if elsewhere else 1.1e-4 if by_program else 0.011 if made else 0
         return Intervals.about(matrix.values, np.where(units < finest, units / 2, 0.0))
 
     def _layer(self, kind: str, found: list[Key], parts: list[Intervals]) -> Intervals:

@@ -123,8 +123,10 @@ def _add_root(exercise: Exercise, statement: Value, line: int, sizes: dict[str, 
 
 def _add_divisor(exercise: Exercise, start: int, line: str, sizes: dict[str, int]) -> None:
     """“divided by 1.41”: a rounded root, if it is one of d_k."""
+    if "d_k" not in sizes or " by " not in line.casefold():
+        return
     match = re.search(r"\bdivid\w* by \$?(\d+\.\d+)", line[:500], re.IGNORECASE)
-    if match is None or "d_k" not in sizes:
+    if match is None:
         return
     figure = read_figure(match[1], start + match.start(1))
     if abs(figure.value - math.sqrt(sizes["d_k"])) <= figure.unit:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from regard._intervals import Intervals
 from regard.worked.evaluate import Evaluator
 from regard.worked.softmaxes import USUAL_DIVISORS, any_divisor
 from regard.written.figures import Figure
 from regard.written.found import Equality
-from regard.written.grammar import Node
+from regard.written.nodes import Node
 from regard.written.shapes import are_shapes
 
 __all__ = ["Equation", "judge_equalities"]
@@ -29,10 +28,15 @@ class Equation:
     checked: int
     wrong: list[tuple[Figure, float]] = field(default_factory=list)  # with what belongs there
     right: list[Figure] = field(default_factory=list)  # results that do fit
-    exact: list[Figure] = field(default_factory=list)  # of those, that need no room for rounding
+    in_full: list[Callable[[], list[Figure]]] = field(default_factory=list)  # gives those exact
     doubt: str = ""  # it does not hold, but may have been meant otherwise
     cause: str = "the two sides of the equation do not agree"
     by_program: bool = False
+
+    @property
+    def exact(self) -> list[Figure]:
+        """Of the results that fit, those that need no room for rounding: computed when asked."""
+        return [figure for exactly in self.in_full for figure in exactly()]
 
 
 def judge_equalities(
@@ -54,14 +58,19 @@ def _room(figure: Figure, right: float) -> tuple[int, Figure]:
 
 
 def _judged(equality: Equality, both: Mapping[int, Figure]) -> Equation:
+    results = {id(n) for s in equality.sides if s.is_literal for n in (s, *s.args)}
+
     def figure_of(node: Node) -> Figure:
         figure = equality.figure_of(node)
-        return both.get(figure.start, figure)
+        return figure if id(node) in results else both.get(figure.start, figure)
 
+    figures = figure_of if both else equality.figure_of
     try:
-        found = judge_sides(equality.sides, figure_of, are_given=equality.is_exact)
+        found = judge_sides(equality.sides, figures, equality.is_exact, equality.terms)
     except ValueError:  # a number out of all proportion, such as 3.40e+38
         found = Equation(0, "", 0, doubt="a number is out of all proportion")
+    if found.wrong and equality.is_about:
+        found.wrong = [(f, right) for f, right in found.wrong if not f.is_round_for(right)]
     few = 4 * len(found.wrong) <= found.checked or (
         2 * len(found.wrong) <= found.checked
         and all(abs(f.value - right) <= _NEAR * abs(right) for f, right in found.wrong)
@@ -73,56 +82,69 @@ def _judged(equality: Equality, both: Mapping[int, Figure]) -> Equation:
 
 
 def judge_sides(
-    sides: list[Node], figure_of: Callable[[Node], Figure], *, are_given: bool = False
+    sides: list[Node],
+    figure_of: Callable[[Node], Figure],
+    are_given: bool = False,
+    terms: Node | None = None,
 ) -> Equation:
     """Sides that are set equal: each literal must be what an expression before it can come to.
 
     Where the first side is the literal, the expressions after it decide. An expression must agree
-    with the one before it; of two sums, term by term.
+    with the one before it; of two sums, term by term. In the sum `terms` nothing is rounded but
+    what shows it.
     """
     roomy, exact = Evaluator(figure_of, exact=are_given), Evaluator(figure_of, exact=True)
     found = Equation(0, "", 0)
     expressions = [side for side in sides if not side.is_literal]
     if are_shapes(sides, figure_of):
         return found
-    before: list[Node] = []
+    before, evaluator = list[Node](), roomy
     for side in sides:
         if not side.is_literal:
             if before and not _agree(roomy.values(before[-1]), roomy.values(side)):
                 _compare_terms(before[-1], side, figure_of, found)
+            elif side is terms:
+                before, evaluator = [], Evaluator(figure_of, exact=are_given, counted=True)
             before.append(side)
             continue
         cells = side.args if side.op == "matrix" else [side]
         figures = [figure_of(cell) for cell in cells]
         shape = (len(cells) // (side.width or 1), side.width or 1)
-        fits = [(n, v) for n in before or expressions[:1] for v in _shaped(roomy.values(n), shape)]
+        made = before or expressions[:1]
+        fits = [(n, v) for n in made for v in _shaped(evaluator.values(n), shape)]
         if not fits:
             continue
         found.checked += len(figures)
-        misfits = [
-            [k for k, f in enumerate(figures) if not _stands_for(f, v.low.flat[k], v.high.flat[k])]
-            for _, v in fits
-        ]
+        misfits = [_astray(figures, v) for _, v in fits]
         best = min(range(len(fits)), key=lambda n: len(misfits[n]))
         node, value = fits[best]
         astray = misfits[best]
         if side is sides[0] and astray and sides[-1].is_literal and len(sides) > 2:
             continue  # 2.9 ≈ −log(1/20) = 3.0: what it comes to is printed, too
         found.right += [f for k, f in enumerate(figures) if k not in astray]
-        full = _shaped(exact.values(node), shape)
         if not astray:
-            found.exact += [
-                f
-                for k, f in enumerate(figures)
-                if any(_stands_for(f, e.low.flat[k], e.high.flat[k]) for e in full)
-            ]
+            found.in_full.append(partial(_exactly, exact, node, shape, figures))
         elif len(astray) == len(figures) > 2 and not _is_wrong_softmax(node, figures, exact):
             found.doubt = "none of the numbers is what the left side gives"
         else:
+            full = _shaped(exact.values(node), shape)
             near = [e for e in full if ((e.low >= value.low) & (e.low <= value.high)).all()]
             right = (near or [value])[0].middle
             found.wrong += [(figures[k], float(right.flat[k])) for k in astray]
     return found
+
+
+def _astray(figures: list[Figure], made: Intervals) -> list[int]:
+    """Which figures cannot stand for what is made, counted row by row."""
+    ends = zip(figures, made.low.ravel().tolist(), made.high.ravel().tolist(), strict=True)
+    return [k for k, (f, low, high) in enumerate(ends) if not f.may_result(low, high)]
+
+
+def _exactly(
+    exact: Evaluator, node: Node, shape: tuple[int, int], figures: list[Figure]
+) -> list[Figure]:
+    astray = [_astray(figures, made) for made in _shaped(exact.values(node), shape)]
+    return [f for k, f in enumerate(figures) if any(k not in misfits for misfits in astray)]
 
 
 def _is_wrong_softmax(node: Node, figures: list[Figure], exact: Evaluator) -> bool:
@@ -133,20 +155,6 @@ def _is_wrong_softmax(node: Node, figures: list[Figure], exact: Evaluator) -> bo
     are_weights = all(0 <= figure.value <= 1 for figure in figures)
     row = values[0].low.reshape(1, -1)
     return are_weights and not any_divisor(row, [figures], USUAL_DIVISORS, room=0.6)
-
-
-def _stands_for(figure: Figure, low: float, high: float) -> bool:
-    """Rounded, or cut off after its last digit."""
-    if figure.may_stand_for(low, high):
-        return True
-    if figure.text.endswith("%") and figure.may_stand_for(low / 100, high / 100):
-        return True  # 0.278 · 100 = 27.8 %
-    value, unit = figure.value, figure.unit * (1 - 1e-9)
-    in_thousands = re.fullmatch(r"\W?\d{1,3},\d{3}", figure.text)  # or √3 ≈ 1,732
-    if in_thousands and (value - unit) / 1000 <= high and low <= (value + unit) / 1000:
-        return True
-    from_zero = value + math.copysign(unit, value)
-    return min(value, from_zero) <= high and low <= max(value, from_zero)
 
 
 def _shaped(values: list[Intervals], shape: tuple[int, int]) -> list[Intervals]:

@@ -14,31 +14,23 @@ from itertools import product as pairs
 
 import numpy as np
 
-from regard._intervals import (
-    Intervals,
-    bent,
-    cellwise,
-    normalized_rows,
-    product,
-    softmax_rows,
-    variance_rows,
-)
-from regard.reference import Array
+from regard._intervals import FUNCTIONS, Intervals, cellwise, product
 from regard.written.figures import Figure
-from regard.written.grammar import Node
+from regard.written.nodes import Node
 
 __all__ = ["Evaluator"]
 
 _MOST = 16  # candidates
 _LARGE_COUNT = 20  # a whole number from here on may have been rounded
-_ONE = np.ones((1, 1))
 
 
 class Evaluator:
-    """Computes trees; `figure_of` gives the figure of a number's node."""
+    """Computes trees. What is printed is `exact`, or whole numbers and zeros are (`counted`)."""
 
-    def __init__(self, figure_of: Callable[[Node], Figure], *, exact: bool = False) -> None:
-        self.figure_of, self.exact = figure_of, exact
+    def __init__(
+        self, figure_of: Callable[[Node], Figure], *, exact: bool = False, counted: bool = False
+    ) -> None:
+        self.figure_of, self.exact, self.counted = figure_of, exact, counted
         self._known: dict[int, list[Intervals]] = {}
 
     def values(self, node: Node) -> list[Intervals]:
@@ -83,8 +75,11 @@ class Evaluator:
         figure = self.figure_of(node)
         value = figure.value
         may_be_rounded = figure.unit < 1 or abs(value) >= _LARGE_COUNT
+        if self.counted:
+            may_be_rounded = figure.unit < 1 and value != 0
         is_rounded = may_be_rounded and not self.exact and math.isfinite(value)
-        found = Intervals.about(value * _ONE, figure.unit / 2 if is_rounded else 0.0)
+        half = figure.unit / 2 if is_rounded else 0.0
+        found = Intervals(np.array([[value - half]]), np.array([[value + half]]))
         return [found, found.each(lambda end: end * 100)] if figure.text.endswith("%") else [found]
 
     def _matrix(self, node: Node) -> list[Intervals]:
@@ -124,7 +119,10 @@ class Evaluator:
         if len(values) > 1 and not are_numbers and not fit_together:
             return []
         one = Intervals.joined(np.hstack, values)
-        return _FUNCTIONS[node.op](one) if node.op in _FUNCTIONS else []
+        found = FUNCTIONS[node.op](one) if node.op in FUNCTIONS else []
+        if node.op == "mean" and node.args[0].op == "plus":  # mean(25 + 225 + 25), of the three
+            found += [v.each(lambda end: end / len(node.args[0].args)) for v in found[:1]]
+        return found
 
 
 def _each(left: list[Intervals], right: list[Intervals], op: str) -> list[Intervals]:
@@ -186,66 +184,4 @@ _OF_TWO: dict[str, Callable[[Intervals, Intervals, str], list[Intervals]]] = {
     **dict.fromkeys(("/", "frac"), _quotients),
     "^": _powers,
     "⊙": _cell_by_cell,
-}
-
-
-# ── functions ─────────────────────────────────────────────────────────────────────────────────
-
-_Function = Callable[[Intervals], list[Intervals]]
-
-
-def _softmaxes(x: Intervals) -> list[Intervals]:
-    found = [softmax_rows(x)] if x.shape[1] > 1 else []
-    return found + ([softmax_rows(x.transposed).transposed] if x.shape[0] > 1 else [])
-
-
-def _layer_norms(x: Intervals) -> list[Intervals]:
-    return [normalized_rows(x, 1e-5, unbiased=u) for u in (False, True) if x.shape[1] > 1]
-
-
-def _variances(x: Intervals) -> list[Intervals]:
-    return [variance_rows(x, unbiased=u) for u in (False, True) if x.shape[1] > 1]
-
-
-def _deviations(x: Intervals) -> list[Intervals]:
-    return [Intervals(np.sqrt(v.low), np.sqrt(v.high + 1e-5)) for v in _variances(x)]
-
-
-def _rising(function: Callable[[Array], Array]) -> _Function:
-    return lambda x: [x.each(function)]
-
-
-def _wavy(function: Callable[[Array], Array]) -> _Function:
-    return lambda x: [Intervals.about(function(x.middle), (x.high - x.low) / 2)]
-
-
-_sigmoids = _rising(lambda x: 1 / (1 + np.exp(-x)))
-_FUNCTIONS: dict[str, _Function] = {
-    "exp": _rising(np.exp),
-    "sqrt": _rising(np.sqrt),
-    "tanh": _rising(np.tanh),
-    "sigmoid": _sigmoids,
-    "relu": _rising(lambda x: np.maximum(x, 0)),
-    "max": _rising(lambda x: x.max(keepdims=True)),
-    "min": _rising(lambda x: x.min(keepdims=True)),
-    "sum": _rising(lambda x: x.sum(keepdims=True)),
-    "mean": _rising(lambda x: x.mean(keepdims=True)),
-    "concat": lambda x: [x],
-    "sin": _wavy(np.sin),
-    "cos": _wavy(np.cos),
-    "gelu": lambda x: [bent(x, "GELU"), bent(x, "x·σ(1.702 x)")],
-    "silu": lambda x: [bent(x, "SiLU")],
-    "log": lambda x: [x.each(log) for log in (np.log, np.log2, np.log10)],
-    "ln": lambda x: [*_layer_norms(x), x.each(np.log)],  # of a row it need be no logarithm
-    "softmax": _softmaxes,
-    "squashed": lambda x: [*_softmaxes(x), *_sigmoids(x)] if x.shape[0] == 1 else [],
-    "layernorm": _layer_norms,
-    "var": _variances,
-    "variance": _variances,
-    "rowvar": _variances,
-    "std": _deviations,
-    "rowstd": _deviations,
-    "rowmean": _rising(lambda x: x.mean(axis=1, keepdims=True)),
-    "rowsum": _rising(lambda x: x.sum(axis=1, keepdims=True)),
-    **dict.fromkeys(("rowmax", "rowamax"), _rising(lambda x: x.max(axis=1, keepdims=True))),
 }

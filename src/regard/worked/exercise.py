@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -43,6 +42,7 @@ class Matrix:
     blocks: int = 0  # of how many pieces it was put together
     piece_of: dict[int, int] = field(default_factory=dict)  # of which each figure is, by its start
     is_plain: bool = True  # its own name or a short title right above it says what it is
+    _filled: dict[object, tuple[Array, Array]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def symbol(self) -> str:
@@ -51,9 +51,7 @@ class Matrix:
     @property
     def values(self) -> Array:
         """The printed values; NaN where nothing is printed."""
-        if self.exact is not None:
-            return self.exact
-        return self._filled(lambda figures: figures[0].value, np.nan)
+        return self.exact if self.exact is not None else self._arrays()[0]
 
     @property
     def units(self) -> Array:
@@ -61,13 +59,19 @@ class Matrix:
 
         0 where nothing is printed.
         """
-        return self._filled(lambda figures: max(figure.unit for figure in figures), 0.0)
+        return self._arrays()[1]
 
-    def _filled(self, number: Callable[[list[Figure]], float], default: float) -> Array:
-        array = np.full(self.shape, default)
-        for cell, figures in self.figures.items():
-            array[cell] = number(figures)
-        return array
+    def _arrays(self) -> tuple[Array, Array]:
+        """Values and units; made anew once there are more figures, or fewer."""
+        state = self.shape, self.n_figures
+        if state not in self._filled:
+            values, units = np.full(self.shape, np.nan), np.zeros(self.shape)
+            for cell, figures in self.figures.items():
+                values[cell] = figures[0].value
+                units[cell] = max(figure.unit for figure in figures)
+            values.flags.writeable = units.flags.writeable = False
+            self._filled = {state: (values, units)}
+        return self._filled[state]
 
     @property
     def n_figures(self) -> int:

@@ -7,11 +7,14 @@ gives all of it, it is right; if one way gives nearly all of it, the rest is wro
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard._intervals import Intervals, product, softmax_rows
 from regard.reference import Array, Mask, allowed_keys
@@ -24,8 +27,10 @@ __all__ = ["Item", "Link", "links", "numbers"]
 
 _WINDOW = 10  # values before it that a value may be made of
 _MOST_CELLS = 400
+_PROOF = 12  # numbers that fit, to one that does not, make a guess a proof
+_DIGITS = 8  # after the point that prove something
 _ROWS = 16  # of a matrix, one of which a vector may be made of
-_SIZES = (2, 3, 4, 8, 16, 64)
+_SIZES = frozenset((2.0, 3.0, 4.0, 8.0, 16.0, 64.0))
 _QUERIES = frozenset(("query", "key", "input", "embeddings"))
 _KEYS = frozenset(("query", "key"))
 _SCORES = frozenset(("scores", "scaled", "exponentials"))
@@ -52,6 +57,11 @@ class Link:
         return not self.how.startswith("?")
 
     @property
+    def is_telling(self) -> bool:
+        """Whether it was computed, all of it, and has digits enough to prove it."""
+        return self.is_proof and not self.wrong and self.value.n_digits >= _DIGITS
+
+    @property
     def right(self) -> list[Figure]:
         wrong = {figure.start for figure, _ in self.wrong}
         return [figure for figure in self.value.figures if figure.start not in wrong]
@@ -62,7 +72,7 @@ class Link:
 
     @property
     def cause(self) -> str:
-        return self.why or f"all else here is {self.how}"
+        return self.why or f"all else here is {self.how.removeprefix('? ')}"
 
 
 @dataclass
@@ -97,12 +107,11 @@ class Item:
     def may_be(self, kinds: frozenset[str]) -> bool:
         return self.kind is None or self.kind in kinds
 
-    def times(self, other: Item, *, transposed: bool = False) -> Intervals:
-        key = -other.number if transposed else other.number
-        if key not in self.products:
-            right = other.box.transposed if transposed else other.box
-            self.products[key] = product(self.box, right)
-        return self.products[key]
+    @property
+    def most_misfits(self) -> int:
+        """With more of them it is confirmed by nothing."""
+        n = self.shape[0] * self.shape[1]
+        return max(n // 4, int(n == 3))
 
     @cached_property
     def rounding(self) -> Array:
@@ -115,9 +124,11 @@ class Item:
     def astray(self, made: Intervals) -> Mask:
         """Which figures cannot stand for what is made; of some rows, those that come last."""
         values, half = (array[-made.shape[-2] :] for array in (self.printed[0], self.rounding))
-        fits = (made.low - half <= values) & (values <= made.high + half) | np.isinf(values)
-        hidden = np.isinf(made.low) | np.isinf(made.high)
-        return ~np.where(hidden, np.isinf(values) | (values <= -1e4), fits)
+        low, high = made.low, made.high
+        infinite = np.isinf(values)
+        fits = (low - half <= values) & (values <= high + half) | infinite
+        hidden = np.isinf(low) | np.isinf(high)
+        return ~np.where(hidden, infinite | (values <= -1e4), fits)
 
 
 def numbers(rows: Sequence[Sequence[Figure]]) -> tuple[Array, Array]:
@@ -184,20 +195,20 @@ def _explain(item: Item, before: list[Item]) -> Link | None:
         return None
     rank, how, astray, middle = best
     misfits = rank // 2
-    if misfits and (how[0] == "?" or not _is_confirmed(item, astray)):
+    if misfits and not _is_confirmed(item, astray, least=_PROOF if how[0] == "?" else 2):
         return None
     wrong = [(item.value.figures[k], float(middle[k])) for k in np.flatnonzero(astray)]
     return Link(item.value, item.kind, how, wrong)
 
 
-def _is_confirmed(item: Item, astray: Mask) -> bool:
-    """Enough numbers fit that cannot by chance, and few do not."""
+def _is_confirmed(item: Item, astray: Mask, least: int) -> bool:
+    """Enough numbers fit that cannot by chance, and few do not; of a guess, many must."""
     figures, misfits = item.value.figures, int(astray.sum())
     fitting = [f for f, is_astray in zip(figures, astray, strict=True) if not is_astray]
     fitting = [f for f in fitting if f.value not in (0, 1, -1) and np.isfinite(f.value)]
     telling = {f.value for f in fitting if f.unit < 0.05}
-    enough = len(telling) >= 2 or len({f.value for f in fitting}) >= 5
-    return enough and (4 * misfits <= len(figures) or (misfits == 1 and len(figures) == 3))
+    enough = len(telling) >= least or len({f.value for f in fitting}) >= 5 > least
+    return enough and misfits <= item.most_misfits
 
 
 def _is_printed_before(item: Item, before: list[Item]) -> bool:
@@ -224,13 +235,26 @@ def _ways(item: Item, before: list[Item]) -> _Ways:
     if kind in ("query", "key", "value", "head_output", "output"):
         letter = {"query": "Q", "key": "K", "value": "V"}.get(kind)
         of = (_INPUTS, frozenset([f"W_{letter}"])) if letter else (_MIXING, _MIXED)
-        products: list[Intervals] = []
-        for a, b in pairs(*of):
-            made = (a.shape[0], b.shape[1])
-            if a.shape[1] == b.shape[0] and made in (shape, shape[::-1]):
-                products.append(a.times(b) if made == shape else a.times(b).transposed)
+        fitting = [(a, b) for a, b in pairs(*of) if a.shape[1] == b.shape[0]]
+        fitting = [(a, b) for a, b in fitting if {(a.shape[0], b.shape[1])} & {shape, shape[::-1]}]
+        products = [p if p.shape == shape else p.transposed for p in _products(fitting, 1)]
         if products:
             yield ["the product before it"] * len(products), Intervals.joined(np.stack, products)
+
+
+def _products(pairs: list[tuple[Item, Item]], sign: int) -> list[Intervals]:
+    """a · b of each pair, or a · bᵀ if `sign` is −1; all of one shape at once, and kept."""
+    new = defaultdict[object, list[tuple[Item, Item]]](list)
+    for a, b in pairs:
+        if sign * b.number not in a.products:
+            new[a.shape, b.shape].append((a, b))
+    for together in new.values():
+        right = Intervals.joined(np.stack, [b.box for _, b in together])
+        right = right if sign > 0 else right.each(lambda end: end.swapaxes(-1, -2))
+        made = product(Intervals.joined(np.stack, [a.box for a, _ in together]), right)
+        for k, (a, b) in enumerate(together):
+            a.products[sign * b.number] = Intervals(made.low[k], made.high[k])
+    return [a.products[sign * b.number] for a, b in pairs]
 
 
 def _softmaxes(item: Item, before: list[Item], pairs: Iterator[tuple[Item, Item]]) -> _Ways:
@@ -250,37 +274,50 @@ def _softmaxes(item: Item, before: list[Item], pairs: Iterator[tuple[Item, Item]
         if b.kind in ("scores", "scaled") and b.shape[1] == shape[1] and 1 < b.shape[0] <= _ROWS:
             scores += [Intervals(b.box.low[[r]], b.box.high[[r]]) for r in range(b.shape[0])]
             hows += [f"? {verb}a row of scores"] * b.shape[0]
-    for a, b in pairs:
-        if a.shape[1] == b.shape[1] and (a.shape[0], b.shape[0]) == shape:
-            scores.append(a.times(b, transposed=True))
+    fitting = ((a, b) for a, b in pairs if a.shape[1] == b.shape[1])
+    scores += _products([(a, b) for a, b in fitting if (a.shape[0], b.shape[0]) == shape], -1)
     hows += [f"{verb}Q Kᵀ"] * (len(scores) - len(hows))
     if not scores or (item.kind == "weights" and shape == (1, 1)):
         return
     widths = {float(b.shape[1]) for b in before if b.may_be(_KEYS)}
     stacked = Intervals.joined(np.stack, scores)
-    for proof, sizes in (("", {1.0} | widths), ("? ", set(_SIZES) - widths)):
-        roots = np.sqrt(sorted(sizes))[:, None, None]
-        scaled = stacked.each(lambda end, by=roots: (end[:, None] / by).reshape(-1, *shape))
-        named = [proof + how for how in hows for _ in sizes]
-        if proof and shape[0] > 1 < shape[1]:  # a guess must fit in every row: in the last one, too
-            last = _of_kind(item.kind, scaled.each(lambda end: end[:, -1:]))
-            left = np.flatnonzero(~item.astray(last).any(axis=(1, 2)))
-            scaled = scaled.each(lambda end, left=left: end[left])
-            named = [named[k] for k in left]
-        if not named:
-            continue
-        yield named, _of_kind(item.kind, scaled)
-        if item.kind == "weights" and shape[0] == shape[1]:
-            causal = scaled.where(allowed_keys(*shape, causal=True), -np.inf)
-            yield [f"{how}, causal" for how in named], _softmax(causal)
-        elif item.kind == "exponentials":
-            least, most = (e.max(axis=(1, 2), keepdims=True) for e in (scaled.low, scaled.high))
-            less = Intervals(np.exp(scaled.low - most), np.exp(scaled.high - least))
-            yield [f"{how}, less the greatest" for how in named], less
+    masks: list[tuple[str, Mask | None]] = [("", None)]
+    if item.kind == "weights" and shape[0] == shape[1]:
+        masks.append((", causal", allowed_keys(*shape, causal=True)))
+    for proof, sizes in (("", widths | {1.0}), ("? ", _SIZES - widths)):
+        most = shape[0] * shape[1] // _PROOF if proof else item.most_misfits
+        # A guess must fit in every row, and nothing in less than most of them: few rows tell.
+        few = most // shape[1] + 1 if shape[1] > 1 and (proof or item.kind != "exponentials") else 0
+        for suffix, mask in masks:
+            left = np.arange(len(hows) * len(sizes))
+            if 0 < few < shape[0]:
+                some = _scaled(stacked.each(lambda end, few=few: end[:, -few:]), sizes, left)
+                made = _of_kind(item.kind, some, mask)
+                left = np.flatnonzero(item.astray(made).sum(axis=(1, 2)) <= most)
+            if not left.size:
+                continue
+            scaled = _scaled(stacked, sizes, left)
+            named = [f"{proof}{hows[k]}{suffix}" for k in left // len(sizes)]
+            yield named, _of_kind(item.kind, scaled, mask)
+            if item.kind == "exponentials":
+                least, top = (e.max(axis=(1, 2), keepdims=True) for e in (scaled.low, scaled.high))
+                less = Intervals(np.exp(scaled.low - top), np.exp(scaled.high - least))
+                yield [f"{how}, less the greatest" for how in named], less
 
 
-def _of_kind(kind: str | None, scaled: Intervals) -> Intervals:
-    """What a value of that kind is, made of scores: they themselves, exponentials, or weights."""
+def _scaled(scores: Intervals, sizes: AbstractSet[float], which: NDArray[np.intp]) -> Intervals:
+    """Of all scores, divided by the root of each size, those that are counted in `which`."""
+    roots = np.sqrt(sorted(sizes))[which % len(sizes), None, None]
+    return scores.each(lambda end: end[which // len(sizes)] / roots)
+
+
+def _of_kind(kind: str | None, scaled: Intervals, mask: Mask | None) -> Intervals:
+    """What a value of that kind is, made of scores: they themselves, exponentials, or weights.
+
+    Where the mask, of which the last rows count, is False, a query does not see a key.
+    """
+    if mask is not None:
+        scaled = scaled.where(mask[-scaled.shape[-2] :], -np.inf)
     if kind == "exponentials":
         return scaled.each(np.exp)
     return _softmax(scaled) if kind == "weights" else scaled

@@ -158,10 +158,7 @@ def _misfits(exercise: Exercise, reading: Reading, keys: list[Key]) -> tuple[flo
 _OPEN = (
     (("stream",), ("query", "key", "value")),
     (("base", "variance", "norm"), (*OF_NORM, "norm")),
-    (
-        ("feed", "maps", "b_1", "activation", "b_2"),
-        ("hidden", "activated", "feed_forward"),
-    ),
+    (("feed", "maps", "b_1", "activation", "b_2"), ("hidden", "activated", "feed_forward")),
     (("skip",), ("residual_2",)),
     (("base_2", "variance", "norm_2"), (*(f"{kind}_2" for kind in OF_NORM), "norm_2")),
     (("block",), ("block",)),
@@ -174,8 +171,9 @@ def choose_layers(exercise: Exercise, reading: Reading) -> list[str]:
     remarks: list[str] = []
     for roles, kinds in _OPEN:
         keys = [k for k in exercise.matrices if k[0] in kinds and sources(exercise, *k)]
-        free = [r for r in roles if r not in exercise.choices and len(ways(exercise, r)) > 1]
-        if not keys or not free:
+        roles = [role for role in roles if keys and role not in exercise.choices]
+        free = [role for role in roles if len(ways(exercise, role)) > 1]
+        if not free:
             continue
         numbers = product(*(range(len(ways(exercise, role))) for role in free))
         tried = [dict(zip(free, each, strict=True)) for each in sorted(numbers, key=sum)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 
@@ -208,11 +208,22 @@ def settle(
     # From exponentials as printed, which are no step of the chain.
     others = [x for x in by_numbers if re.search("exponentials|a row of scores$", x.how)]
     programs = [e for e in equations if e.by_program]
+    # All of it follows from others, in digits that cannot agree by chance.
+    proven = {f.start for link in by_numbers if link.is_telling for f in link.right} - wrong
     rounded = {f.start for found in (*others, *programs) for f in found.right} - wrong
     # An equation that holds, printed with its figures: if they are not those above, who knows why.
-    computed = {f.start for e in equations if not e.wrong and not e.doubt for f in e.exact}
+    holds = defaultdict[int, list[Equation]](list)
+    for equation in [e for e in equations if not e.wrong and not e.doubt]:
+        for figure in equation.right:
+            holds[figure.start].append(equation)
+
+    def is_computed(start: int) -> bool:
+        return any(figure.start == start for e in holds.get(start, ()) for figure in e.exact)
+
     for number, each in enumerate(judged):
         while True:
+            astray = Counter((cell.kind, cell.head) for cell in each.wrong if not cell.from_step)
+            mostly = {k for k, n in astray.items() if 2 * n > each.exercise.matrices[k].n_figures}
             contested = {
                 (cell.kind, cell.head)
                 for cell in each.wrong
@@ -220,7 +231,10 @@ def settle(
                 or (
                     not cell.from_step
                     and cell.figure.start in fine
-                    and not _is_certain(each.exercise, (cell.kind, cell.head))
+                    and (
+                        (cell.figure.start in proven and (cell.kind, cell.head) in mostly)
+                        or not _is_certain(each.exercise, (cell.kind, cell.head))
+                    )
                 )
             } - each.exercise.apart
             if not contested:
@@ -230,7 +244,7 @@ def settle(
             text = f"What is printed for {names} follows from other numbers than was thought."
             each.exercise.remarks.append(text)
             each = judge(source, each.exercise)
-        each.cells = [cell for cell in each.cells if cell.figure.start not in computed]
+        each.cells = [cell for cell in each.cells if not is_computed(cell.figure.start)]
         judged[number] = each
     return judged
 

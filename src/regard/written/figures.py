@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-__all__ = ["NUMBER", "Figure", "as_number", "read_figure"]
+__all__ = ["NUMBER", "Figure", "as_number", "read_figure", "usual_figure"]
 
 # One number: a sign (also a true minus), digits with or without a point, an exponent, a percent
 # sign; or an infinity in one of the ways in which masked scores are written.
@@ -17,13 +17,17 @@ NUMBER = (
 )
 _NUMBER = re.compile(rf"\s*({NUMBER})\s*", re.IGNORECASE)
 _USUAL = re.compile(r"[-−]?\d{1,15}(?:\.(\d{0,15}))?")  # as nearly all are
+_UNITS = [10.0**-digits for digits in range(16)]
 _LARGEST = 1e30  # sums of products of such numbers are still finite
 _DECIMAL_COMMA = re.compile(r"\s*([+\-−–]?\d+,\d+)\s*")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Figure:
-    """A printed number: `text` at `start` in its source, `unit` one step of its last digit."""
+    """A printed number: `text` at `start` in its source, `unit` one step of its last digit.
+
+    It is never changed, and not frozen only because there are many: freezing doubles their cost.
+    """
 
     text: str
     start: int
@@ -61,6 +65,29 @@ class Figure:
             return self.may_stand_for(low, high)
         ends = sorted((self.value, self.value + math.copysign(self.unit * (1 - 1e-9), self.value)))
         return ends[0] <= high and low <= ends[1]
+
+    def may_result(self, low: float, high: float) -> bool:
+        """Whether it can be printed for what an equation gives: rounded, cut off, in percent."""
+        if self.may_stand_for(low, high):
+            return True
+        if self.text.endswith("%") and self.may_stand_for(low / 100, high / 100):
+            return True  # 0.278 · 100 = 27.8 %
+        value, unit = self.value, self.unit * (1 - 1e-9)
+        in_thousands = re.fullmatch(r"\W?\d{1,3},\d{3}", self.text)  # or √3 ≈ 1,732
+        if in_thousands and (value - unit) / 1000 <= high and low <= (value + unit) / 1000:
+            return True
+        from_zero = value + math.copysign(unit, value)
+        return min(value, from_zero) <= high and low <= max(value, from_zero)
+
+    def is_round_for(self, value: float) -> bool:
+        """Whether it can be about a number: a whole one, off by a thousandth or in its zeros.
+
+        >>> [read_figure(text, 0).is_round_for(9647) for text in ("10000", "9650", "9657")]
+        [True, True, False]
+        """
+        zeros = len(self.text) - len(self.text.rstrip("0"))
+        room = max(10**zeros / 2 if zeros > 1 else 0.0, abs(value) / 1000)
+        return self.unit == 1 and abs(self.value - value) <= room
 
     def like(self, value: float) -> str:
         """`value` printed with the digits, the signs and the habits of this figure.
@@ -107,6 +134,14 @@ def as_number(text: str, *, decimal_comma: bool = False) -> re.Match[str] | None
     return match
 
 
+def usual_figure(text: str, start: int, stop: int = -1) -> Figure | None:
+    """The figure from `start` to `stop` if it is printed as nearly all are: 1, -0.25, −3.50."""
+    if usual := _USUAL.fullmatch(text):
+        unit = _UNITS[len(usual[1] or "")]
+        return Figure(text, start, float(text.replace("−", "-")), unit, stop=stop)
+    return None
+
+
 def read_figure(text: str, start: int, *, decimal_comma: bool = False) -> Figure:
     """The figure that `text`, found at `start`, prints. Raises ValueError if it prints none.
 
@@ -114,8 +149,8 @@ def read_figure(text: str, start: int, *, decimal_comma: bool = False) -> Figure
     >>> figure.value, figure.unit
     (1.8, 0.01)
     """
-    if usual := _USUAL.fullmatch(text):
-        return Figure(text, start, float(text.replace("−", "-")), 10.0 ** -len(usual[1] or ""))
+    if usual := usual_figure(text, start):
+        return usual
     match = as_number(text, decimal_comma=decimal_comma)
     if match is None:
         raise ValueError(f"“{' '.join(text.split())[:40]}” is not a number")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from regard.written.figures import Figure
-from regard.written.grammar import Node
+from regard.written.nodes import Node
 
 __all__ = ["Claim", "Equality", "Found", "Value"]
 
@@ -46,6 +48,12 @@ class Value:
     @property
     def figures(self) -> list[Figure]:
         return [figure for row in self.rows for figure in row]
+
+    @property
+    def n_digits(self) -> int:
+        """How many digits its numbers have after the point, each number counted once."""
+        units = {abs(figure.value): figure.unit for figure in self.figures}
+        return sum(round(-math.log10(unit)) for unit in units.values() if unit > 0)
 
     def refine_units(self) -> None:
         """NumPy drops zeros: `1.` beside `0.45` is 1.00."""
@@ -91,6 +99,11 @@ class Equality:
     figure_of: Callable[[Node], Figure]
     by_program: bool = False  # a cell of a notebook says how it was made
     is_exact: bool = False  # its factors are given, and not rounded
+    terms: Node | None = None  # a side whose terms are exactly those of the side before it
+
+    @property
+    def is_about(self) -> bool:
+        return bool(re.search(r"[≈≃~∼]|\\(?:approx|simeq|sim)\b", self.text))
 
 
 @dataclass

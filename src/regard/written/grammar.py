@@ -12,63 +12,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from regard.written.nodes import Node
 from regard.written.tokens import Token
 
-__all__ = ["Grammar", "Node"]
+__all__ = ["Grammar"]
 
 _DEPTH = 24
 _FACTORS = 24
+_BLANKS = 3  # line breaks before a “+” that stands alone
+_WORDS = 4  # below it, that name what is added
 _FUNCTION = re.compile(
     "softmax|exp|sqrt|log|ln|sin|cos|tanh|max|min|relu|sum|mean|abs|sigmoid|concat|dot"
     "|layernorm|gelu|silu|var|variance|std|squashed"
 )
 _WRAPPER = re.compile("constant|Variable|(?:as)?array|[tT]ensor|FloatTensor|[mM]atrix|mat|vector")
 _QUOTES = frozenset("|'\"‘’“”")
-_PRODUCTS = frozenset("·•⋅∙×*@⊙∘")
-
-
-@dataclass(slots=True)
-class Node:
-    """A node of the tree.
-
-    `op`: number, name, matrix, unknown, neg, T, group, plus, · × * @ / frac ^, or a function.
-
-    A matrix has its cells row by row in `args`, `width` to a row. `start` and `end` are tokens.
-    """
-
-    op: str
-    start: int
-    end: int
-    args: list[Node] = field(default_factory=list)
-    width: int = 0
-    signs: str = ""  # of the terms of a sum
-    round: bool = False  # a vector in round brackets
-
-    @property
-    def is_number(self) -> bool:
-        if self.op in ("neg", "group"):
-            return self.args[0].is_number
-        return self.op in ("number", "scientific")
-
-    @property
-    def is_literal(self) -> bool:
-        """A number, or a matrix of numbers."""
-        if self.op == "matrix":
-            return all(cell.is_number for cell in self.args)
-        return self.is_number
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it can be computed without knowing a name."""
-        if self.op in ("name", "unknown"):
-            return False
-        return all(arg.is_known for arg in self.args)
-
-    @property
-    def is_bare(self) -> bool:
-        return self.op == "number" or (self.op == "neg" and self.args[0].op == "number")
+_OPERATIONS = dict(zip("·•⋅∙×*⊙∘@/", "····×***@/", strict=True))
 
 
 class Grammar:
@@ -105,20 +65,37 @@ class Grammar:
         return self.tokens[i] if i < stop else None
 
     def _after(self, i: int, stop: int) -> int:
-        """The place after an operator: its right side may stand on the next line."""
+        """The place after an operator: its right side may stand on the next line.
+
+        Below a “+” that stands alone a line of words may say what is added.
+        """
         i += 1
+        start = i
         while i < stop and self.tokens[i].kind in ("newline", "cell"):
             i += 1
+        if i > start and self.tokens[start - 1].text == "+" and start > 1:
+            k = i
+            while k < stop and self.tokens[k].kind == "word" and k < i + _WORDS:
+                k += 1
+            named = k > i and self.tokens[start - 2].kind == "newline"
+            while k < stop and named and self.tokens[k].kind == "newline":
+                k += 1
+            if k < stop and self.tokens[k].text == "[" and self.tokens[k - 1].kind == "newline":
+                return k
         return i
 
     def _inside(self, i: int, stop: int, depth: int) -> int:
         """In brackets a line break is a blank; so it is before an operator that starts a line."""
+        if i >= stop or self.tokens[i].kind != "newline":
+            return i
         k = i
         while not depth and k < stop and self.tokens[k].kind == "newline":
             k += 1
-        if k == i + 1 < stop - 1 and self.tokens[k].kind == "operator":
+        if i < k < stop - 1 and self.tokens[k].kind == "operator":
             alone = self.tokens[k + 1].kind == "newline"
-            return k if alone or self.tokens[k].text in "+×·/" else i
+            if k == i + 1:
+                return k if alone or self.tokens[k].text in "+×·/" else i
+            return k if alone and self.tokens[k].text == "+" and k <= i + _BLANKS else i
         while depth and i < stop and self.tokens[i].kind == "newline":
             i += 1
         return i
@@ -132,10 +109,8 @@ class Grammar:
             token = self._at(j, stop)
             if token is None:
                 return left
-            if token.kind == "operator" and (token.text in _PRODUCTS or token.text == "/"):
-                right = self._factor(self._after(j, stop), stop, depth)
-                op = "/" if token.text == "/" else "*" if token.text in "*⊙∘" else token.text
-                op = "·" if op in "·•⋅∙" else op
+            if token.kind == "operator" and token.text in _OPERATIONS:
+                right, op = self._factor(self._after(j, stop), stop, depth), _OPERATIONS[token.text]
             elif self._juxtaposed(left, token):
                 right, op = self._factor(j, stop, depth), "·"
             else:
@@ -143,20 +118,19 @@ class Grammar:
             if right is None:
                 return left
             left = Node(op, left.start, right.end, [left, right])
-            if op in "×·*" and left.args[0].is_bare and self._is_power_of_ten(right):
+            if op in "×·*" and right.op == "^" and self._is_scientific(*left.args):
                 left.op = "scientific"
         return left
 
-    def _is_power_of_ten(self, node: Node) -> bool:
-        return node.op == "^" and self.tokens[node.start].text == "10" and node.args[1].is_number
+    def _is_scientific(self, left: Node, right: Node) -> bool:
+        """`1.5 · 10^3`."""
+        bare = left.args[0] if left.op == "neg" else left
+        of_ten = self.tokens[right.start].text == "10" and right.args[1].is_number
+        return bare.op == "number" and of_ten
 
     def _juxtaposed(self, left: Node, token: Token) -> bool:
         """`0.5[1, 2]`, `(1)(2)`, a matrix beside a matrix, `2x`."""
-        if token.kind == "begin":
-            return True
-        if left.op == "matrix" and token.kind == "open" and token.text == "[":
-            return not token.gap
-        if token.kind in ("frac", "root"):
+        if token.kind in ("begin", "frac", "root"):
             return True
         if token.kind == "open":
             return not token.gap and token.text in "(["
@@ -172,7 +146,9 @@ class Grammar:
                 return None
             return Node("neg", i, inner.end, [inner]) if token.text == "-" else inner
         node = self._primary(i, stop, depth)
-        while node is not None and node.end < stop:
+        for _ in range(_FACTORS):
+            if node is None or node.end >= stop:
+                break
             token = self.tokens[node.end]
             if token.kind == "transpose":
                 node = Node("T", i, node.end + 1, [node])
@@ -241,14 +217,14 @@ class Grammar:
 
     def _word(self, i: int, stop: int, depth: int) -> Node | None:
         """A function with its arguments, `np.array(…)`, or a name; prose is none of these."""
-        last = i
-        while last + 2 < stop:  # np.exp
-            dot, word = self.tokens[last + 1 : last + 3]
-            if dot.text != "." or word.kind != "word" or dot.gap or word.gap:
+        last, following = i, self._at(i + 1, stop)
+        while following is not None and following.text == "." and last + 2 < stop:  # np.exp
+            word = self.tokens[last + 2]
+            if word.kind != "word" or following.gap or word.gap:
                 break
             last += 2
+            following = self._at(last + 1, stop)
         name = self.tokens[last].text
-        following = self._at(last + 1, stop)
         called = following is not None and following.kind == "open" and following.partner < stop
         function = name.casefold().removesuffix("_")
         if called and following is not None and following.text in "([{":
@@ -265,11 +241,9 @@ class Grammar:
             if not following.gap and following.text in "([" and not is_prose:
                 return Node("unknown", i, following.partner + 1)
         script = following is not None and following.kind in ("sub", "sup", "digit", "transpose")
-        if name == "e" or script or last > i or len(name) == 1 or not name.isascii():
-            if not script and not name.isascii() and (len(name) > 1 or not "α" <= name <= "ω"):
-                return None
-            return Node("name", i, last + 1)
-        return None
+        is_symbol = len(name) == 1 and (name.isascii() or "α" <= name <= "ω")
+        is_name = script or is_symbol or (last > i and name.isascii())
+        return Node("name", i, last + 1) if is_name else None
 
     def _bracket(self, i: int, depth: int) -> Node | None:
         token = self.tokens[i]

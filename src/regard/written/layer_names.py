@@ -87,6 +87,7 @@ _HINT = re.compile(
     r"|beta|γ|β|sigma|σ|std|var|mu|μ|mean|hatx|barx|x̂|x_hat|\+",
     re.IGNORECASE,
 )
+_LETTERED = re.compile(r"[^\W\d_]")
 _OF_TOKEN = re.compile(
     r"(?<![a-z])(?:hat|bar)?(?:[xzehr]|x̂|mu|μ|mean|sigma|σ|std|var)"
     r"_?\(?(\d{1,4}|(?<=_)[^()_^+,\s]{1,40}?)\)?(?=[-−–+)·,^²/]|W|$)",
@@ -100,7 +101,7 @@ def layer_formula(text: str) -> tuple[str, str | None] | None:
     >>> layer_formula("LayerNorm(x_cat+Attention(x_cat))"), layer_formula("xW_1+b_1")
     (('norm', 'cat'), ('hidden', None))
     """
-    if not 0 < len(text) <= 200 or not _HINT.search(text):
+    if len(text) > 200 or not _LETTERED.search(text) or not _HINT.search(text):
         return None
     for pattern, kind in _FORMULAS:
         if pattern.fullmatch(text):

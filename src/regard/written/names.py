@@ -78,6 +78,7 @@ _LETTERS = {
     "C": "concatenated",
     "O": "output",
 }
+_DERIVATIVE = re.compile(r"∂|\\partial\b|\\nabla\b|∇")
 _LONGEST = 300  # characters of a title that are looked at
 _REMEMBERED = 8192  # texts: the labels of a matrix are looked up again for each of its rows
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉ₖᵥₒ", "0123456789kvo")
@@ -157,6 +158,25 @@ _TRANSPOSITION = re.compile(
 _DOT = re.compile(r"(?<=[QKqk\d}])\.(?=\s*[Kk])")
 _MARKS = str.maketrans("", "", "\\$`{}&")
 _LETTERED = re.compile(r"[^\W\d_]")
+_BLANK = re.compile(r"\s")
+_LINE_MARKS = re.compile(r"^\s*(?:(?:[-*+•>]|#+|//|\d+[.)])\s+)+")
+_LINE_MARK = re.compile(r"^\s*(?:[-*+•#>]+|//|\d+[.)])\s+")
+_EQUAL = re.compile(r"(?<![<>!])=(?!>)|≈|\\approx")
+_EQUALS = re.compile(r"=|≈")
+_SET_INSIDE = re.compile(r"\([^)]*=")
+_TYPED = re.compile(r"[$*`&]|[:→]\s*$|^\\begin\{\w+\*?\}|^\\\\(?!\w)")
+_DISPLAY = re.compile(r"^\s*\\\[")
+_IN_BRACKETS = re.compile(r"\(([^()]*)\)")
+_IN_DOLLARS = re.compile(r"\$([^$]+)\$")
+_BREAK = re.compile(r"\\newline|\\\\")
+_BEGIN = re.compile(r"\\begin\{\w+\*?\}")
+_BRACES = re.compile(r"[&{}]")
+_NO_STEP = re.compile(
+    r"\W*(?:causal |attention |padding |look-?ahead )?mask\b"
+    r"|(?:attention )?(?:weights?|rows?) sums?\W*$",
+    re.IGNORECASE,
+)
+_VARIABLE = re.compile(r"[\s$]*(?:[A-Za-z]\w{2,30}|h)\s*=\s*\S{0,20}\s*")
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -167,7 +187,7 @@ def plain(text: str) -> str:
     ('W_Q', 'Q·K^T_1', 'S/√d_k')
     """
     text = _math(text)
-    return re.sub(r"\s", "", text).strip(".:,;=≈&")
+    return _BLANK.sub("", text).strip(".:,;=≈&")
 
 
 def _math(text: str) -> str:
@@ -187,7 +207,7 @@ def _math(text: str) -> str:
 def _symbol(text: str) -> Name | None:
     """The name if the whole of `text` is a symbol or a formula, else None."""
     text = plain(text)
-    if not text or len(text) > _LONGEST:
+    if len(text) > _LONGEST or not _LETTERED.search(text):
         return None
     if match := _PROJECTION.fullmatch(text):
         head = match["a"] if (match["a"] or "").isdigit() else match["b"]
@@ -261,9 +281,11 @@ def name_of(text: str) -> Name | None:
     if not _LETTERED.search(text):
         return None
     # What stands before a name on its line: marks of lists, headings, quotations and comments.
-    text = re.sub(r"^\s*(?:(?:[-*+•>]|#+|//|\d+[.)])\s+)+", "", text)
-    left, *rights = re.split(r"(?<![<>!])=(?!>)|≈|\\approx", text)
+    text = _LINE_MARKS.sub("", text)
+    left, *rights = _EQUAL.split(text)
     left, rights = left[-_LONGEST:], [right[:_LONGEST] for right in rights[:4]]
+    if _DERIVATIVE.search(left):  # ∂L/∂V is no V
+        return None
     name = _symbol(left)
     if (layer := _layer(left, rights, name)) is not None:
         return layer
@@ -290,8 +312,8 @@ def _layer(left: str, rights: list[str], name: Name | None) -> Name | None:
     """A step of a layer: by its formula, also after a letter (Z = LayerNorm(X)), or in words."""
     pieces: list[str] = []
     if name is None:
-        left = re.sub(r"^\s*\\\[", "", left)
-        pieces = [left, *re.findall(r"\(([^()]*)\)", left), *re.findall(r"\$([^$]+)\$", left)]
+        left = _DISPLAY.sub("", left)
+        pieces = [left, *_IN_BRACKETS.findall(left), *_IN_DOLLARS.findall(left)]
     if name is None or name.kind in ("input", "embeddings", "head_output", "output"):
         pieces += rights
     for piece in pieces:
@@ -303,20 +325,22 @@ def _layer(left: str, rights: list[str], name: Name | None) -> Name | None:
 
 def clean(text: str) -> str:
     """A name as a person would type it: without marks, and without what follows `=`."""
-    text = re.sub(r"^\s*(?:[-*+•#>]+|//|\d+[.)])\s+", "", text.strip())
-    text = re.split(r"=|≈", text)[0] if not re.search(r"\([^)]*=", text[:300]) else text
-    return re.sub(r"[$*`&]|[:→]\s*$|^\\begin\{\w+\*?\}|^\\\\(?!\w)", "", text).strip()[:200]
+    text = _LINE_MARK.sub("", text.strip())
+    text = _EQUALS.split(text, 1)[0] if not _SET_INSIDE.search(text[:300]) else text
+    return _TYPED.sub("", text).strip()[:200]
 
 
 def is_other_name(lead: str) -> bool:
     """Whether something is set equal to a variable that says nothing: no title may say it then.
 
-    >>> is_other_name("arr = "), is_other_name("Q ="), is_other_name("Scores:")
-    (True, False, False)
+    >>> [is_other_name(lead) for lead in ("arr = ", "Q =", "∂L/∂Q =", "W_{xh} &=")]
+    [True, False, True, True]
     """
-    return name_of(lead) is None and bool(
-        re.fullmatch(r"[\s$]*(?:[A-Za-z]\w{2,30}|h)\s*=\s*\S{0,20}\s*", lead)
-    )
+    if name_of(lead) is not None:
+        return False
+    bare = _BREAK.split(_BEGIN.sub("", lead))[-1] if "\\" in lead else lead
+    bare = _BRACES.sub("", bare) if "_{" in bare else bare
+    return bool(_DERIVATIVE.search(lead) or _VARIABLE.fullmatch(bare) or _NO_STEP.match(lead))
 
 
 def _head_symbol(text: str) -> Name | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
+from collections import defaultdict
 from typing import Any
 
 from regard.written.found import Value
-from regard.written.piece import Piece
+from regard.written.piece import Piece, joined
 from regard.written.programs import Shown
 from regard.written.scan import Passage, clean, scan
 from regard.written.source import Source
@@ -74,28 +76,25 @@ class _Strings:
     """The strings of a JSON file in the order in which they stand, each letter with its place."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.strings = list(_STRING.finditer(text))
+        self.strings = [self._unescaped(match) for match in _STRING.finditer(text)]
+        self.places = defaultdict[str, list[int]](list)  # where a string stands among them
+        for place, string in enumerate(self.strings):
+            self.places[string.text].append(place)
         self.at = 0
 
     def take(self, lines: list[str]) -> Piece | None:
         """The next strings that read as `lines`, as one piece."""
-        parts: list[str] = []
-        places: list[int] = []
+        parts: list[Piece] = []
         start = self.at
         for line in lines:
-            while self.at < len(self.strings):
-                match = self.strings[self.at]
-                self.at += 1
-                piece = self._unescaped(match)
-                if piece.text == line:
-                    parts.append(piece.text)
-                    places += piece.at
-                    break
-            else:
+            places = self.places.get(line, [])
+            following = bisect_left(places, self.at)
+            if following == len(places):
                 self.at = start
                 return None
-        return Piece("".join(parts), places)
+            parts.append(self.strings[places[following]])
+            self.at = places[following] + 1
+        return joined(parts)
 
     @staticmethod
     def _unescaped(match: re.Match[str]) -> Piece:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-from regard.written.figures import Figure, read_figure
+from regard.written.figures import Figure, read_figure, usual_figure
 
 __all__ = ["Piece", "joined"]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Piece:
-    """`text`, and for each of its characters where it stands in the source."""
+    """`text`, and for each of its characters where it stands in the source. Never changed."""
 
     text: str
     at: Sequence[int]
@@ -26,7 +25,7 @@ class Piece:
     def cut(self, start: int, end: int) -> Piece:
         return Piece(self.text[start:end], self.at[start:end])
 
-    @cached_property
+    @property
     def start(self) -> int:
         return self.at[0] if len(self.at) else 0
 
@@ -37,7 +36,8 @@ class Piece:
 
     def stripped(self, characters: str | None = None) -> Piece:
         left = len(self.text) - len(self.text.lstrip(characters))
-        return self.cut(left, max(left, len(self.text.rstrip(characters))))
+        right = max(left, len(self.text.rstrip(characters)))
+        return self.cut(left, right) if left or right < len(self.text) else self
 
     def replaced(
         self, pattern: re.Pattern[str], new: str | Callable[[re.Match[str]], str]
@@ -49,33 +49,37 @@ class Piece:
         """
         parts: list[str] = []
         at: list[int] = []
-        end = 0
+        end = placed = 0  # up to where the text is done, and the places
         for match in pattern.finditer(self.text):
             text = new if isinstance(new, str) else new(match)
             if text == match[0]:
                 continue
-            parts += [self.text[end : match.start()], text]
-            at += self.at[end : match.start()]
-            # Of equal length: character by character; else from where the match starts.
-            same = len(text) == len(match[0])
-            at += (
-                self.at[match.start() : match.end()]
-                if same
-                else [self.at[min(match.start() + k, match.end() - 1)] for k in range(len(text))]
-            )
+            start = match.start()
+            parts += [self.text[end:start], text]
             end = match.end()
+            # Of equal length: character by character; else from where the match starts.
+            if len(text) != end - start:
+                at += self.at[placed:start]
+                at += [self.at[min(start + k, end - 1)] for k in range(len(text))]
+                placed = end
         if not parts:
             return self
-        return Piece("".join([*parts, self.text[end:]]), [*at, *self.at[end:]])
+        parts.append(self.text[end:])
+        return Piece("".join(parts), [*at, *self.at[placed:]] if at or placed else self.at)
 
     def figure(self, start: int, end: int, *, decimal_comma: bool = False) -> Figure:
         """The number that is printed from `start` to `end`. Raises ValueError if there is none."""
-        read = read_figure(self.text[start:end], start, decimal_comma=decimal_comma)
+        text = self.text[start:end]
+        if usual := usual_figure(text, self.at[start], self.at[end - 1] + 1) if text else None:
+            return usual
+        read = read_figure(text, start, decimal_comma=decimal_comma)
         first, last = self.at[read.start], self.at[read.end - 1]
         return Figure(read.text, first, read.value, read.unit, stop=last + 1)
 
 
 def joined(pieces: Sequence[Piece]) -> Piece:
+    if len(pieces) == 1:
+        return pieces[0]
     at: list[int] = []
     for piece in pieces:
         at += piece.at

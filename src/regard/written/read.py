@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+from regard.written.exponentials import by_exponentials
 from regard.written.factors import mark_exact
 from regard.written.found import Found, Value
 from regard.written.labels import number_rows, under_each_name
 from regard.written.listings import listed_cells
+from regard.written.moments import by_moments
 from regard.written.notebooks import is_notebook, read_notebook
 from regard.written.piece import Piece
 from regard.written.programs import equalities
@@ -35,7 +37,7 @@ _MISREAD = re.compile(r"[\u00c2-\u00f4][^\x00-\x7f]{1,400}")
 
 def read_document(source: Source) -> Found:
     """Everything that looks like a matrix, a vector, a list of tokens or an equation."""
-    if is_structured(source) and not is_notebook(source):
+    if not is_notebook(source) and is_structured(source):
         return read_structured(source)
     limit = PROSE_LIMIT * (8 if source.suffix in (".html", ".htm") else 1)  # most of it is markup
     if len(source.text) > limit and not is_notebook(source):
@@ -122,6 +124,8 @@ class _Reader:
                 if passage.shown is not None and not value.is_number:
                     passage.shown.append(value)
         self.found.equations += at_temperatures(self.found.values)
+        self.found.equations += by_moments(self.found.values)
+        self.found.equations += by_exponentials(self.found.values)
         self.found.equations += by_symbols(self.found.values)
         number_rows(self.found.values)
         mark_exact(self.found)

@@ -60,9 +60,14 @@ def size_named(lead: str) -> str | None:
     return next((size for size, name in _SIZES.items() if name.search(words)), None)
 
 
+def _has_shapes(line: str) -> bool:
+    is_in = "∈" in line or ("\\in" in line and re.search(r"\\in\b", line))
+    return bool(is_in) and len(line) <= 2000
+
+
 def shapes_in(line: str) -> Iterator[tuple[str, str, tuple[str, str]]]:
     """What a line says of shapes, V ∈ R^{n×d}: all of it, the name, and both sizes."""
-    if re.search(r"∈|\\in\b", line) and len(line) <= 2000:
+    if _has_shapes(line):
         for match in _SHAPE_OF.finditer(line):
             sizes = plain(match[2] or match[4]), plain(match[3] or match[5])
             yield match[0].strip(), match[1], sizes
@@ -75,6 +80,8 @@ def sayings(source: Source, lines: list[tuple[int, str]], sums_to_one: bool) -> 
     """
     claims: list[Claim] = []
     for start, line in lines:
+        if not any(word in line.casefold() for word in ("sum", "합은", "和")):
+            continue
         match = _SUMS.search(line[:2000])
         if match and not sums_to_one and not _OF_WEIGHTS.search(line[:2000]):
             about, right = "the sum of a row of the output", "any number (only weights sum to 1)"
@@ -87,7 +94,7 @@ def _shapes(source: Source, lines: list[tuple[int, str]]) -> list[Claim]:
     shapes: dict[str, tuple[str, str, int]] = {}
     products: list[tuple[str, list[str]]] = []
     for start, line in lines:
-        if not re.search(r"∈|\\in\b", line) or len(line) > 2000:
+        if not _has_shapes(line):
             continue
         for match in () if _DECOMPOSED.search(line) else _SHAPE.finditer(line):
             rows, columns = plain(match["rows"]), plain(match["columns"])

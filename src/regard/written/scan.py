@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from urllib.parse import unquote
 
+from regard.written.abreast import one_by_one
 from regard.written.figures import as_number
 from regard.written.found import Value
 from regard.written.layout import laid_out
@@ -67,6 +68,10 @@ _MATHEMATICS = re.compile(
 _BOX = dict.fromkeys(map(ord, "│┃║├┤┼┌┐└┘┬┴╠╣╬╔╗╚╝╦╩┣┫╋┏┓┗┛┳┻╪╞╡"), "|") | dict.fromkeys(
     map(ord, "─━═"), "-"
 )
+_BARS = re.compile(f"[|+{re.escape(''.join(map(chr, _BOX)))}]")
+_COUNTED = re.compile(r"(?<!\S)\[[01]\](?:[ \t]+\[\d{1,3}\]){2,}(?!\S)")
+# A display that starts with a sign of equality goes on with the one before it.
+_GOES_ON = re.compile(r"\\\][^\S\n]*\n\s*\\\[(?=\s*(?:=|≈|\\approx))")
 _BRACKETED = re.compile(
     r"[ \t]*(?P<label>(?=\S*\w)[^\s\[\](){}=:|,]{1,24})[ \t]+"
     r"\[{1,2}(?P<row>(?:[^\[\]()=|a-zA-Z]|inf){3,400})\]{1,2}[,;]?[ \t]*"
@@ -92,7 +97,8 @@ def clean(piece: Piece) -> Piece:
         piece = piece.replaced(_ENTITY, lambda m: html.unescape(m[0]).replace("\u00a0", " ")[:1])
     piece = piece.replaced(_EMPHASIS, lambda m: " " * len(m[0]))
     piece = piece.replaced(_REMARK, lambda m: m[1] + " " * (len(m[0]) - len(m[1])))
-    piece = laid_out(piece)
+    piece = piece.replaced(_GOES_ON, lambda m: " " * len(m[0]))
+    piece = one_by_one(laid_out(piece.replaced(_COUNTED, _without_counts)))
     piece = piece.replaced(_SIDE_BORDERS, lambda m: f"{m[1]} {m[2]}".ljust(len(m[0])))
     # A break in displayed mathematics is a blank.
     text = list(piece.text)
@@ -101,6 +107,13 @@ def clean(piece: Piece) -> Piece:
             inner = re.sub(r"(?<!\\)\\\n", r"\\\\", piece.text[start:end])  # one backslash got lost
             text[start:end] = inner.replace("\n", " ")
     return Piece("".join(text), piece.at)
+
+
+def _without_counts(match: re.Match[str]) -> str:
+    """`[0]  [1]  [2]` in a line are places, no numbers."""
+    counts = [int(count) for count in re.findall(r"\d+", match[0])]
+    counted = counts == list(range(counts[0], counts[0] + len(counts)))
+    return " " * len(match[0]) if counted else match[0]
 
 
 def _environments(text: str) -> list[tuple[str, int, int]]:
@@ -200,6 +213,7 @@ def _tables(lines: list[Piece]) -> list[tuple[int, tuple[list[Row], int]]]:
     splits = (_pipe_cells, _tab_cells, _comma_cells, _bracket_cells, _space_cells)
     # Where lines can be split in a way, but are no table, the line from which on there may be one.
     hopeless = dict.fromkeys(splits, 0)
+    bare = [line.stripped("\r\n") for line in lines]
     i = 0
     while i < len(lines):
         if "$$" in lines[i].text or "\\begin" in lines[i].text:
@@ -210,7 +224,7 @@ def _tables(lines: list[Piece]) -> list[tuple[int, tuple[list[Row], int]]]:
                 continue
             rows: list[Row] = []
             j = i
-            while j < len(lines) and (cells := split(lines[j].stripped("\r\n"))) is not None:
+            while j < len(lines) and (cells := split(bare[j])) is not None:
                 rows.append(cells)
                 j += 1
             if not rows:
@@ -231,8 +245,8 @@ def _tables(lines: list[Piece]) -> list[tuple[int, tuple[list[Row], int]]]:
     return found
 
 
-def is_number(cell: Piece) -> bool:
-    return as_number(cell.text.strip("*$` \t"), decimal_comma=True) is not None
+def _is_number(text: str) -> bool:
+    return as_number(text.strip("*$` \t"), decimal_comma=True) is not None
 
 
 def _has_numbers(row: Row) -> bool:
@@ -249,6 +263,8 @@ def _split(line: Piece, mark: str) -> Row:
 
 
 def _pipe_cells(line: Piece) -> Row | None:
+    if not _BARS.search(line.text):
+        return None
     text = line.text.translate(_BOX)
     if re.fullmatch(r"\s*\+[-=+]+\+\s*", text):
         text = text.replace("+", "|").replace("=", "-")
@@ -264,7 +280,7 @@ def _pipe_cells(line: Piece) -> Row | None:
 
 
 def _tab_cells(line: Piece) -> Row | None:
-    if "\t" not in line.text.strip(" \r\n") or not line.text.strip():
+    if "\t" not in line.text or "\t" not in line.text.strip(" \r\n") or not line.text.strip():
         return None
     cells = _split(line, "\t")
     return cells if any(cell.text.strip() for cell in cells[1:]) else None
@@ -273,19 +289,19 @@ def _tab_cells(line: Piece) -> Row | None:
 def _comma_cells(line: Piece) -> Row | None:
     if not re.search(r"[,;]", line.text) or re.search(r"[\[\](){}=]", line.text):
         return None
-    cells = _split(line, ";" if ";" in line.text else ",")
-    return cells if len(cells) > 1 and all(map(is_number, cells[1:])) else None
+    mark = ";" if ";" in line.text else ","
+    return _split(line, mark) if all(map(_is_number, line.text.split(mark)[1:])) else None
 
 
 def _space_cells(line: Piece) -> Row | None:
     remark = re.search(r"\s(?:←|<-+|#)[^\d.]*", line.text)
     line = line.cut(0, remark.start()) if remark else line
-    cells = _cells(line, r"\S+")
-    if len(cells) < 2 or not all(map(is_number, cells[1:])):
+    words = line.text.split()
+    if len(words) < 2 or not all(map(_is_number, words[1:])):
         return None
-    if not is_number(cells[0]) and (len(cells) < 3 or re.search(r"[:=.)]$|^[-*+]$", cells[0].text)):
+    if not _is_number(words[0]) and (len(words) < 3 or re.search(r"[:=.)]$|^[-*+]$", words[0])):
         return None
-    return cells
+    return _cells(line, r"\S+")
 
 
 def _bracket_cells(line: Piece) -> Row | None:
@@ -294,7 +310,8 @@ def _bracket_cells(line: Piece) -> Row | None:
     if match is None:
         return None
     numbers = _cells(line.cut(*match.span("row")), r"[^\s,;]+")
-    return [line.cut(*match.span("label")), *numbers] if all(map(is_number, numbers)) else None
+    are_numbers = all(_is_number(number.text) for number in numbers)
+    return [line.cut(*match.span("label")), *numbers] if are_numbers else None
 
 
 def _with_heading(
@@ -308,8 +325,9 @@ def _with_heading(
         return [[empty, *rows[0]], *rows[1:]]
     above = lines[i - 1].stripped() if i else empty
     words = _split(above, ",") if split is _comma_cells else _cells(above, r"\S+")
-    labelled = not is_number(rows[0][0]) and len(words) < len(rows[0])
-    if not above.text or any(map(is_number, words)) or len(words) != len(rows[0]) - labelled:
+    labelled = not _is_number(rows[0][0].text) and len(words) < len(rows[0])
+    numbered = any(_is_number(word.text) for word in words)
+    if not above.text or numbered or len(words) != len(rows[0]) - labelled:
         return rows
     return [[empty, *words] if labelled else words, *rows]
 

@@ -30,6 +30,7 @@ _UNSCALED = re.compile(
     r"|sans (?:mise à l')?échelle",
     re.IGNORECASE,
 )
+_SCALING = ("scal", "divid", "스케일", "স্কেল", "缩放", "skal", "chelle")  # what all those have
 _CAUSAL = re.compile(
     r"causal(?!\"?\s*[:=]\s*false)|look[- ]ahead mask|masked (?:self[- ])?attention"
     r"|마스크|인과|মাস্ক|掩码|マスク",
@@ -75,7 +76,8 @@ def identities(text: str) -> list[str]:
 
 
 def says_unscaled(text: str) -> bool:
-    return bool(_UNSCALED.search(text))
+    folded = text.casefold()
+    return any(stem in folded for stem in _SCALING) and bool(_UNSCALED.search(text))
 
 
 def says_causal(text: str) -> bool:

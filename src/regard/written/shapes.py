@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from regard.written.figures import Figure
-from regard.written.grammar import Node
+from regard.written.nodes import Node
 
 __all__ = ["are_shapes"]
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from regard.written.figures import Figure
 from regard.written.found import Equality, Value
-from regard.written.grammar import Grammar, Node
+from regard.written.grammar import Grammar
+from regard.written.nodes import Node
 from regard.written.piece import Piece
 from regard.written.tokens import tokens_of
 
@@ -84,7 +85,7 @@ class Sentence:
         i = 0
         while i < len(self.tokens):
             token = self.tokens[i]
-            node = self.grammar.expression(i) if token.kind not in _NEVER else None
+            node = self.grammar.expression(i) if self._may_start(i) else None
             if node is not None:
                 if pending and chain.sides:
                     chain.sides.append(node)
@@ -110,6 +111,13 @@ class Sentence:
                     chain = _Chain()
             i += 1
         self._close(chain)
+
+    def _may_start(self, i: int) -> bool:
+        """Whether an expression may start here: not at a word that another word follows."""
+        token = self.tokens[i]
+        if token.kind != "word" or len(token.text) == 1 or i + 1 == len(self.tokens):
+            return token.kind not in _NEVER
+        return self.tokens[i + 1].kind not in _AFTER_PROSE
 
     def _announces(self, chain: _Chain, i: int) -> bool:
         """Whether a line that says “Result:” follows a function of numbers, and nothing else."""
@@ -143,8 +151,10 @@ class Sentence:
     def _judge(self, chain: _Chain) -> None:
         """Each run of sides that are set equal, if its ends are clean."""
         sides, runs = chain.sides, []
+        if self._is_condition(sides[0]):
+            return
         below = len(sides) > 1 and self.tokens[sides[0].end].kind == "newline"
-        bare = sides[0].is_literal and below  # a 4 under a line may be half of a fraction
+        bare = below and sides[0].is_literal  # a 4 under a line may be half of a fraction
         run = [sides[0]] if self._is_clean_left(sides[0]) and not bare else []
         for side, is_equal in zip(sides[1:], chain.joined, strict=True):
             if not is_equal:
@@ -154,11 +164,17 @@ class Sentence:
         runs.append(run if not self._is_listed(sides) else [])
         runs = [run if not run or self._is_clean_right(run[-1]) else run[:-1] for run in runs]
         for run in runs:
-            known = [side for side in run if side.is_known]
+            known = [side for side in run if side.is_known] if len(run) > 1 else []
             if len(known) > 1 and not all(side.is_literal for side in known):
                 text = self.piece.text[self.tokens[run[0].start].start : self._end(run[-1])]
                 text = " ".join(text.split())
                 self.equations.append(Equality(self._place(known[-1]), text, known, self.figure))
+
+    def _is_condition(self, node: Node) -> bool:
+        """`n / d | C = 10²¹ = 95.60`: what stands after a bar is a condition, no side."""
+        before = node.start - 1
+        bar = before > 0 and self.tokens[before].text == "|" and node.op == "name"
+        return bar and self.tokens[before - 1].kind == "word"
 
     def _is_listed(self, sides: list[Node]) -> bool:
         """`exp(2), exp(1) = 7.389, 2.718`: the last of some, set equal to the first of others."""
@@ -174,6 +190,9 @@ class Sentence:
 
     def _is_clean_left(self, node: Node) -> bool:
         before = node.start - 1
+        first = self.tokens[node.start]
+        if first.text == "-" and self.tokens[node.start + 1].gap and self._starts_line(before):
+            return False  # the mark of a list
         while before >= 0 and self.tokens[before].kind == "newline":
             before -= 1
         if before < 0:
@@ -195,6 +214,9 @@ class Sentence:
         if token.kind == "close":
             return self.tokens[node.start].gap and token.text != "}"
         return token.kind in ("newline", "comma", "weak", "relation", "cell", "open")
+
+    def _starts_line(self, before: int) -> bool:
+        return before < 0 or self.tokens[before].kind == "newline"
 
     def _is_clean_right(self, node: Node) -> bool:
         if node.end >= len(self.tokens):
@@ -261,17 +283,18 @@ class Sentence:
         start = self.tokens[node.start].start
         line = self.piece.text.rfind("\n", 0, first.start) + 1
         lead_start = max(self._lead, line, start - 1000)
-        lead = _BETWEEN.sub("", self.piece.text[lead_start:start])
-        above = self.piece.text[max(self._lead, lead_start - 1000) : lead_start].rstrip()
-        if not lead.strip(" \t\n$[(\\&") and re.search(r"[=≈:]\s*\\?\[?$", above):
-            lead = above[above.rfind("\n") + 1 :]
-        if not is_number and (inner := _IN_BRACKETS.search(lead)):
-            lead = inner[1]
-        if (
-            re.search(r"shape|\bdim|\bsize\b|形状|크기|차원|维度|次元", lead[-60:], re.IGNORECASE)
-            and not is_number
-        ):
-            return
+        between = _BETWEEN.match(self.piece.text, lead_start, start)
+        lead = self.piece.text[between.end() if between else lead_start : start]
+        if not lead.strip(" \t\n$[(\\&"):
+            above = self.piece.text[max(self._lead, lead_start - 1000) : lead_start].rstrip()
+            announced = re.search(r"[=≈:]\s*\\?\[?$", above)
+            lead = above[above.rfind("\n") + 1 :] if announced else lead
+        if not is_number:
+            is_set = lead.rstrip().endswith(("=", "≈"))
+            if is_set and (inner := _IN_BRACKETS.search(lead)):
+                lead = inner[1]
+            if _OF_SHAPE.search(lead[-60:]):
+                return
         cells = (
             [self.figure(cell) for cell in node.args]
             if node.op == "matrix"
@@ -304,12 +327,14 @@ class Sentence:
 
 
 _GAP = re.compile(r"[ \t,]*\n[ \t]*")
+_OF_SHAPE = re.compile(r"shape|\bdim|\bsize\b|形状|크기|차원|维度|次元", re.IGNORECASE)
 _BETWEEN = re.compile(
-    r"^(?:[\s,;&$.]|\\q?quad(?![a-zA-Z])|\\[,;\[\]()]|\\\\(?:\[\d[^\]\n]{0,9}\])?|\\begin\{\w+\*?\})+"
+    r"(?:[\s,;&$.]|\\q?quad(?![a-zA-Z])|\\[,;\[\]()]|\\\\(?:\[\d[^\]\n]{0,9}\])?|\\begin\{\w+\*?\})+"
 )
 # “… of itself (v₁ = (1, 2))”
 _IN_BRACKETS = re.compile(
     r"[^\W\d_].*(?<!\\)[(（]\s*([A-Za-z][\w₀-₉{}\\^]{0,19}\s*[=≈]\s*)$", re.DOTALL
 )
 _RESULT = re.compile("#|&|results?|outputs?|out|结果|결과|출력|結果|出力", re.IGNORECASE)
+_AFTER_PROSE = frozenset(("word", "number", "newline", "comma"))
 _NEVER = frozenset(("newline", "relation", "weak", "other", "comma", "cell", "row", "close", "end"))

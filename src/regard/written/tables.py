@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
-from functools import cached_property
 
-from regard.written.figures import Figure, as_number
+from regard.written.figures import Figure
 from regard.written.found import Equality, Value
 from regard.written.names import name_of
 from regard.written.piece import Piece
@@ -26,31 +24,31 @@ _REMARKED = re.compile(r"([-−]?\d+(?:\.\d+)?%?)[*`\s]*\s[(（←][^\d=]+$")
 _FORMULA = re.compile(r"[\[(=≈·×*+/^√\\→]")
 
 
-@dataclass
 class _Cell:
-    piece: Piece
-    decimal_comma: bool
+    """A cell of a table: a number, as nearly all are, a vector, more than that, or words."""
 
-    @cached_property
+    def __init__(self, piece: Piece, decimal_comma: bool) -> None:
+        self.piece = piece
+        self.bare = piece.stripped("*$`✓✔✅ \t\r\n")
+        self.number = _number(self.bare)
+        self.sentence: Sentence | None = None
+        self.vector: list[Figure] | None = None
+        if self.number is not None:
+            self.figures = [self.number]
+            return
+        if remark := _REMARKED.match(self.bare.text):  # 0.50 (strong focus)
+            self.bare = self.bare.cut(0, remark.end(1)).stripped("*$` \t")
+            self.number = _number(self.bare)
+        text = self.bare.text
+        is_more = self.number is None and len(text) <= 500 and _FORMULA.search(text)
+        if is_more and re.search(r"\d", text):
+            self.sentence = Sentence(self.bare, decimal_comma=decimal_comma)
+            self.vector = _vector(self.sentence)
+        self.figures = [self.number] if self.number is not None else self.vector or self._result()
+
+    @property
     def label(self) -> str:
         return re.sub(r"^[*_`$\s]+|(?<![*_`$\s])[*_`$\s]+$", "", self.piece.text)
-
-    @cached_property
-    def bare(self) -> Piece:
-        bare = self.piece.stripped("*$`✓✔✅ \t\r\n")
-        remark = _REMARKED.match(bare.text)  # 0.50 (strong focus)
-        return bare.cut(0, remark.end(1)).stripped("*$` \t") if remark else bare
-
-    @cached_property
-    def number(self) -> Figure | None:
-        """The number that the whole cell is."""
-        text = self.bare.text
-        if as_number(text, decimal_comma=True) is None:
-            return None
-        try:
-            return self.bare.figure(0, len(text), decimal_comma=True)
-        except ValueError:  # out of all proportion
-            return None
 
     @property
     def is_number(self) -> bool:
@@ -60,44 +58,35 @@ class _Cell:
     def is_vector(self) -> bool:
         return self.vector is not None
 
-    @cached_property
-    def sentence(self) -> Sentence | None:
-        """A cell that is more than a number or a word."""
-        text = self.bare.text
-        if self.number is not None or len(text) > 500 or not _FORMULA.search(text):
-            return None
-        if not re.search(r"\d", text):
-            return None
-        return Sentence(self.bare, decimal_comma=self.decimal_comma)
-
-    @cached_property
-    def vector(self) -> list[Figure] | None:
+    def _result(self) -> list[Figure]:
+        """`1·1 + 0·2 = 1` is a number; “Vector (dim=4)” is none."""
         values = self.sentence.values if self.sentence is not None else []
-        if values and values[-1].is_vector and not values[-1].lead.strip(" $\\"):
-            return values[-1].rows[0]
-        if values and values[-1].is_vector and values[-1].is_assigned:
-            return values[-1].rows[0]
-        if self.sentence is not None and not values:
-            node = self.sentence.grammar.expression(0)
-            whole = node is not None and node.end == len(self.sentence.tokens)
-            if node is not None and whole and node.is_literal and node.op == "matrix":
-                with contextlib.suppress(ValueError):  # a number out of all proportion
-                    return [self.sentence.figure(cell) for cell in node.args]
-        return None
-
-    @cached_property
-    def figures(self) -> list[Figure]:
-        """The number that the cell prints, or the numbers of its vector."""
-        if self.number is not None:
-            return [self.number]
-        if self.vector is not None:
-            return self.vector
-        values = self.sentence.values if self.sentence is not None else []
-        # `1·1 + 0·2 = 1` is a number; “Vector (dim=4)” is none.
         words = re.sub(r"\\[a-zA-Z]+|exp|softmax|sqrt|max", "", values[-1].lead) if values else ""
         if not values or not values[-1].is_number or re.search(r"[^\W\d_]{2}", words):
             return []
         return [values[-1].figure]
+
+
+def _number(bare: Piece) -> Figure | None:
+    """The number that the whole of a cell is."""
+    try:
+        return bare.figure(0, len(bare.text), decimal_comma=True)
+    except ValueError:  # none, or one out of all proportion
+        return None
+
+
+def _vector(sentence: Sentence) -> list[Figure] | None:
+    values = sentence.values
+    if values and values[-1].is_vector:
+        if not values[-1].lead.strip(" $\\") or values[-1].is_assigned:
+            return values[-1].rows[0]
+    elif not values:
+        node = sentence.grammar.expression(0)
+        whole = node is not None and node.end == len(sentence.tokens)
+        if node is not None and whole and node.is_literal and node.op == "matrix":
+            with contextlib.suppress(ValueError):  # a number out of all proportion
+                return [sentence.figure(cell) for cell in node.args]
+    return None
 
 
 _Row = list[_Cell]
@@ -110,6 +99,8 @@ def read_table(
     rows = [[_Cell(piece, decimal_comma) for piece in row] for row in pieces]
     header, body = _split_header(rows)
     body = [row for row in map(_without_trailing_blanks, body) if row]
+    if len(body) > 2 and is_sum(body[-1][0].label) and not all(c.figures for c in body[-1][1:]):
+        body.pop()  # sums of some columns
     equations = [
         equation
         for row in body

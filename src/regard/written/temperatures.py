@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from regard.written.figures import Figure
 from regard.written.found import Equality, Value
-from regard.written.grammar import Node
+from regard.written.nodes import Node
 
 __all__ = ["at_temperatures"]
 

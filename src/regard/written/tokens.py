@@ -26,7 +26,7 @@ class Token:
 
 
 MATRICES = re.compile(r"[bBpvV]?(?:small)?matrix\*?|array|tabular\*?|cases")
-_LETTER = r"(?:[^\W\d_⁰¹²³⁴⁵⁶⁷⁸⁹₀-₉]|[\u0300-\u036f\u0900-\u0dff\u0e00-\u0eff])"
+_LETTERS = r"[^\W\d_⁰¹²³⁴⁵⁶⁷⁸⁹₀-₉]++|[\u0300-\u036f\u0900-\u0dff\u0e00-\u0eff]"
 _DIGITS = r"[1-9]\d{0,2}(?:,\d{3})+(?![\d.,])|\d+(?:_\d+)*(?:\.\d*)?|\.\d+"
 _TOKEN = re.compile(
     rf"""(?P<newline>\n)
@@ -40,7 +40,7 @@ _TOKEN = re.compile(
     |(?P<math>\$+|\\[()])
     |(?P<dots>\.\.\.+|…|⋯|⋮|⋱)
     |(?P<number>(?:{_DIGITS})(?:[eE][+\-−]?\d+(?![\w.]))?(?:\s?\\?%(?!\s?\d))?|∞|(?:inf|Infinity)\b)
-    |(?P<word>{_LETTER}(?:{_LETTER}|(?<=\w)['’](?={_LETTER}))*)
+    |(?P<word>(?:{_LETTERS})(?:{_LETTERS}|(?<=\w)['’](?={_LETTERS}))*+)
     |(?P<relation>={{1,2}}(?!>)|≈|≃|≅|≒|:=|＝|\u2245)
     |(?P<weak>=>|-{{1,9}}>|→|⇒|⟹|⟶|:|：|➜|➡)
     |(?P<other>≠|!=|[<>]=?|≤|≥|∈|~=|∼|≡|∝)
@@ -118,7 +118,19 @@ def tokens_of(text: str, *, decimal_comma: bool = False) -> list[Token]:
         if kind in ("space", "math"):
             gap = True
             continue
-        if match["env"]:
+        start, end = match.span()
+        if kind == "number":
+            if written[0] in "iI":
+                written = "∞"
+            after_frac = bool(tokens) and tokens[-1].kind == "frac" and not gap
+            if after_frac and written.isdecimal() and len(written) == 2:  # \\frac12 is a half
+                tokens.append(Token("number", written[0], start, start + 1))
+                tokens.append(Token("number", written[1], start + 1, end))
+                continue
+        elif kind == "word":
+            if written in "xX" and _between_numbers(text, match):
+                kind, written = "operator", "×"
+        elif kind in ("name", "columns"):  # the last part of \\begin and \\end
             kind, written = match["env"], match["name"]
             if not MATRICES.fullmatch(written):  # align, equation, itemize: no bracket
                 kind = "newline"
@@ -134,30 +146,23 @@ def tokens_of(text: str, *, decimal_comma: bool = False) -> list[Token]:
             written = written.lstrip("\\")
         elif kind in ("power", "digit"):
             written = written.translate(_POWERS)
-        elif kind == "number" and written[0] in "iI":
-            written = "∞"
-        elif kind == "word" and written in "xX" and _between_numbers(text, match):
-            kind, written = "operator", "×"
-        after_frac = bool(tokens) and tokens[-1].kind == "frac" and not gap
-        if after_frac and kind == "number" and written.isdecimal() and len(written) == 2:
-            middle = match.start() + 1  # \\frac12 is a half
-            tokens.append(Token("number", written[0], match.start(), middle))
-            tokens.append(Token("number", written[1], middle, match.end()))
-            continue
-        tokens.append(Token(kind, _SAME.get(written, written), *match.span(), gap))
+        tokens.append(Token(kind, _SAME.get(written, written), start, end, gap))
         gap = False
     tokens = _without_comments(tokens) if "#" in text else tokens
     _match_brackets(tokens)
     end = -1  # of the bracket or matrix that is open
     for i, token in enumerate(tokens):
-        if token.text in ("σ", "sigma") and _opens_row(tokens, i + 1):
-            token.text = "squashed"  # σ([1, 2]): a softmax, or a sigmoid of each
-        if token.kind in ("begin", "open"):
+        kind = token.kind
+        if kind == "number":
+            if token.text[-1] == "." and i > end:  # the sentence's
+                token.text, token.end = token.text[:-1], token.end - 1
+        elif kind == "word":
+            if token.text in ("σ", "sigma") and _opens_row(tokens, i + 1):
+                token.text = "squashed"  # σ([1, 2]): a softmax, or a sigmoid of each
+        elif kind in ("begin", "open"):
             end = max(end, token.partner)
-        elif i > end and token.kind == "row":  # of `align`
+        elif kind == "row" and i > end:  # of `align`
             token.kind = "newline"
-        elif i > end and token.kind == "number" and token.text.endswith("."):  # the sentence's
-            token.text, token.end = token.text[:-1], token.end - 1
     return tokens
 
 
@@ -202,13 +207,19 @@ def _between_numbers(text: str, match: re.Match[str]) -> bool:
 def _match_brackets(tokens: list[Token]) -> None:
     """Each bracket with its partner; what has none is junk. A stack for each kind: `[1, 2)` too."""
     opened: list[int] = []
+    brackets: list[Token] = []
     relation = -1  # the last one
     for i, token in enumerate(tokens):
-        if token.kind == "relation":
+        kind = token.kind
+        if kind in ("number", "word"):
+            continue
+        if kind == "relation":
             relation = i
-        elif token.kind in ("open", "begin"):
+        elif kind in ("open", "begin"):
             opened.append(i)
-        elif token.kind in ("close", "end"):
+            brackets.append(token)
+        elif kind in ("close", "end"):
+            brackets.append(token)
             for depth, j in enumerate(reversed(opened[-3:]), 1):
                 first = tokens[j]
                 wanted = _PAIRS.get(first.text, first.text)
@@ -219,6 +230,6 @@ def _match_brackets(tokens: list[Token]) -> None:
                     if escaped and token.text == "]" and relation > j:  # a display
                         first.kind = token.kind = "newline"
                     break
-    for token in tokens:
-        if token.kind in ("open", "close", "begin", "end") and token.partner < 0:
+    for token in brackets:
+        if token.partner < 0:
             token.kind = "junk"

@@ -8,8 +8,8 @@ from math import inf
 
 from regard.written.figures import Figure
 from regard.written.found import Equality, Value
-from regard.written.grammar import Node
 from regard.written.masks import Grid, compared, constant, filled, triangle
+from regard.written.nodes import Node
 from regard.written.versions import Version, applied
 
 __all__ = ["PRODUCTS", "called", "equality_of", "keeps", "operand_of", "written"]

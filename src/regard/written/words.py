@@ -78,13 +78,14 @@ _LAST_WORDS = tuple(
 # Words of that kind that are about something else.
 _OTHER = re.compile(
     r"gradient|\bexp\(|\be\^|exponent|learning rate|\bkey (?:idea|takeaway|point|insight)"
-    r"|(?<!weighted )\bsum of"
+    r"|(?<!weighted )\bsum of|(?<!weighted )\bsums?\s*\W*$"
 )
 _HEAD = re.compile(
     r"\bheads?[ _#-]?(?P<a>\d{1,4})\b|(?<!\d)(?P<b>\d{1,4})(?:st|nd|rd|th) head\b"
     r"|(?:헤드|হেড|头|ヘッド|kopf|tête) ?(?P<c>\d{1,4})(?!\d)|(?<!\d)(?P<d>\d{1,4})번 ?헤드",
     re.IGNORECASE,
 )
+_HEADS = ("head", "헤드", "হেড", "头", "ヘッド", "kopf", "tête")
 
 
 def is_other(text: str) -> bool:
@@ -128,9 +129,12 @@ def head_in(text: str) -> int | None:
     >>> head_in("Step 3: Learned Projections (Head 1)"), head_in("2 heads")
     (1, None)
     """
+    text = text[:1000]
+    if not any(word in text.casefold() for word in _HEADS):  # most lines speak of none
+        return None
     found = {
         int(number)
-        for match in _HEAD.finditer(text[:1000])
+        for match in _HEAD.finditer(text)
         for number in match.groups()
         if number is not None
     }
@@ -144,10 +148,11 @@ def is_exponential(text: str) -> bool:
     (True, True, False)
     """
     pattern = r"(?:\\?exp(?:onentials?|onentiated)?|e\s?\^\s?(?:\(.*\)|\{.*\}|\w+))(?:\s*\(.*\))?"
-    return bool(re.fullmatch(pattern, text.strip(" $=≈:`*").casefold()))
+    bare = re.sub(r"\\[\[\]()]", "", text)  # \( … \), as pages write mathematics
+    return bool(re.fullmatch(pattern, bare.strip(" $=≈:`*").casefold()))
 
 
 def is_sum(text: str) -> bool:
     """Whether a column's heading says that it holds the sums of the rows."""
-    pattern = r"(?:row )?(?:sum|total|Σ|합|합계|যোগফল|মোট|summe|somme|suma|合计|和|合計)s?"
+    pattern = r"(?:row )?(?:sum|total|σ|∑|합|합계|যোগফল|মোট|summe|somme|suma|合计|和|合計)s?"
     return bool(re.fullmatch(pattern, text.strip().casefold()))
