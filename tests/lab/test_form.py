@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.figures_said import says_the_same_figures
 
 import regard.lab
 from regard.lab import (
@@ -65,15 +66,18 @@ def test_the_settings_that_make_it_false_and_quick_are_allowed_ones(name: str) -
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_language_has_the_same_texts_with_the_same_names_in_them(language: str) -> None:
+def test_every_language_has_the_same_texts_with_the_same_figures_in_them(language: str) -> None:
+    """What is filled in has the same name and as many digits; what stands there is the same."""
     english, other = words("en"), words(language)
     assert set(english) == set(other)
     for key, text in english.items():
-        assert _names(text) == _names(other[key]), key
+        assert _filled(text) == _filled(other[key]), key
+        assert says_the_same_figures(text, other[key]), key
 
 
-def _names(text: str) -> set[str]:
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+def _filled(text: str) -> list[tuple[str, str | None]]:
+    parsed = string.Formatter().parse(text)
+    return sorted((name, digits) for _, name, digits, _ in parsed if name is not None)
 
 
 def test_every_text_is_used() -> None:
@@ -89,6 +93,24 @@ def test_every_text_is_used() -> None:
     )
     unused = [key for key in words("en") if not form.fullmatch(key) and not known.fullmatch(key)]
     assert unused == []
+
+
+def test_every_text_that_is_used_is_there() -> None:
+    """A key as it stands in the source, or at least one where a part of it is filled in."""
+    rooms = "|".join((*NAMES, "lab"))
+    for piece in re.findall(rf'"((?:{rooms})\.[\w.{{}}\[\]\']*[\w}}])"', SOURCES):
+        pattern = re.escape(re.sub(r"\{[^}]*\}", "\0", piece)).replace("\0", r"[\w.]+")
+        assert any(re.fullmatch(pattern, key) for key in words("en")), piece
+
+
+def test_every_part_of_a_claim_can_hold_and_can_fail_in_words() -> None:
+    told: dict[str, set[str]] = {}
+    for key in words("en"):
+        if found := re.fullmatch(r"(\w+\.finding\..+)\.(\w+)", key):
+            told.setdefault(found[1], set()).add(found[2])
+    # Those of `order` are called by what they say.
+    assert {key.partition(".")[0] for key in told} == set(NAMES) - {"order"}
+    assert {key: said for key, said in told.items() if not {"holds", "fails"} <= said} == {}
 
 
 def test_every_guess_setting_and_choice_has_its_text_and_there_is_none_without() -> None:

@@ -77,6 +77,18 @@ def test_by_lot_there_is_no_sense_to_move_to() -> None:
     assert result.document()["false"]
 
 
+def test_sentences_of_the_other_sense_move_a_word_the_wrong_way_and_the_verdict_says_so() -> None:
+    senses = data("meaning")["apple"]
+    parts = [", ".join(sense["words"]) for sense in senses.values()]
+    parts += [" / ".join(sense["sentences"][:3]) for sense in reversed(senses.values())]
+    result = regard.lab.run("meaning", own=" | ".join(["apple", *parts]))
+    assert [finding.said.key for finding in result.verdict.findings] == [
+        "meaning.finding.move.fails"
+    ]
+    assert result.outcome == "fails"
+    assert result.verdict.answer == "stays"
+
+
 def test_what_nobody_may_look_at_does_not_matter() -> None:
     runs = [
         regard.lab.run("meaning", word="creature", pairs=3, context=context).data

@@ -90,3 +90,10 @@ def test_the_verdict_follows_the_figures() -> None:
         said = judge(figures(*case)).document("en")
         assert all(finding["said"] for finding in said["findings"])
         assert "nats" in said["notes"][0]
+
+
+def test_a_model_is_called_by_its_name_in_every_language() -> None:
+    found = figures(0.1, 0.1, 0.1, 0.1) | {"model": "random"}
+    said = judge(found).findings[0].said
+    assert said.text("en").startswith("SmolLM2 with random parameters: ")
+    assert said.text("ko").startswith("무작위 파라미터의 SmolLM2: ")

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from regard import _statistics
 from regard.lab import statistics
 
 # The 97.5 % points of Student's t, from printed tables.
@@ -25,7 +26,7 @@ STUDENT = {
 
 @pytest.mark.parametrize("freedom", STUDENT)
 def test_students_points_are_those_of_the_tables(freedom: int) -> None:
-    assert statistics._student(freedom) == pytest.approx(STUDENT[freedom], abs=2e-3)
+    assert _statistics.student(freedom) == pytest.approx(STUDENT[freedom], abs=2e-3)
 
 
 def test_intervals_of_means_and_slopes_contain_the_truth_in_19_of_20_cases() -> None:

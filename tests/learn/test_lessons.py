@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.figures_said import says_the_same_figures
 
 from regard import reference
 from regard.lab import LANGUAGES, NAMES
@@ -71,6 +72,15 @@ def test_every_language_has_the_same_live_blocks(language: str) -> None:
 
     for name in LESSONS:
         assert alive(lesson(name, language)) == alive(lesson(name)), name
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_language_says_the_same_figures_block_by_block(name: str, language: str) -> None:
+    english, other = lesson(name).blocks, lesson(name, language).blocks
+    assert [block["kind"] for block in english] == [block["kind"] for block in other]
+    for one, another in zip(english, other, strict=True):
+        assert says_the_same_figures(_text(one), _text(another)), (one, another)
 
 
 def test_every_experiment_has_its_place_in_the_course() -> None:

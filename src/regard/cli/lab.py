@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.common import BadInput, Html, Svg, flag, notes, option, read_input, status, waiting
-from regard.cli.output import Output, writing
+from regard.cli.output import Output, check_figure, writing
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -63,7 +63,7 @@ def lab(
     """
     out = Output(json=json, svg=svg, html=html)
     if figure is not None:
-        _check_figure(figure)
+        check_figure(figure)
     if source is not None:
         if name or quick or false or changed or guess or json:
             raise BadInput("--from shows what was measured: it goes with no option that measures.")
@@ -188,18 +188,6 @@ def _ask(experiment: Experiment, language: str) -> str | None:
     print(f"{expect} ", end="", file=sys.stderr, flush=True)
     given = sys.stdin.readline().strip()
     return names[int(given) - 1] if given.isdecimal() and 0 < int(given) <= len(names) else None
-
-
-def _check_figure(path: str) -> None:
-    """Refuse before anything is measured what could not be written afterwards."""
-    from pathlib import Path
-
-    from regard.cli.output import check_room
-
-    if Path(path).suffix.lower() not in (".svg", ".pdf", ".png"):
-        raise BadInput(f"--figure must end in .svg, .pdf or .png; got {path!r}.")
-    with writing(path):
-        check_room(Path(path).resolve().parent)
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -203,6 +203,8 @@ def judge(data: Mapping[str, Any]) -> Verdict:
         findings.append(Finding(outcome, Said(f"cost.finding.seconds.{outcome}", values)))
     notes = _of_memory(rows, data["limit"])
     answer = "square" if findings[0].outcome == "holds" else "straight"
+    if findings[-1].outcome == "open":
+        answer = None
     return Verdict(findings, answer, notes)
 
 
@@ -213,6 +215,8 @@ def _of_memory(rows: list[Mapping[str, Any]], limit: float) -> list[Said]:
     if len(eager) >= 2:
         first, last = eager[-2], eager[-1]
         values = {
+            "first": first["length"],
+            "last": last["length"],
             "times": last["length"] / first["length"],
             "more": last["eager_bytes"] / first["eager_bytes"],
         }

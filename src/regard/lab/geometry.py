@@ -163,7 +163,8 @@ def judge(data: Mapping[str, Any]) -> Verdict:
     random = data["random"]
     chosen = statistics.share(random["more_parallel"], random["pairs"])
     values = {"pairs": random["pairs"], "share": chosen.value} | _ends(chosen)
-    notes.append(Said("geometry.note.choice", values))
+    key = "choice" if chosen.value < 1 else "always"
+    notes.append(Said(f"geometry.note.{key}", values))
     if "head" in data:
         findings.append(_of_head(data["head"]))
         notes += _of_all_heads(data["head"], data["heads"])

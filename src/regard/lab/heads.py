@@ -189,6 +189,8 @@ def _of_kinds(kinds: Sequence[Sequence[str]]) -> Finding:
         "kinds": len(named),
         "named": sum(here[kind] for kind in named),
         "heads": len(kinds[0]),
+        "broad": here["broad"],
+        "mixed": here["mixed"],
         "stays": stays.value,
         "low": stays.low,
         "high": stays.high,

@@ -130,14 +130,16 @@ def _shares(trained: Mapping[str, Any], kind: str) -> list[Interval]:
 
 def _tables(data: Mapping[str, Any]) -> list[Table]:
     distances, times = data["distances"], data["seconds"]
-    columns = ["recall.column.distance"]
+    columns = ["recall.column.task", "recall.column.distance"]
     columns += [f"recall.column.{what}.{kind}" for what in ("path", "reach") for kind in _KINDS]
-    means = {kind: _means(data["initial"]["recall"][kind]) for kind in _KINDS}
-    rows: list[list[Any]] = [
-        [distance, *(data["path"][kind][n] for kind in _KINDS)]
-        + [10.0 ** means[kind][n].value for kind in _KINDS]
-        for n, distance in enumerate(distances)
-    ]
+    rows: list[list[Any]] = []
+    for task, of_task in data["initial"].items():
+        means = {kind: _means(of_task[kind]) for kind in _KINDS}
+        rows += [
+            [Said(f"recall.task.{task}"), distance, *(data["path"][kind][n] for kind in _KINDS)]
+            + [10.0 ** means[kind][n].value for kind in _KINDS]
+            for n, distance in enumerate(distances)
+        ]
     found = [Table("recall.table.reach", columns, rows)]
     for task, trained in data.get("trained", {}).items():
         columns = ["recall.column.distance"]

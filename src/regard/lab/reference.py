@@ -12,7 +12,7 @@ from regard.lab import statistics
 from regard.lab.experiment import Asked, Experiment, Setting
 from regard.lab.marked import data, find, places, unmark
 from regard.lab.measured import Bars, Finding, Maps, Measured, Outcome, Table, Verdict
-from regard.lab.said import Said, plain
+from regard.lab.said import Said
 from regard.reference import Array
 
 _MODELS = ("minilm", "smollm2")
@@ -59,7 +59,7 @@ def measure(asked: Asked) -> Measured:
         maps.append(
             Maps(
                 "reference.chart.heads",
-                [(plain(model), values.tolist())],
+                [(_called(model), values.tolist())],
                 [str(layer) for layer in range(values.shape[0])],
                 [str(head) for head in range(values.shape[1])],
             )
@@ -158,13 +158,18 @@ def _scored(is_right: Array, part: Array, halves: Array) -> dict[str, Any]:
     return {"heads": heads, "right": right.tolist(), "own": own.tolist()}
 
 
+def _called(model: str) -> Said:
+    return Said(f"lab.model.{model}")
+
+
 def _table(figures: Mapping[str, Any]) -> Table:
     rows = []
     for name, model in figures["models"].items():
         found = statistics.share(sum(model["right"]), len(model["right"]))
         heads = ", ".join(f"{layer}.{head}" for layer, head in model["heads"])
         rows.append(
-            [plain(name), heads, found.value, found.low, found.high, float(np.mean(model["own"]))]
+            [_called(name), heads, found.value, found.low, found.high]
+            + [float(np.mean(model["own"]))]
             + [float(np.mean(figures[baseline])) for baseline in ("previous", "uniform")]
         )
     names = ("model", "heads", "right", "low", "high", "own", "previous", "uniform")
@@ -187,7 +192,7 @@ def _bars(figures: Mapping[str, Any]) -> list[Bars]:
         place: [statistics.mean(model["weights"][place]) for model in models.values()]
         for place in _PLACES
     }
-    names = [plain(name) for name in models]
+    names = [_called(name) for name in models]
     return [
         Bars(
             f"reference.chart.{title}",
@@ -212,7 +217,10 @@ def judge(data: Mapping[str, Any]) -> Verdict:
         notes.append(
             Said(
                 "reference.note.first",
-                {"model": name, "weight": float(np.mean(model["weights"]["first"]))},
+                {
+                    "model": _called(name),
+                    "weight": float(np.mean(model["weights"]["first"])),
+                },
             )
         )
     found = {finding.outcome for finding in findings}
@@ -233,7 +241,7 @@ def _of_head(name: str, model: Mapping[str, Any], data: Mapping[str, Any]) -> Fi
         outcome = "holds"
     (layer_1, head_1), (layer_2, head_2) = model["heads"]
     values = {
-        "model": name,
+        "model": _called(name),
         "first": f"{layer_1}.{head_1}",
         "second": f"{layer_2}.{head_2}",
         "right": found.value,
@@ -256,7 +264,7 @@ def _of_order(name: str, weights: Mapping[str, Sequence[float]]) -> Finding:
         outcome = "holds"
     elif any(step.high < 0 for step in steps):
         outcome = "fails"
-    values: dict[str, Any] = {"model": name}
+    values: dict[str, Any] = {"model": _called(name)}
     for place in _PLACES:
         found = statistics.mean(weights[place])
         values |= {place: found.value, f"{place}_low": found.low, f"{place}_high": found.high}
@@ -265,7 +273,7 @@ def _of_order(name: str, weights: Mapping[str, Sequence[float]]) -> Finding:
 
 def _of_kinds(name: str, model: Mapping[str, Any], kinds: Sequence[str]) -> Said:
     """How the heads do where "it" comes after what tells, and where that only follows."""
-    values: dict[str, Any] = {"model": name}
+    values: dict[str, Any] = {"model": _called(name)}
     for kind in ("before", "after"):
         right = [x for x, each in zip(model["right"], kinds, strict=True) if each == kind]
         found = statistics.share(sum(right), len(right))

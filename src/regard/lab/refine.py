@@ -145,7 +145,7 @@ def _charts(figures: Mapping[str, Any]) -> list[Bars | Chart]:
     share = np.asarray(figures["share"])
     found = [[statistics.mean(x[:, n]) for n in range(share.shape[1])] for x in (1 - share, share)]
     apart = np.asarray(figures["apart"])
-    layers = list(range(1, share.shape[1] + 1))
+    layers = list(range(share.shape[1]))
     lines = []
     for part, name in enumerate(_PARTS):
         each = [statistics.mean(apart[:, part, n]) for n in range(len(layers))]
@@ -161,7 +161,7 @@ def _charts(figures: Mapping[str, Any]) -> list[Bars | Chart]:
     bars = Bars(
         "refine.chart.share",
         "refine.axis.share",
-        [Said("refine.layer", {"layer": layer - 1}) for layer in layers],
+        [Said("refine.layer", {"layer": layer}) for layer in layers],
         [f"refine.part.{name}" for name in _PARTS],
         [[x.value for x in row] for row in found],
         [[x.low for x in row] for row in found],

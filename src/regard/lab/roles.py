@@ -53,7 +53,7 @@ def measure(asked: Asked) -> Measured:
     examples = {way: drawn.pop("example") for way, drawn in found.items()}
     data = {"tokens": asked["tokens"], "head_width": asked["head_width"], "draws": asked["draws"]}
     data |= {"same": asked["same"], "ways": found, "widths": list(_WIDTHS), "by_width": by_width}
-    return Measured(data, [_table(data)], [_maps(examples), _bars(data), _chart(data)])
+    return Measured(data, [_table(data)], [_maps(data, examples), _bars(data), _chart(data)])
 
 
 def _draws(asked: Asked, head_width: int, draws: int, part: int) -> dict[str, dict[str, Any]]:
@@ -111,15 +111,21 @@ def _table(data: Mapping[str, Any]) -> Table:
         rows.append(row)
     columns = ["roles.column.kind"]
     for way in _WAYS:
-        columns += [f"roles.column.{way}", "roles.column.low", "roles.column.high"]
+        columns += [f"roles.column.{_way(data, way)}", "roles.column.low", "roles.column.high"]
     return Table("roles.table", columns, rows)
 
 
-def _maps(examples: Mapping[str, Any]) -> Maps:
+def _way(data: Mapping[str, Any], way: str) -> str:
+    """The name of a way: what should be one matrix may have been two."""
+    return "broken" if way == "same" and not data["same"] else way
+
+
+def _maps(data: Mapping[str, Any], examples: Mapping[str, Any]) -> Maps:
     """Scores of one draw, in both ways, as shares of the largest."""
     panes = []
     for way, scores in examples.items():
-        panes.append((Said(f"roles.way.{way}"), (np.array(scores) / np.abs(scores).max()).tolist()))
+        shares = (np.array(scores) / np.abs(scores).max()).tolist()
+        panes.append((Said(f"roles.way.{_way(data, way)}"), shares))
     names = [str(n) for n in range(len(examples["same"]))]
     return Maps("roles.chart.scores", panes, names, names, signed=True)
 
@@ -133,7 +139,7 @@ def _bars(data: Mapping[str, Any]) -> Bars:
         "roles.chart.itself",
         "roles.axis.itself",
         [Said(f"roles.kind.{kind}") for kind in _KINDS],
-        [Said(f"roles.way.{way}") for way in _WAYS],
+        [Said(f"roles.way.{_way(data, way)}") for way in _WAYS],
         [[each.value for each in row] for row in found],
         [[each.low for each in row] for row in found],
         [[each.high for each in row] for row in found],
@@ -144,7 +150,7 @@ def _chart(data: Mapping[str, Any]) -> Chart:
     lines = []
     for way in _WAYS:
         value, low, high = zip(*data["by_width"][way], strict=True)
-        lines.append(Series(f"roles.way.{way}", data["widths"], value, low, high))
+        lines.append(Series(f"roles.way.{_way(data, way)}", data["widths"], value, low, high))
     return Chart("roles.chart.width", "roles.axis.width", "roles.axis.itself", lines, "x")
 
 

@@ -4,6 +4,7 @@ A table is a folder of `words/`, in which each experiment has a file."""
 
 from __future__ import annotations
 
+import string
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from typing import Any
 from regard._arguments import shown
 
 LANGUAGES = ("en", "ko", "bn")
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SMALL = 3  # powers of ten up to which a number is written out
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,34 @@ class Said:
             name: value.text(language) if isinstance(value, Said) else value
             for name, value in self.values.items()
         }
-        return words(language)[self.key].format(**values)
+        return _Filled().vformat(words(language)[self.key], (), values)
+
+
+class _Filled(string.Formatter):
+    """Fills numbers into a sentence as people write them."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return format(value, format_spec)
+        return figure(value, format_spec)
+
+
+def figure(value: float, digits: str) -> str:
+    """A number as people write it: where a program says 3e-02, 2e-66 and -1%.
+
+    >>> figure(0.03, ".0e"), figure(2e-66, ".0e"), figure(-0.01, ".0%"), figure(0.0, ".1e")
+    ('0.03', '2·10⁻⁶⁶', '−1%', '0')
+    """
+    text = format(value, digits)
+    mantissa, _, power = text.partition("e")
+    if power and float(mantissa) == 0:
+        text = "0"
+    elif power and abs(int(power)) <= _SMALL:
+        decimals = len(mantissa.partition(".")[2]) - int(power)
+        text = f"{float(text):.{max(decimals, 0)}f}"
+    elif power:
+        text = f"{mantissa}·10{str(int(power)).translate(_SUPERSCRIPTS)}"
+    return text.replace("-", "−")
 
 
 @cache

@@ -152,7 +152,7 @@ def judge(data: Mapping[str, Any]) -> Verdict:
         "high": first.high,
         "even": float(np.mean(data["even"])),
         "texts": data["texts"],
-        "model": data["model"],
+        "model": Said(f"sinks.choice.model.{data['model']}"),
     }
     outcome = _outcome(first, _SINK)
     findings = [Finding(outcome, Said(f"sinks.finding.sink.{outcome}", values))]

@@ -4,42 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from regard._statistics import Interval, Z, mean, student
 from regard.reference import Array
-
-_Z = 1.959964  # a normal number lies within this with a chance of 95 %
-
-
-class Interval(NamedTuple):
-    """An estimate, and where the true value lies with a chance of about 95 %."""
-
-    value: float
-    low: float
-    high: float
-
-    def contains(self, value: float) -> bool:
-        """
-        >>> Interval(1.0, 0.9, 1.1).contains(1.05)
-        True
-        """
-        return self.low <= value <= self.high
-
-
-def mean(sample: Sequence[float] | Array) -> Interval:
-    """The mean of independent numbers, by Student's t.
-
-    >>> mean([1.0, 2.0, 3.0])
-    Interval(value=2.0, low=-0.48..., high=4.48...)
-    """
-    numbers = np.asarray(sample, dtype=float)
-    middle = float(numbers.mean())
-    if len(numbers) < 2:
-        return Interval(middle, -math.inf, math.inf)
-    half = _student(len(numbers) - 1) * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
-    return Interval(middle, middle - half, middle + half)
 
 
 def mean_share(sample: Sequence[float] | Array) -> Interval:
@@ -60,9 +29,9 @@ def share(successes: int, of: int) -> Interval:
     """
     if of == 0:
         return Interval(math.nan, 0.0, 1.0)
-    found, z2 = successes / of, _Z**2
+    found, z2 = successes / of, Z**2
     middle = (found + z2 / (2 * of)) / (1 + z2 / of)
-    half = _Z / (1 + z2 / of) * math.sqrt(found * (1 - found) / of + z2 / (4 * of**2))
+    half = Z / (1 + z2 / of) * math.sqrt(found * (1 - found) / of + z2 / (4 * of**2))
     return Interval(found, max(0.0, middle - half), min(1.0, middle + half))
 
 
@@ -79,7 +48,7 @@ def slope(x: Sequence[float] | Array, y: Sequence[float] | Array) -> Interval:
         return Interval(steepness, -math.inf, math.inf)
     rest = up - up.mean() - steepness * centred
     error = math.sqrt(float(rest @ rest) / (len(across) - 2) / float(centred @ centred))
-    half = _student(len(across) - 2) * error
+    half = student(len(across) - 2) * error
     return Interval(steepness, steepness - half, steepness + half)
 
 
@@ -119,7 +88,7 @@ def jackknife(whole: float, without: Sequence[float] | Array) -> Interval:
     if n < 2:
         return Interval(whole, -math.inf, math.inf)
     error = math.sqrt((n - 1) / n * float(((numbers - numbers.mean()) ** 2).sum()))
-    half = _student(n - 1) * error
+    half = student(n - 1) * error
     return Interval(whole, whole - half, whole + half)
 
 
@@ -166,17 +135,3 @@ def sign_test(differences: Sequence[float] | Array) -> float:
     of = above + below
     tail = sum(math.comb(of, k) for k in range(min(above, below) + 1)) / 2**of
     return min(1.0, 2 * tail)
-
-
-def _student(freedom: int) -> float:
-    """The 97.5 % point of Student's t, to three digits or better (Cornish and Fisher)."""
-    exact = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 5: 2.5706}
-    if freedom in exact:
-        return exact[freedom]
-    z, n = _Z, freedom
-    return (
-        z
-        + (z**3 + z) / (4 * n)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
-    )

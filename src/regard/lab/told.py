@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regard.lab.said import Said
-from regard.view.plots import short
+from regard.lab.said import Said, figure
 
 
 def told(chart: Mapping[str, Any], language: str) -> str:
@@ -67,4 +66,11 @@ def told_pane(chart: Mapping[str, Any], pane: Mapping[str, Any], language: str) 
 
 
 def _number(x: float) -> str:
-    return short(float(f"{x:.3g}"))
+    """As the tables have it: four digits, whole numbers as they are.
+
+    >>> _number(4096.0), _number(4072.4), _number(0.21234), _number(1e-7), _number(-2.0)
+    ('4,096', '4,072', '0.2123', '1·10⁻⁷', '−2')
+    """
+    if abs(x) >= 1000 or x == int(x):
+        return figure(x, ",.0f")
+    return figure(x, ".4g")

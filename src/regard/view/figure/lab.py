@@ -36,7 +36,8 @@ def draw(paper: Paper, document: Mapping[str, Any]) -> Sheet:
     return sheet
 
 
-def _lines(sheet: Sheet, chart: Mapping[str, Any]) -> None:
+def draw_lines(sheet: Sheet, chart: Mapping[str, Any]) -> None:
+    """Lines over a common axis, with which colour is which below them."""
     across, up = axes_of(chart)
     colours, marks = sheet.colours, up.marks(5)
     left = MARGIN + max(width_of(short(mark), _SIZE) for mark in marks) + 0.08
@@ -155,7 +156,7 @@ def _key(sheet: Sheet, names: list[str]) -> None:
 
 
 _CHARTS: dict[str, Callable[[Sheet, Mapping[str, Any]], None]] = {
-    "lines": _lines,
+    "lines": draw_lines,
     "bars": _bars,
     "maps": _maps,
 }
