@@ -48,6 +48,20 @@ def test_translating_dates_learns_from_its_first_steps_and_shows_its_cross_atten
     assert "".join(row[6] for row in rows) == re.findall(r"right: (\S+)\)", said)[0]
 
 
+def test_a_training_that_goes_wrong_is_warned_of_before_its_loss_diverges() -> None:
+    well, wrong = run("training_goes_wrong.py", "--steps", "60").split("\n\n")[:2]
+    assert well.endswith("The loss has not diverged; 0 warnings.")
+    grown, collapsed = (
+        int(re.findall(rf"of decoder.layers.0.attention ha\w+ {what} at step (\d+)", wrong)[0])
+        for what in ("grown", "collapsed")
+    )
+    lost = int(re.findall(r"has diverged at step (\d+)", wrong)[0])
+    assert max(grown, collapsed) < lost
+    assert f"{lost - min(grown, collapsed)} steps after the first warning" in wrong
+    seen = dict(re.findall(r"step +(\d+)   loss (\d+\.\d+)", wrong))
+    assert float(seen[str(collapsed)]) < 0.5  # nothing is wrong with the loss by then
+
+
 def test_dates_are_written_in_ways_that_name_the_same_day() -> None:
     names = names_of("learn_to_translate_dates.py")
     chance = random.Random(0)
@@ -73,7 +87,9 @@ def test_lines_to_copy_repeat_what_stands_before_the_bar() -> None:
     assert (lines[:, 5] == names["BAR"]).all()
 
 
-@pytest.mark.parametrize("name", ["learn_to_copy.py", "learn_to_translate_dates.py"])
+@pytest.mark.parametrize(
+    "name", ["learn_to_copy.py", "learn_to_translate_dates.py", "training_goes_wrong.py"]
+)
 def test_steps_below_one_are_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:

@@ -25,6 +25,7 @@ RECIPE, LOG, PICTURES = "recipe.toml", "log.jsonl", "pictures"
 _PICTURE = re.compile(r"step-(\d{9})\.safetensors")
 _MOST_WEIGHTS = 50_000_000  # of one layer in a picture: what is larger, no training wrote
 _MOST_STATE = 10_000_000  # bytes of what a checkpoint says of itself
+_MOST_WORDS = 300  # letters of where a loss was no number first
 _LATELY = 60.0  # seconds; on a disk without locks, who wrote to the log since then still trains
 
 
@@ -69,7 +70,8 @@ def lines_after(path: Path, after: int = 0, most: int | None = None) -> Lines:
 
 
 def read_line(line: bytes) -> dict[str, Any] | None:
-    """What a line of a log says: of a step, an evaluation or a look at the heads. None: nothing.
+    """What a line of a log says: of a step, an evaluation, a look at the heads, or a loss that was
+    no number. None: nothing.
 
     What is no finite number is None.
 
@@ -95,6 +97,8 @@ def read_line(line: bytes) -> dict[str, Any] | None:
             "step": step,
             "entropy": {name: [_finite(x) for x in each] for name, each in known.items()},
         }
+    if isinstance(where := content.get("diverged"), str):
+        return {"step": step, "diverged": where[:_MOST_WORDS]}
     return None
 
 
@@ -105,11 +109,21 @@ def _finite(x: Any) -> float | None:
 
 def last_step(path: Path) -> int:
     """The newest step of a log, by its last lines; 0 if it has none yet."""
+    return max((line["step"] for line in _last_lines(path)), default=0)
+
+
+def diverged_where(path: Path) -> str:
+    """Where the loss was no number first, if that is what a log ends with; else nothing."""
+    lines = _last_lines(path)
+    return lines[-1].get("diverged", "") if lines else ""
+
+
+def _last_lines(path: Path) -> list[dict[str, Any]]:
     with contextlib.suppress(OSError):
         start = max(0, path.stat().st_size - 200_000)
         # The first line of these may be the end of one.
-        return max((line["step"] for line in lines_after(path, start).lines), default=0)
-    return 0
+        return lines_after(path, start).lines
+    return []
 
 
 # ── how far it is ─────────────────────────────────────────────────────────────────────────────
@@ -135,11 +149,13 @@ def is_held(folder: Path) -> bool:
 
 
 def status_of(folder: Path, training: Mapping[str, Any], step: int) -> str:
-    """Whether it "trains", has "ended" or "stopped": by who holds the folder, how many steps its
-    recipe asks for in `training`, and whether its patience is over.
+    """Whether it "trains", has "ended", "stopped" or "diverged": by who holds the folder, how its
+    log ends, how many steps its recipe asks for in `training`, and whether its patience is over.
     """
     if is_held(folder):
         return "trains"
+    if diverged_where(folder / LOG):
+        return "diverged"
     steps, patience = training.get("steps", 0), training.get("patience", 0)
     return "ended" if step >= steps or 0 < patience <= _worse(folder) else "stopped"
 

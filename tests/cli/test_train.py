@@ -46,6 +46,28 @@ def test_a_run_is_trained_shown_and_gone_on_with(
         capsys.readouterr()
 
 
+def test_letters_that_a_run_has_never_seen_are_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "run")
+    assert main(["train", recipe(tmp_path), "--out", out, "--set", "training.steps=1"]) == 0
+    capsys.readouterr()
+    assert main(["generate", out, "abba"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["generate", out, "azz"]) == 0
+    assert capsys.readouterr().err == (
+        "regard: note: the run has never seen “z”, and reads <unknown> in its place.\n"
+    )
+    opened = open_run(out)
+    assert opened.unknown("abcde") == ""
+    assert opened.unknown("éa<pad>") == (
+        "the run has never seen “é”, “<”, “p”, “>”, and reads <unknown> in their place."
+    )
+    assert "“0” and 1 more, and" in opened.unknown("zyxwvutsr0!")
+    with pytest.warns(UserWarning, match=r"generate\(\): the run has never seen “z”"):
+        next(opened.stream("z", max_new_tokens=1))
+
+
 def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train"]) == 0
     assert "language-model" in capsys.readouterr().out

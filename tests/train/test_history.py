@@ -257,6 +257,36 @@ def test_training_writes_its_page_and_says_where(
     assert data["training"]["losses"]["values"] == history(out).losses.values
 
 
+def test_the_curves_of_a_training_are_a_figure(run: Path, tmp_path: Path) -> None:
+    history(run).figure(tmp_path / "run.svg")
+    drawn = (tmp_path / "run.svg").read_text()
+    for word in ("Training of", "13 of 13 steps", "loss: mean", "exact: a share"):
+        assert word in drawn
+    with pytest.raises(ValueError, match=r"figure\(\): path must end in \.svg"):
+        history(run).figure(tmp_path / "run.gif")
+
+
+def test_a_training_that_diverges_writes_its_page_too_which_says_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = small(optimizer={"learning_rate": 1e38}, schedule={"warmup": 0})
+    (tmp_path / "small.toml").write_text(recipe.toml())
+    out = tmp_path / "run"
+    command = ["train", str(tmp_path / "small.toml"), "--out", str(out)]
+    assert main(command) == 2
+    told = capsys.readouterr().err
+    assert f"Wrote {out / 'page.html'}\n" in told
+    shown = json.loads(_data((out / "page.html").read_text()))["training"]
+    assert (shown["status"], shown["step"], shown["losses"]["steps"]) == ("diverged", 2, [1.0])
+    assert shown["diverged"] == history(out).diverged
+    assert f"at step 2: {shown['diverged']}." in " ".join(told.split())
+    assert main(["train", "--out", str(out), "--resume"]) == 2  # to the same end
+    assert history(out).status == "diverged"
+    log = out / "log.jsonl"
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+    assert (history(out).status, history(out).diverged) == ("stopped", "")
+
+
 def test_a_page_that_cannot_be_written_is_told_and_fails_nothing(
     own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from helpers.small_run import left, small, trained
 
 from regard.train import checkpoint
 from regard.train.loop import Progress
+from regard.train.stopping import stopping
 
 MOMENTS = ("model", "state", "synced", "manifest", "moved", "renamed", "saved")
 SCRIPT = """
@@ -111,8 +113,12 @@ def test_a_signal_finishes_the_step_saves_and_ends(tmp_path: Path, undisturbed: 
         if progress.step == 4:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    found = trained(tmp_path / "run", tell=tell)
+    told: list[str] = []
+    found = trained(tmp_path / "run", tell=tell, note=told.append)
     assert (found.ended, found.step) == ("SIGTERM", 5)
+    assert [text for text in told if "SIGTERM" in text] == [
+        "SIGTERM: this step is finished and saved, then it ends; SIGTERM once more ends it at once"
+    ]
     saved = checkpoint.newest(tmp_path / "run" / "checkpoints")
     assert saved is not None
     assert saved.step == 5
@@ -134,6 +140,46 @@ def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert done.returncode == 128 + signal.SIGINT
     assert b"went on" not in done.stdout
+
+
+def test_signals_are_heard_while_a_step_is_within_a_long_call() -> None:
+    script = (
+        "import hashlib, os, signal, threading\n"
+        "from regard.train.stopping import stopping\n"
+        "said = threading.Event()\n"
+        "def say(text):\n"
+        "    print(text, flush=True)\n"
+        "    said.set()\n"
+        "def press():\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    said.wait()\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "with stopping(say):\n"
+        "    threading.Timer(0.2, press).start()\n"
+        "    hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)  # many minutes\n"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 128 + signal.SIGINT
+    assert done.stdout.startswith(b"SIGINT: this step is finished and saved, then it ends; Ctrl-C")
+
+
+def test_who_listened_to_signals_before_listens_again() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        there.setblocking(False)
+        here.settimeout(30)
+        before = signal.set_wakeup_fd(there.fileno())
+        usual = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+        try:
+            with stopping():
+                os.kill(os.getpid(), signal.SIGUSR1)
+                assert here.recv(1) == bytes([signal.SIGUSR1])
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert here.recv(1) == bytes([signal.SIGUSR1])
+        finally:
+            signal.signal(signal.SIGUSR1, usual)
+            assert signal.set_wakeup_fd(before) == there.fileno()
 
 
 def test_another_recipe_is_refused_by_the_key_that_differs(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from helpers.small_run import left, small, trained
 
-from regard.train.tensorboard import TENSORBOARD, Events, crc32c, scalars
+from regard._tensorboard import TENSORBOARD, Events, crc32c, scalars
 
 Fields = dict[int, list[Any]]
 

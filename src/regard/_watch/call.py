@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from regard._attention import Options, attention, weights
 from regard._attention.attend import attend
@@ -94,14 +95,31 @@ class Call:
 
     def _compute(self, see: See | None) -> tuple[Tensor, Observation | None]:
         if self.links:
-            return self._without_links(See() if see is None else see)
+            return self._without_links(See() if see is None else self._with_labels(see))
         if see is None:
             return self._attention(None), None
+        n_keys = self.k.shape[2]
         if self.queries is not None and (see.map is not None or see.received):
             see = replace(see, queries=self.queries)
         if see.distance and (self.cross or self.spans is not None):
             see = replace(see, distance=False)  # between two sequences, or to a block, is none
+        see = self._with_labels(see)
+        if see.received and see.map is see.queries is None and self.q.shape[2] == 1 <= n_keys:
+            # What each key receives from one query is its weights: a map of one row, which the
+            # pass makes by the way, where received takes another.
+            out, seen = self._attention(replace(see, received=False, map=(1, n_keys)))
+            return out, replace(seen, map=None, received=seen.map[:, :, 0])
         return self._attention(see)
+
+    def _with_labels(self, see: See) -> See:
+        """The labels of the tokens as those of the keys; keys that are no tokens have none."""
+        if see.spans is None:
+            return see
+        if self.cross or self.spans is not None:
+            return replace(see, spans=None, n_spans=0)
+        labels = see.spans[..., self.start : self.end]
+        labels = pad(labels, (0, self.k.shape[2] - labels.shape[-1]), value=-1)
+        return replace(see, spans=labels)
 
     def _attention(self, see: See | None) -> Any:
         tensors = self.q, self.k, self.v

@@ -68,6 +68,7 @@ class Functions(TorchFunctionMode):
         self._attend = attend
         self._unseen = unseen
         self.by_hand = ByHand(modules, attend, unseen)
+        self._ordinary: set[Any] = set()  # functions that are none of those above
 
     def enter(self) -> None:
         _push(self)
@@ -119,6 +120,9 @@ class Functions(TorchFunctionMode):
         given: dict[str, Any] = kwargs or {}
         if _work.depth or not self._modules.stack.running:
             return func(*args, **given)
+        # A step of a generation has thousands of these.
+        if func in self._ordinary and func is not F.scaled_dot_product_attention:
+            return self.by_hand.follow(func, args, given)
         is_sdpa = func in _SDPA or func is F.scaled_dot_product_attention  # what is installed there
         if not is_sdpa and func not in _CAUGHT:
             if isinstance(func, _OPERATORS) and "attention" in str(func):
@@ -128,6 +132,7 @@ class Functions(TorchFunctionMode):
                     self._unseen.add(self._modules.stack.running[-1])
                     return func(*args, **given)
                 return self._sdpa(func, *args, **given)
+            self._ordinary.add(func)
             return self.by_hand.follow(func, args, given)
         if Pattern in types:
             args, given = made_whole(args), made_whole(given)
@@ -179,7 +184,7 @@ class Functions(TorchFunctionMode):
         name = "attention()"
         options = check(name, {"q": q, "k": k, "v": v}, Options(**given))
         if see is not None:
-            check_see(name, see, q)
+            check_see(name, see, q, k)
         call = Call(q, k, v, options, check_dropout(name, dropout), backend=backend)
         out, call = self._attend(self._modules.stack.running[-1], read_masks(call))
         if see is None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from regard._attention.segments import spans_of
+from regard._watch import sharing
 from regard.run import Options
 from regard.run.on_disk import TOLD
 
@@ -143,7 +144,8 @@ class MaskFunction:
         if found is None:
             mask = MaskFunction(masking_utils.sdpa_mask, self._is_watched)._whole(given)
             return pattern(Options(mask=mask, position=first - start), start, queries)
-        if not start and self._gives_none(given):
+        # A part of a text may be shorter than a window, and the text not.
+        if not start and sharing.now() is None and self._gives_none(given):
             return None  # a model may go another way without one: the same that it goes unwatched
         ids = found.ids
         mask = None if keys is None else keys[:, None, None, :]

@@ -128,14 +128,20 @@ class Modules:
 
 
 def main_tensor(x: Any) -> Tensor | None:
+    """The tensor that a module is there for, detached; None if there is none."""
+    found = output_of(x)
+    return None if found is None else found.detach()
+
+
+def output_of(x: Any) -> Tensor | None:
     """The tensor that a module is there for: the first floating one of what it returns."""
     if isinstance(x, Tensor):
-        return x.detach() if x.is_floating_point() else None
+        return x if x.is_floating_point() else None
     values = x.values() if isinstance(x, Mapping) else x
     if not isinstance(values, Iterable):
         return None
     named = (getattr(x, name, None) for name in ("logits", "last_hidden_state"))
     for value in (*named, *values):
         if isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 0:
-            return value.detach()
+            return value
     return None

@@ -15,7 +15,7 @@ from regard._watch.call import Call
 from regard._watch.retention import Held, Retention, version_of
 from regard._watch.shares import shares_of
 from regard._watch.tokens import Text
-from regard.observation import Observation, See
+from regard.observation import FIELDS, Observation, See
 from regard.run import Layer, Options
 from regard.run.layer import from_scores
 
@@ -61,6 +61,8 @@ class Record:
     _first_real: Tensor | None = None  # (B or 1, 1): where the first real token stands
     _is_blocked: bool = False  # links of single queries
     is_own: bool = False  # the module computes by itself
+    # (B, H, room) What each key has received so far; None if a call did not say.
+    _received: Tensor | None = None
 
     @property
     def n_queries(self) -> int:
@@ -108,7 +110,12 @@ class Record:
         return replace(call, keys=None if bool(keys.all()) else keys, queries=None)
 
     def add(
-        self, call: Call, output: Tensor, seen: Observation, tokens: Tensor | None, shares: bool
+        self,
+        call: Call,
+        output: Tensor,
+        seen: Observation,
+        tokens: Tensor | None,
+        shares: Sequence[str],
     ) -> None:
         """Take in one call, and what was seen of it. `tokens` (B, Nk) are the keys' token ids."""
         self.is_whole = False
@@ -136,10 +143,12 @@ class Record:
                     self._first_real = keys.byte().argmax(1, keepdim=True)
             tokens = None if tokens is None else tokens[:, self._base :]
             forgets = call.start > 0 or self._base > 0
-            found = shares_of(call.plain, seen.lse, self._first_real, tokens, forgets)
-        if call.start and seen.top_keys is not None:
-            top = torch.where(seen.top_keys < 0, seen.top_keys, seen.top_keys + call.start)
-            seen = replace(seen, top_keys=top)
+            found = shares_of(call.plain, seen.lse, self._first_real, tokens, forgets, shares)
+        for name in ("top_keys", "contribution_keys") if call.start else ():
+            if (named := getattr(seen, name)) is not None:
+                moved = torch.where(named < 0, named, named + call.start)
+                seen = replace(seen, **{name: moved})
+        seen = self._running(seen, call.start, end)
         vectors = {name: x for name, x in call.vectors.items() if name in keep}
         held = {"q": hold(vectors.pop("q"))} if "q" in vectors else {}
         if not (self.cross and self._pieces):  # else they are the same again
@@ -170,6 +179,22 @@ class Record:
         self._end = end
         self.is_whole = True
 
+    def _running(self, seen: Observation, start: int, end: int) -> Observation:
+        """Add what the keys of a call received to what they had; the rest of what was seen."""
+        if seen.received is None or (self._pieces and self._received is None):
+            self._received = None
+            return seen
+        before = now = self._received
+        if now is None or now.shape[2] < end:
+            room = (*seen.received.shape[:2], end if before is None else 2 * end)
+            dtype = torch.float32 if seen.received.device.type == "mps" else torch.float64
+            now = self._received = seen.received.new_zeros(room, dtype=dtype)
+            if before is not None:
+                now[:, :, : self._end] = before[:, :, : self._end]
+        with torch.inference_mode():  # there both kinds of tensors may be written to
+            now[:, :, start:end] += seen.received
+        return replace(seen, received=None)
+
     def close(self, name: str) -> Layer:
         """The record as a layer of a run, under this name."""
         last, pieces, first = self._last, self._pieces, self._pieces[0]
@@ -197,6 +222,9 @@ class Record:
                 causal = options.causal or last.grows
                 options = replace(options, mask=mask, bias=None, indices=None, causal=causal)
             seen = self._joined(options, q, k, scores, queries)
+        if self._received is not None:
+            received = self._received[:, :, : self._end].to(seen.lse.dtype, copy=True)
+            seen = replace(seen, received=received)
         spoilt = seen.lse.isnan() | (seen.lse == torch.inf)
         count = int((spoilt if queries is None else spoilt & queries[:, None]).sum())
         if count:
@@ -305,27 +333,25 @@ class Record:
         scores: Tensor | None,
         queries: Tensor | None,
     ) -> Observation:
-        """What was seen of all pieces. What depends on every query is made from q and k, or from
-        scores of the module's own."""
+        """What was seen of all pieces. A map, which depends on every query, is made from q and k,
+        or from scores of the module's own."""
         each = [piece.seen for piece in self._pieces]
-        names = ("lse", "entropy", "top_keys", "top_weights", "distance")
+        names = [name for name in FIELDS if name not in ("map", "received")]
         joined: dict[str, Any] = {name: _cat([getattr(x, name) for x in each]) for name in names}
         position, sinks = options.position, each[0].sinks
         seen = Observation(**joined, n_keys=self._end, position=position, sinks=sinks)
-        see = See(map=self.see.map, received=self.see.received, queries=queries)
-        if self._is_blocked or (see.map is None and not see.received):
+        if self._is_blocked or self.see.map is None:
             return seen
         if scores is not None:
             q, k, options = from_scores(scores, options.position)
         if q is not None and k is not None:
+            see = See(map=self.see.map, queries=queries)
             _, whole = attention(q, k, k[..., :0], see=see, **options.arguments())
-            return replace(seen, map=whole.map, received=whole.received)
+            return replace(seen, map=whole.map)
         if self.see is not USUAL:
-            wanted = [name for name in ("map", "received") if getattr(see, name)]
             self.notes.append(
-                f"{' and '.join(wanted)} of {self.name}: not made. The text grew while it was "
-                "watched, so they can only be made at the end, from q and k: "
-                'keep=("q", "k") keeps these.'
+                f"map of {self.name}: not made. The text grew while it was watched, so it can only "
+                'be made at the end, from q and k: keep=("q", "k") keeps these.'
             )
         return seen
 

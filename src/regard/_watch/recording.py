@@ -15,9 +15,10 @@ from regard._arguments import shown
 from regard._watch.call import Call
 from regard._watch.interventions import Interventions, LayerName, is_meant
 from regard._watch.modules import Running
-from regard._watch.monitor import Monitor
+from regard._watch.monitor import Listener
 from regard._watch.record import Record
 from regard._watch.retention import Retention
+from regard._watch.shares import NAMES
 from regard._watch.tokens import Names, TokenIds
 from regard.observation import See
 from regard.run import Layer, Run
@@ -41,13 +42,16 @@ class Recording:
         keep: frozenset[str],
         layers: tuple[LayerName, ...] | None,
         interventions: Interventions,
-        monitor: Monitor | None,
+        monitor: Listener | None,
         tokenizer: Any,
     ) -> None:
         self.see = see
+        self._see_of_step = replace(see, map=None)
         self.keep = keep
         self.interventions = interventions
         self.monitor = monitor
+        # What is measured of weights on keys with a name.
+        self.shares: tuple[str, ...] = NAMES if monitor is None else monitor.shares
         self._tokenizer = tokenizer
         self._token_ids = TokenIds(model)
         self._retention = Retention(model, keep)
@@ -58,6 +62,12 @@ class Recording:
         self._records: list[Record] = []  # in the order of computation
         self._latest: dict[str, dict[int, Record]] = {}  # of each module, by the nth call in a pass
         self._notes: list[str] = []
+        self._own: dict[str, None] = {}  # the modules that compute by themselves
+
+    @property
+    def is_looking(self) -> bool:
+        """Is any layer to be put on record?"""
+        return self._layers != () and (self.monitor is None or self.monitor.is_on)
 
     @property
     def names(self) -> dict[str, None]:
@@ -70,7 +80,7 @@ class Recording:
 
     def by_hand(self) -> list[str]:
         """What is to be said of modules that compute by themselves."""
-        names = list(dict.fromkeys(record.name for record in self._records if record.is_own))
+        names = list(self._own)
         if not names:
             return []
         more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
@@ -82,6 +92,7 @@ class Recording:
     def leave_out(self, names: Container[str]) -> set[str]:
         """Forget what was seen of those of these modules that compute by themselves: which."""
         own = {each.name for each in self._records if each.is_own and each.name in names}
+        self._own = {name: None for name in self._own if name not in own}
         self._numbers = {key: n for key, n in self._numbers.items() if key[0] not in own}
         self._records = [record for record in self._records if record.name not in own]
         return own
@@ -94,6 +105,7 @@ class Recording:
         """A pass of the whole model begins."""
         self._token_ids.take(args, kwargs)
         if self.monitor is not None:
+            self._forget()  # what a pass that failed has left
             self.monitor.begin()
 
     def end(self) -> None:
@@ -102,8 +114,11 @@ class Recording:
             try:
                 self.monitor.end(self._close())
             finally:
-                self._records.clear()
-                self._latest.clear()
+                self._forget()
+
+    def _forget(self) -> None:
+        self._records.clear()
+        self._latest.clear()
 
     # ── one attention ─────────────────────────────────────────────────────────────────────────
 
@@ -129,7 +144,7 @@ class Recording:
             meant = [layer for layer in self._layers if is_meant(layer, name, number)]
             self._found.update(meant)
             is_watched = is_watched and bool(meant)
-        out, seen = call.compute(self.see if is_watched else None)
+        out, seen = call.compute(self._to_see(record) if is_watched else None)
         if is_watched:
             assert seen is not None
             text = self._token_ids.here.text
@@ -142,8 +157,14 @@ class Recording:
                 latest[nth] = record
             record.text = text
             tokens = None if text is None else text.of(name, call.end)
-            record.add(call, call.by_head(out), seen, tokens, shares=self.monitor is None)
+            record.add(call, call.by_head(out), seen, tokens, self.shares)
+            if record.is_own:
+                self._own.setdefault(name)
         return out, call
+
+    def _to_see(self, record: Record | None) -> See:
+        """What is looked at in a call. A map of a step alone says nothing of the whole."""
+        return self.see if record is None else self._see_of_step
 
     def _continued(self, name: str, nth: int, call: Call) -> tuple[Call, Record | None]:
         """The call, known to be of one sequence or of two, and the record that it continues."""
@@ -200,6 +221,8 @@ class Recording:
 
     def finish(self, run: Run, is_named: bool) -> None:
         """Put the layers into the run, with the names of their tokens, and notes."""
+        if self.monitor is not None:
+            self._forget()
         run.layers = self._close()
         ablated = self.interventions.ablated
         numbers = zip(run.layers, (record.number for record in self._records), strict=True)

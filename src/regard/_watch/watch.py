@@ -54,8 +54,9 @@ def watch(
     - `tokenizer`, `text`: name the tokens, with their spans
     - `ablate`: {layer: heads} whose outputs are zeroed, layers being named in the same ways
     - `block`: links (layer, head, query, key) that are masked; None is every head, or query
-    - `every`: for training: look at every n-th step only, and hand {step, layer, entropy of each
-      head} to `report`, a function or a file of JSON lines, instead of keeping it
+    - `every`: for training: look at every n-th call of the model only, and hand {step, layer,
+      entropy, max_logit and sink of each head} to `report`, a function or a file of JSON lines,
+      instead of keeping it. `regard.monitor` does so step by step
     - `check`: run every call unwatched, too, on copies of what it may change, and raise an error if
       the outputs differ by more than rounding; more than twice the time
 
@@ -66,22 +67,18 @@ def watch(
     >>> run.layers["self_attn"].entropy.shape
     torch.Size([2, 4, 5])
     """
-    if type(model).__module__.startswith("torch._dynamo"):  # importing it takes a second
-        raise TypeError(
-            "watch(): model must be one that is not compiled; got the result of torch.compile. "
-            "Watch the module that was compiled, model._orig_mod, and call that."
-        )
-    if not isinstance(cast("object", model), nn.Module):
-        raise TypeError(
-            f"watch(): model must be a torch.nn.Module; got {shown(model)}. "
-            "regard.models.load(name) gives one."
-        )
+    check_model("watch()", model)
     if see is not None:
         check_see("watch()", see)
         if see.queries is not None:
             raise ValueError(
                 "watch(): see.queries must be None; got a tensor. "
                 "Which tokens are padding is read from the model's own masks."
+            )
+        if see.norms is not None:
+            raise ValueError(
+                "watch(): see.norms must be None; got a tensor. "
+                "Each layer has values of its own, whose norms are taken."
             )
     kept = frozenset((keep,) if isinstance(keep, str) else keep)
     if not kept <= set(_KEEP):
@@ -113,14 +110,28 @@ def watch(
     monitor = None
     if every is not None or report is not None:
         monitor = Monitor(every, report)
-        see = See(entropy=True) if see is None else replace(see, entropy=True)
+        see = replace(See() if see is None else see, entropy=True, max_logit=True)
     see = USUAL if see is None else see
     interventions = Interventions(model, ablate, block)
     recording = Recording(model, see, kept, layers, interventions, monitor, tokenizer)
-    return _Watch(Watching(model, recording, text, check))
+    return WatchContext(Watching(model, recording, text, check))
 
 
-class _Watch(AbstractContextManager[Run]):
+def check_model(call: str, model: object) -> None:
+    """Refuse what is no model, or one whose modules do not run by themselves."""
+    if type(model).__module__.startswith("torch._dynamo"):  # importing it takes a second
+        raise TypeError(
+            f"{call}: model must be one that is not compiled; got the result of torch.compile. "
+            "Watch the module that was compiled, model._orig_mod, and call that."
+        )
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"{call}: model must be a torch.nn.Module; got {shown(model)}. "
+            "regard.models.load(name) gives one."
+        )
+
+
+class WatchContext(AbstractContextManager[Run]):
     """The `with`. An interrupt that comes as it ends may keep `__exit__` from running at all: then
     everything is put back when this goes."""
 

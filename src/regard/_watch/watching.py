@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard._attention.eager import is_transformed
+from regard._watch import sharing
 from regard._watch.call import Call
 from regard._watch.check import Check
 from regard._watch.fast_paths import fast_paths
@@ -84,13 +85,14 @@ class Watching:
             self._put_back()
             raise
 
-    def leave(self, error: BaseException | None) -> None:
+    def leave(self, error: BaseException | None, quiet: bool = False) -> Run:
         """Look no more, and finish the run; in silence, if an error is on its way."""
         try:
             settle(None if error is None else error.__traceback__)
         finally:
             self._put_back()
-        self._finish(quiet=error is not None)
+        self._finish(quiet=quiet or error is not None)
+        return self._run
 
     def _put_back(self) -> None:
         try:
@@ -122,6 +124,16 @@ class Watching:
                 with self._lock:
                     self._is_away = False
                     self._install()
+
+    @classmethod
+    def around(cls, model: nn.Module) -> Watching | None:
+        """The one that was entered and watches this model."""
+        return next((each for each in cls._active if id(model) in each._modules.by_id), None)
+
+    @property
+    def unseen(self) -> list[str]:
+        """What could not be seen so far."""
+        return self._unseen.sentences(self._recording.names)
 
     @classmethod
     def lock(cls) -> AbstractContextManager[object]:
@@ -175,12 +187,18 @@ class Watching:
     def _around_model(self, run: Function, model: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
         """Around the model itself: a pass of it."""
         self._passes += 1
-        self._recording.begin(args, kwargs)
+        shared = sharing.now()
+        if shared is None:
+            self._recording.begin(args, kwargs)
+        else:
+            self._recording.begin((), {"input_ids": shared.ids})
         output = run(model, *args, **kwargs)
         if "output" in self._recording.keep:
             found = main_tensor(output)
             self._run.output = None if found is None else found.clone()
-        self._recording.end()
+        if self._recording.monitor is not None:
+            self._leave_out_spoilt()
+        self._mode.aside(self._recording.end)
         return output
 
     def _attend(self, running: Running, call: Call) -> tuple[Tensor, Call]:
@@ -190,8 +208,16 @@ class Watching:
                 "watch(): torch.func transforms (vmap, grad) of a watched model are not "
                 "implemented. Call the model itself."
             )
-        if self._check is not None:
+        if self._check is not None and sharing.now() is None:
             self._check.refuse(running, call)
+        if (shared := sharing.now()) is not None:
+            if self._check is not None:
+                raise ValueError(
+                    "watch(): check must be False where a text is read on several ranks; got True. "
+                    "Check the model on one rank, with a shorter text."
+                )
+            recording = self._recording
+            call = self._mode.aside(shared.over, call, recording.keep, recording.is_looking)
         out, call = self._mode.aside(self._recording.attend, running, call)
         if self._check is not None and call.queries is not None:
             self._check.real.append(call.queries)
@@ -199,12 +225,16 @@ class Watching:
 
     # ── when it ends ──────────────────────────────────────────────────────────────────────────
 
+    def _leave_out_spoilt(self) -> None:
+        """Modules of which a softmax ended otherwise than in attention were not seen."""
+        spoilt = self._mode.by_hand.spoilt
+        for name in self._recording.leave_out(spoilt):
+            self._unseen.add(spoilt[name])
+
     def _finish(self, quiet: bool) -> None:
         run, recording = self._run, self._recording
         keep, monitor = recording.keep, recording.monitor
-        spoilt = self._mode.by_hand.spoilt
-        for name in recording.leave_out(spoilt):
-            self._unseen.add(spoilt[name])
+        self._leave_out_spoilt()
         names = recording.names
         if self._residual_stream is not None:
             run.hidden_states, run.between = self._residual_stream.found()

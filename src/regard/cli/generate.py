@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -44,6 +45,9 @@ def generate(
     with notes():
         from regard.train import open_run
 
-        for piece in open_run(run).stream(text, max_new_tokens=tokens, seed=seed, **options):
+        opened = open_run(run)
+        if unknown := opened.unknown(text):  # before it writes: that may be stopped
+            print(f"regard: note: {unknown}", file=sys.stderr, flush=True)
+        for piece in opened.stream(text, max_new_tokens=tokens, seed=seed, **options):
             print(piece, end="", flush=True)
     print()

@@ -89,6 +89,7 @@ def train(
                     show=teller.show,
                 )
         except Diverged as error:
+            _tell_page(out)
             raise BadInput(plain_error(error)) from None
         except BrokenPipeError:  # nobody reads what is told
             raise
@@ -109,8 +110,12 @@ def train(
         # Paths stay in one piece, so that they can be copied.
         if found.ended not in _ENDED:
             print(f"regard train --out {shlex.quote(out)} --resume goes on.")
-        if (page := Path(out) / "page.html").is_file():
-            print(f"Wrote {page}", file=sys.stderr)
+        _tell_page(out)
+
+
+def _tell_page(out: str) -> None:
+    if (page := Path(out) / "page.html").is_file():
+        print(f"Wrote {page}", file=sys.stderr)
 
 
 class _Teller:

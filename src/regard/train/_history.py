@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from regard._checkpoint.errors import CheckpointError
 from regard._followed import (
     LOG,
+    diverged_where,
     in_order,
     lines_after,
     pictures_of,
@@ -74,8 +75,9 @@ class Pictured:
 class History:
     """What is known of a training so far.
 
-    `status`: "trains", "stopped" (it can go on), or "ended". `entropies` has a curve for each head
-    of each layer; `unread` counts lines of the log that say nothing.
+    `status`: "trains", "stopped" (it can go on), "ended", or "diverged" (the loss was no number any
+    more; then `diverged` says where first). `entropies` has a curve for each head of each layer;
+    `unread` counts lines of the log that say nothing.
     """
 
     name: str
@@ -89,6 +91,7 @@ class History:
     entropies: dict[str, list[Curve]]
     pictured: Pictured
     unread: int = 0
+    diverged: str = ""
 
     def html(self, path: str | Path, language: str = "en") -> None:
         """Write one HTML file that shows it: the loss, and how attention formed. It needs no
@@ -99,6 +102,14 @@ class History:
 
         write_text(path, training_page(self.document(), self.pictured.weights, language))
 
+    def figure(
+        self, path: str | Path, *, width: float = 7.0, dpi: float = 300, dark: bool = False
+    ) -> None:
+        """Write its curves, the loss and the scores, as SVG, PDF or PNG."""
+        from regard.view.figure import training_figure
+
+        training_figure(self.document(), path, width, dpi, dark)
+
     def document(self) -> dict[str, Any]:
         """All of it but the weights of the pictures, as JSON has it."""
         return {
@@ -107,6 +118,7 @@ class History:
             "step": self.step,
             "steps": self.steps,
             "status": self.status,
+            "diverged": self.diverged,
             "losses": vars(self.losses),
             "learning_rates": vars(self.learning_rates),
             "validation": {name: vars(each) for name, each in self.validation.items()},
@@ -168,6 +180,7 @@ def history(folder: str | os.PathLike[str]) -> History:
         },
         pictured=pictured(place, recipe),
         unread=read.broken,
+        diverged=diverged_where(place / LOG),
     )
 
 

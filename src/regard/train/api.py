@@ -18,6 +18,7 @@ from regard._checkpoint.errors import CheckpointError, listed, plain
 from regard._files import naming, write_text
 from regard._followed import RECIPE
 from regard.train import checkpoint
+from regard.train.diverged import Diverged
 from regard.train.loop import CHECKPOINTS, Outcome, Progress
 from regard.train.loop import train as train_task
 from regard.train.prepare import DATA, TOKENIZER, open_task, prepare
@@ -79,8 +80,13 @@ def train(
         task = open_task(chosen, place)
         if not ranks.is_first:
             return train_task(task, place, ranks=ranks)
-        outcome = train_task(task, place, tell, note, ranks)
+        try:
+            outcome = train_task(task, place, tell, note, ranks)
+        except Diverged as error:
+            outcome = error
     _write_page(place, note)
+    if isinstance(outcome, Diverged):
+        raise outcome
     return outcome
 
 

@@ -13,11 +13,13 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from regard._tensorboard import TENSORBOARD, Events
 from regard.nn import Model
 from regard.train import checkpoint
 from regard.train.batches import Batch, torch_seed
 from regard.train.diverged import Diverged, first_gradient, first_not_finite
 from regard.train.log import LOG, Log, NoLog
+from regard.train.memory import kept_memory
 from regard.train.optimizer import (
     learning_rate,
     make_optimizer,
@@ -33,7 +35,6 @@ from regard.train.settings import Wrong
 from regard.train.stopping import stopping
 from regard.train.store import DATA_FILES, hash_of
 from regard.train.tasks.task import Task, evaluate, summed_loss
-from regard.train.tensorboard import TENSORBOARD, Events
 from regard.train.watching import Watching
 
 CHECKPOINTS = "checkpoints"
@@ -90,7 +91,7 @@ def train(
     ranks: Ranks | None = None,
 ) -> Outcome:
     """Train in a folder, from its newest whole checkpoint on, if there is one."""
-    with own_random(), stopping() as stop:
+    with own_random(), kept_memory(), stopping(note) as stop:
         trainer = Trainer(task, folder, note, ranks)
         return trainer.run(tell, lambda: stop.asked)
 
@@ -229,7 +230,8 @@ class Trainer:
             for number in range(settings.accumulate):
                 place = number * ranks.count + ranks.rank
                 part = batch.part(place, self._parts)
-                torch.manual_seed(torch_seed(recipe.seed, 5, step, place))
+                # That of the CPU alone: torch.manual_seed looks for devices, 0.2 ms each time.
+                torch.default_generator.manual_seed(torch_seed(recipe.seed, 5, step, place))
                 with ranks.quiet(self._forward, number + 1 == settings.accumulate):
                     loss = summed_loss(self._forward, part, settings.label_smoothing)
                     # Gradients of several processes are averaged; they shall be added up.
@@ -254,10 +256,12 @@ class Trainer:
         length = nn.utils.get_total_norm(gradients)
         norm = float(self._ranks.whole({"": length})[""])
         if not (_finite(total) and _finite(norm)):
-            self._log.sync()
             where = first_not_finite(self._whole(), batch) or first_gradient(self.model)
-            raise Diverged(step, total, where or "nothing else that is not finite was found")
-        if most := recipe.optimizer.clip:
+            where = where or "nothing else that is not finite was found"
+            self._log.write({"step": step + 1, "diverged": where})
+            self._log.sync()
+            raise Diverged(step, total, where)
+        if (most := recipe.optimizer.clip) and norm + 1e-6 > most:  # else it is a product by 1
             nn.utils.clip_grads_with_norm_(self._weights, most, length)
         rate = learning_rate(step, recipe.optimizer, recipe.schedule, recipe.training)
         for group in self._optimizer.param_groups:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from regard._checkpoint.errors import CheckpointError, plain
 from regard.nn import LanguageModel, Learned, Model, Transformer
+from regard.text import readable
 from regard.train.api import best_or_last, read_kept
 from regard.train.prepare import TOKENIZER, read_tokenizer
 from regard.train.recipe import Recipe
 from regard.train.store import hash_of
-from regard.train.tokens import START, STOP, ids_of
+from regard.train.tokens import SPECIAL, START, STOP, UNKNOWN, ids_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+_MOST_LETTERS = 10  # that are named
 
 
 @dataclass(frozen=True)
@@ -30,13 +34,29 @@ class OpenedRun:
     tokenizer: Tokenizer
     step: int
 
+    def unknown(self, text: str) -> str:
+        """In words, which letters of a text the run does not know; nothing if it knows all."""
+        if UNKNOWN not in ids_of(self.tokenizer, text):
+            return ""
+        letters = [
+            letter for letter in dict.fromkeys(text) if UNKNOWN in ids_of(self.tokenizer, letter)
+        ]
+        some = ", ".join(f"“{readable(letter)}”" for letter in letters[:_MOST_LETTERS])
+        more = f" and {len(letters) - _MOST_LETTERS} more" * (len(letters) > _MOST_LETTERS)
+        return (
+            f"the run has never seen {some}{more}, and reads {SPECIAL[UNKNOWN]} in "
+            f"{'its' if len(letters) == 1 else 'their'} place."
+        )
+
     def stream(self, text: str, *, max_new_tokens: int, **options: Any) -> Iterator[str]:
         """What the model writes after a text, or makes of it, piece by piece.
 
         A model whose table of positions is full goes on with the last half of what it has read. The
-        options are those of `regard.nn.stream`.
+        options are those of `regard.nn.stream`. Warns of letters that the run does not know.
         """
         tokens = ids_of(self.tokenizer, text)
+        if unknown := self.unknown(text):
+            warnings.warn(f"generate(): {unknown}", stacklevel=2)
         if not tokens:
             raise ValueError("generate(): the prompt must have a token; got none.")
         if isinstance(self.model, Transformer):

@@ -24,7 +24,7 @@ class Events:
     """A file of events. One that begins at a step takes the place of what others say from there."""
 
     def __init__(self, folder: Path, step: int) -> None:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{time.time():.6f}.{os.getpid()}.regard"
         self._file = (folder / name).open("wb")
         self._record(_text(3, _VERSION))
@@ -53,7 +53,8 @@ class Events:
 
 
 def scalars(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """The numbers of a line by their names; those of a table stand below its name.
+    """The numbers of a line by their names; those of a table stand below its name. What is None was
+    not measured.
 
     >>> list(scalars({"step": 3, "validation": {"loss": 0.5}, "entropy": {"layers.0": [1.0, 0.7]}}))
     [('validation/loss', 0.5), ('entropy/layers.0/0', 1.0), ('entropy/layers.0/1', 0.7)]
@@ -62,7 +63,8 @@ def scalars(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         if isinstance(each, Mapping):
             yield from ((f"{name}/{inner}", value) for inner, value in scalars(each))
         elif isinstance(each, (list, tuple)):
-            yield from ((f"{name}/{n}", float(value)) for n, value in enumerate(each))
+            known = ((n, value) for n, value in enumerate(each) if value is not None)
+            yield from ((f"{name}/{n}", float(value)) for n, value in known)
         elif name != "step":
             yield name, float(each)
 
