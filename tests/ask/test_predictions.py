@@ -32,7 +32,7 @@ def llama(tmp_path: Path) -> Loaded:
 def test_each_position_predicts_what_the_model_does(
     llama: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.ask._predictions._PIECE", 23)  # two rows at a time
+    monkeypatch.setattr("regard.ask._predictions.PIECE", 23)  # two rows at a time
     run = llama.see(TEXT)
     with torch.no_grad():
         logits = llama.model(**llama.inputs(TEXT)).logits[0]

@@ -182,6 +182,16 @@ def test_a_decoder_gets_only_what_it_takes(tmp_path: Path) -> None:
     assert set(loaded.inputs(["i love", "i"])) == {"input_ids", "attention_mask"}
 
 
+def test_a_model_without_kinds_of_parts_is_told_of_none(tmp_path: Path) -> None:
+    """GPT-2 takes token types, and would add the row of token 0 to every token."""
+    model, loaded = save_gpt2(tmp_path), load(tmp_path)
+    inputs = loaded.inputs("i love apple")
+    assert sorted(inputs) == ["attention_mask", "input_ids"]
+    with torch.no_grad():
+        expected = model(input_ids=inputs["input_ids"]).logits
+        assert torch.equal(loaded.model(**inputs).logits, expected)
+
+
 def test_tokens_have_spans_and_special_ones_an_empty_span(bert: Loaded) -> None:
     text = "  i  love  "
     tokens = bert.tokens(text)

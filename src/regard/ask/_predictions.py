@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from regard.models import Loaded
     from regard.run import Run
 
-_PIECE = 2**22  # logits that are in memory at a time: 16 MB
-_SAME = 1e-4  # how far the last logits of two computations may be apart, of the largest
+PIECE = 2**22  # logits that are in memory at a time: 16 MB
+SAME = 1e-4  # how far the last logits of two computations may be apart, of the largest
 
 
 class Prediction(NamedTuple):
@@ -97,7 +97,7 @@ def predictions_info(run: Run, top: int = 5) -> list[list[list[Any]]] | None:
 def likeliest(logits: Tensor, text_of: Callable[[int], str], top: int) -> list[list[Prediction]]:
     """The likeliest tokens of each row of logits (rows, vocabulary), with their probabilities."""
     found: list[list[Prediction]] = []
-    for rows in logits.split(max(1, _PIECE // max(1, logits.shape[1]))):
+    for rows in logits.split(max(1, PIECE // max(1, logits.shape[1]))):
         shares = rows.double().softmax(-1)
         values, ids = shares.topk(min(top, shares.shape[1]))
         found += [
@@ -197,11 +197,11 @@ def _once_more(
     head: Any = loaded.model.get_output_embeddings()
     with torch.no_grad():
         last, own = head(states[-1][:, -1:])[0, 0], run.output[0, -1]
-        if not torch.allclose(last, own, rtol=0.0, atol=_SAME * float(own.abs().max())):
+        if not torch.allclose(last, own, rtol=0.0, atol=SAME * float(own.abs().max())):
             # Its head does more than multiply: it must make all logits by itself.
             return likeliest(_all_logits(again, position), text_of, top)
         hidden = states[-1][0] if position is None else states[-1][0, position, None]
-        size = max(1, _PIECE // head.weight.shape[0])
+        size = max(1, PIECE // head.weight.shape[0])
         pieces = (likeliest(head(rows), text_of, top) for rows in hidden.split(size))
         return [each for piece in pieces for each in piece]
 

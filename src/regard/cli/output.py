@@ -132,6 +132,14 @@ def writing(path: str) -> Generator[None]:
         raise BadInput(f"cannot write {path}: {reason}.") from error
 
 
+def check_figure(path: str) -> None:
+    """Refuse before anything is measured what could not be written afterwards."""
+    if Path(path).suffix.lower() not in (".svg", ".pdf", ".png"):
+        raise BadInput(f"--figure must end in .svg, .pdf or .png; got {path!r}.")
+    with writing(path):
+        check_room(Path(path).resolve().parent)
+
+
 def check_room(folder: Path) -> None:
     """Raise the OSError that writing a file there would."""
     from tempfile import TemporaryFile

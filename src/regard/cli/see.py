@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -43,6 +43,9 @@ Examples:
   regard see "The cat saw that it was late." --token it
   regard see "…" --layer 3 --head 1
   regard see "The capital of France is" --next
+  regard see "The capital of France is" --lens
+  regard see "When Mary and John went to the store, John gave a drink to"
+             --why " Mary" --against " John"
   regard see "…" --ablate 3.1 --ablate 5.11
   regard see --file story.txt --model smollm2 --save story
   regard see --file book.txt --model smollm2 --first 8192
@@ -85,6 +88,15 @@ def see(
         bool,
         typer.Option("--next", help="What the model predicts after the text, or after --token."),
     ] = False,
+    lens: Annotated[
+        bool, typer.Option("--lens", help="What it would predict if it ended after each layer.")
+    ] = False,
+    why: Annotated[
+        str | None, option("TOKEN", 'Which heads a next token, such as " Mary", comes from.')
+    ] = None,
+    against: Annotated[
+        str | None, option("TOKEN", "Why it comes rather than this one; with --why.")
+    ] = None,
     ablate: Annotated[
         list[str] | None, option("L.H", "What changes without this head; may be repeated.")
     ] = None,
@@ -106,6 +118,8 @@ def see(
         what = "a text and --file exclude each other" if words else "a text or --file is needed"
         raise BadInput(f'{what}: regard see "The cat sat on the mat" reads that sentence.')
     text = read_text(words, file)
+    if against is not None and why is None:
+        raise BadInput('--against needs --why: --why " Mary" --against " John".')
     ablated = [_pair(each) for each in (*(ablate or ()), *(cut or ()))]
     if save is not None:
         from regard.run.disk import check_target
@@ -118,7 +132,8 @@ def see(
 
         with _sql_errors():
             check_names(sql)
-    name, why = (model, "") if model is not None else _choose(text, predicts=next_token)
+    predicts = next_token or lens or why is not None
+    name, chosen = (model, "") if model is not None else _choose(text, predicts=predicts)
     with notes(first="--first"):
         from regard.models import open_model
         from regard.models.build import build
@@ -131,6 +146,8 @@ def see(
 
             position = find_token(reading.tokens, token, reading.text)
         loaded = build(opened)
+        _check(loaded, lens, why, against)
+        from regard.ask._lens import LENS
         from regard.ask._see import LONG
 
         # What is asked of single weights needs q and k, however long the text is.
@@ -147,6 +164,15 @@ def see(
         coming = None
         if next_token:
             coming = run.predictions(position=-1 if position is None else position)[0]
+        at = -1 if position is None else position
+        place = position  # of a long text one alone, as all of them would take long
+        if lens and place is None and len(reading.tokens) > LENS:
+            place = len(reading.tokens) - 1
+        layers = run.lens(position=place) if lens else None
+        try:
+            reason = None if why is None else run.why(at, why, against)
+        except ArithmeticError as error:  # its parts do not add up
+            raise BadInput(plain_error(error)) from error
         effect = None
         if ablated:  # the model reads the text once more
             heads: dict[str | int, list[int]] = {}
@@ -163,38 +189,46 @@ def see(
     else:
         from regard.view.effect import render_effect
         from regard.view.looks import render_head, render_token
-        from regard.view.names import token_names
+        from regard.view.names import label_at, token_names
         from regard.view.run import render_run, render_summary
 
         # A picture of the same text is the same every time: it does not tell the seconds.
         unknown, sign = reading.unknown, reading.sign
         about = partial(
-            render_summary, run, out.width, name=name, why=why, unknown=unknown, sign=sign
+            render_summary, run, out.width, name=name, why=chosen, unknown=unknown, sign=sign
         )
         title, summary, lines = about(), about(seconds=seconds), []
         if coming is not None:
             from regard.view.next import render_next
 
             lines += render_next(coming, _after(loaded, run, position), out.width)
-        elif position is not None:
-            lines += render_token(run, position, out.width, layer=layer, head=head)
-        elif layer is not None and head is not None:
-            lines += render_head(run, layer, head, out.width)
-        elif effect is None or (layer, head) != (None, None):
-            lines += render_run(run, out.width, layer=layer, head=head)
+        if layers is not None:
+            lines += _lens_lines(loaded, run, layers, place, layer, out.width)
+        if reason is not None:
+            from regard.view.why import render_why
+
+            lines += render_why(reason, label_at(token_names(run), reason.position), out.width)
+        if not predicts:
+            if position is not None:
+                lines += render_token(run, position, out.width, layer=layer, head=head)
+            elif layer is not None and head is not None:
+                lines += render_head(run, layer, head, out.width)
+            elif effect is None or (layer, head) != (None, None):
+                lines += render_run(run, out.width, layer=layer, head=head)
         if effect is not None:  # alone, it is all that is shown
             lines += render_effect(effect, ablated, token_names(run), out.width)
     if save is not None:
         with writing(save), notes():
             run.save(save)
         print(f"Wrote {save}", file=sys.stderr)
-    found = partial(document, token=position, coming=coming, effect=effect, ablated=ablated)
+    asked = {"token": position, "coming": coming, "lens": layers, "why": reason}
+    found = partial(document, **asked, effect=effect, ablated=ablated)
     out.write("json", lambda: found(run, name, seconds, table=table))
     out.draw([*title, *lines], context)
     if html is not None:
         from regard.view.html.run import run_page
 
-        out.write("html", lambda: run_page(run, name=name, layer=layer))
+        out.write("html", lambda: run_page(run, name=name, layer=layer, lens=lens, why=reason))
     out.print([*summary, *lines])
 
 
@@ -222,6 +256,39 @@ def _after(loaded: Loaded, run: Run, position: int | None) -> str:
     names = token_names(run)
     at = len(run.tokens[0]) - 1 if position is None and run.tokens else position
     return f"{where} “{label_at(names, at or 0)}”"
+
+
+def _check(loaded: Loaded, lens: bool, why: str | None, against: str | None) -> None:
+    """Refuse, before it reads the text, a model that these cannot be asked of, and what is no
+    token of it.
+    """
+    if lens:
+        from regard.ask._anatomy import check_head
+
+        check_head("lens()", loaded)
+    if why is not None:
+        from regard.ask._why import ids_of
+
+        ids_of(loaded, why, against)
+
+
+def _lens_lines(
+    loaded: Loaded,
+    run: Run,
+    found: list[Any],
+    position: int | None,
+    layer: int | None,
+    width: int,
+) -> list[Text]:
+    """All positions after some layers; one position, or one layer, if that is asked for."""
+    from regard.view.lens import render_lens, render_lens_at, render_lens_of
+    from regard.view.names import token_names
+
+    if position is not None:
+        return render_lens_at(found, 0, _after(loaded, run, position), width)
+    if layer is not None:
+        return render_lens_of(found[layer], layer, token_names(run), width)
+    return render_lens(found, token_names(run), width)
 
 
 def _pair(place: str) -> tuple[int, int]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from regard import Run
-    from regard.ask import Prediction
+    from regard.ask import Prediction, Why
     from regard.run import Effect
 
 _FORMAT, _VERSION = "regard.see", 1
@@ -26,6 +26,8 @@ def document(
     table: pa.Table | None = None,
     token: int | None = None,
     coming: list[Prediction] | None = None,
+    lens: list[list[list[Prediction]]] | None = None,
+    why: Why | None = None,
     effect: Effect | None = None,
     ablated: list[tuple[int, int]],
 ) -> str:
@@ -42,6 +44,8 @@ def document(
         "sql": None if table is None else _rows(table),
         "token": None if token is None else _looks(run, token),
         "next": None if coming is None else [each._asdict() for each in coming],
+        "lens": None if lens is None else _layers(lens),
+        "why": None if why is None else why.info(),
     }
     if effect is not None:
         blocks = effect_info(effect)
@@ -73,6 +77,11 @@ def _rows(table: pa.Table) -> list[dict[str, Any]]:
         again = (f"{name}_{number}" for number in itertools.count(2))
         names.append(next(each for each in itertools.chain([name], again) if each not in names))
     return table.rename_columns(names).to_pylist()
+
+
+def _layers(lens: list[list[list[Prediction]]]) -> list[list[list[dict[str, Any]]]]:
+    """Of each layer and position the likeliest tokens."""
+    return [[[each._asdict() for each in one] for one in of] for of in lens]
 
 
 def _looks(run: Run, token: int) -> dict[str, Any]:

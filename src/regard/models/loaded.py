@@ -93,7 +93,12 @@ class Loaded:
             "attention_mask": padded([[1] * len(reading.ids) for reading in readings], 0),
             "token_type_ids": padded([reading.type_ids for reading in readings], 0),
         }
-        taken = inspect.signature(self.model.forward).parameters
+        taken = set(inspect.signature(self.model.forward).parameters)
+        if (
+            not getattr(self.model.config, "type_vocab_size", 0)
+            and not found["token_type_ids"].any()
+        ):
+            taken.discard("token_type_ids")  # GPT-2 would add the row of token 0 for each
         return {name: tensor for name, tensor in found.items() if name in taken}
 
     def tokens(self, text: str) -> list[Token]:

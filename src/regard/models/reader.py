@@ -82,6 +82,11 @@ class Reader:
             self._sign = getattr(tokenizer.model, "unk_token", None) or unknown or ""
             self._unknown_id = tokenizer.token_to_id(self._sign)
 
+    @property
+    def positions(self) -> int | None:
+        """How many tokens the model takes at most; None: as many as there are."""
+        return self._positions
+
     def read(self, text: object, operation: str = "read", first: int | None = None) -> Reading:
         """A text, or as much of it as its `first` tokens are, special tokens included.
 

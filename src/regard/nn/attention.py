@@ -30,7 +30,8 @@ class Watcher(Protocol):
         module: nn.Module,
         seen: Observation,
         options: Options,
-        shape: tuple[int, int, int, int],
+        q: Tensor,
+        k: Tensor,
         *,
         is_cross: bool,
     ) -> None: ...
@@ -206,9 +207,8 @@ class MultiHeadAttention(nn.Module):
         )
         out, seen = (found, None) if isinstance(found, Tensor) else found
         if watcher is not None and seen is not None:
-            options = Options(causal, window, mask, bias, lengths=lengths)
-            shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
-            watcher.take(self, seen, options, shape, is_cross=context is not None)
+            options = Options(causal, window, mask, bias, lengths=lengths, scale=self.scale)
+            watcher.take(self, seen, options, q, k, is_cross=context is not None)
             seen = None
         out = out if change is None else change.output(out)
         record(self, "head_output", out)

@@ -85,6 +85,21 @@ class KeyValues:
         self._advance(first, upto, new)
         return True
 
+    @property
+    def shape(self) -> tuple[int, int, int] | None:
+        """(B, Hkv, how many are kept); None if there are none yet."""
+        if self._room is None:
+            return None
+        batch, heads = self._room[0].shape[:2]
+        return batch, heads, self.n_kept
+
+    def forget(self, kept: Tensor) -> None:
+        """Leave these of the keys and values, (B, Hkv, count), in their order."""
+        assert self._room is not None
+        at = (self._first + kept.to(self._room[0].device))[..., None]
+        keys, values = (x.gather(2, at.expand(-1, -1, -1, x.shape[3])) for x in self._room)
+        self._room, self._first, self.n_kept = (keys, values), 0, kept.shape[2]
+
     def _span(self, new: int) -> tuple[int, int]:
         """Where in the room those begin that `new` tokens see, and how many they will be."""
         upto = self.n_seen(new)
@@ -218,6 +233,7 @@ class Cache:
         self.layers = [KeyValues(self.window) for _ in range(count)]
         self.memory: Memory | None = None  # what an encoder made of a source
         self.real: Tensor | None = None
+        self.forgets = False  # are some of the keys of the text not there any more?
         self._is_open = False  # has a pass begun that has not ended?
 
     def check(self, batch: int, layers: int) -> None:
@@ -237,6 +253,12 @@ class Cache:
                 f"Cache: every layer must hold the {self.length} tokens so far; got a cache whose "
                 "last pass was broken off. Make a new one with model.new_cache()."
             )
+
+    def forget(self, kept: list[Tensor]) -> None:
+        """Leave these keys and values, (B, Hkv, count), of each layer. `length` stays."""
+        for layer, some in zip(self.layers, kept, strict=True):
+            layer.forget(some)
+        self.forgets, self.real = True, None
 
     def close(self) -> None:
         """The pass that `advance` began has ended."""

@@ -98,13 +98,15 @@ class LanguageModel(GeneratingModel, config=LanguageModelConfig):
         lengths: Tensor | None = None,
         cache: Cache | None = None,
         last: bool = False,
+        positions: Tensor | None = None,
     ) -> Tensor:
         """The logits (B, N, vocabulary); with `last` of each last real token alone, (B, 1, …).
 
         `mask` (B, N) says which tokens are real, on either side; `lengths` (B,) how many are, from
-        the left. With a `cache`, ids are the new tokens alone.
+        the left. With a `cache`, ids are the new tokens alone. `positions` (1 or B, N) are where
+        the tokens stand, if that is not one behind the other.
         """
-        x = self.hidden(ids, mask=mask, lengths=lengths, cache=cache)
+        x = self.hidden(ids, mask=mask, lengths=lengths, cache=cache, positions=positions)
         return self._logits(x, mask, lengths, last)
 
     def hidden(
@@ -114,9 +116,12 @@ class LanguageModel(GeneratingModel, config=LanguageModelConfig):
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
         cache: Cache | None = None,
+        positions: Tensor | None = None,
     ) -> Tensor:
         """The vectors (B, N, width) that the head reads."""
-        x, positions = embedded("LanguageModel", self.embedding, ids, mask, lengths, cache)
+        x, positions = embedded(
+            "LanguageModel", self.embedding, ids, mask, lengths, cache, positions=positions
+        )
         return self.decoder(x, mask=mask, lengths=lengths, positions=positions, cache=cache)
 
 
@@ -146,10 +151,18 @@ class EncoderModel(Model, config=EncoderModelConfig):
         segments: Tensor | None = None,
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
+        positions: Tensor | None = None,
     ) -> Tensor:
-        """The vectors (B, N, width). `mask` (B, N): which tokens are real; `lengths` (B,)."""
+        """The vectors (B, N, width). `mask` (B, N): which tokens are real; `lengths` (B,);
+        `positions` (1 or B, N): where they stand."""
         x, positions = embedded(
-            "EncoderModel", self.embedding, ids, mask, lengths, segments=segments
+            "EncoderModel",
+            self.embedding,
+            ids,
+            mask,
+            lengths,
+            segments=segments,
+            positions=positions,
         )
         return self.encoder(x, mask=mask, lengths=lengths, positions=positions)
 
@@ -277,8 +290,9 @@ def embedded(
     lengths: Tensor | None,
     cache: Cache | None = None,
     segments: Tensor | None = None,
+    positions: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The embeddings (B, N, width) of new tokens, and their positions (1 or B, N).
+    """The embeddings (B, N, width) of new tokens, and their positions (1 or B, N), if not given.
 
     Raises TypeError or ValueError for wrong inputs.
     """
@@ -286,7 +300,13 @@ def embedded(
     check_padding(call, (ids.shape[0], ids.shape[1]), mask, lengths)
     if cache is not None:
         cache.check(ids.shape[0], len(cache.layers))
-    positions = positions_in(ids.shape[1], mask, ids.device, cache)
+    if positions is None:
+        positions = positions_in(ids.shape[1], mask, ids.device, cache)
+    elif tuple(positions.shape) not in {(1, ids.shape[1]), tuple(ids.shape)}:
+        raise ValueError(
+            f"{call}: positions must be (1 or B, N), with (B, N) = {tuple(ids.shape)}; got "
+            f"{tuple(positions.shape)}. They are where the tokens stand, whole numbers from 0 on."
+        )
     return embedding(ids, positions, segments), positions
 
 

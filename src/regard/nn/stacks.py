@@ -151,7 +151,14 @@ class _Stack(nn.Module):
         return positions_in(positions.shape[1], None, positions.device)
 
     def _check_whole(self, real: Tensor | None, cache: Cache | None) -> None:
-        """Raise ValueError for padding between real tokens where distances are counted in keys."""
+        """Raise ValueError for padding between real tokens where distances are counted in keys, and
+        for a cache that has forgotten some."""
+        if cache is not None and cache.forgets and (self.positions.counts_keys or real is not None):
+            what = "a mask" if real is not None else type(self.config.position).__name__
+            raise ValueError(
+                f"{type(self).__name__}: the cache must hold every key for {what}, which counts "
+                "them; got one that has forgotten some. Make a new one with new_cache()."
+            )
         window = self.config.window if cache is None else cache.window or self.config.window
         counts = bool(window) or (self.positions.counts_keys and cache is not None)
         if counts and _has_holes(real):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -53,24 +54,50 @@ def describe(
 
     `queries` (B, Nq) says which count, `allowed` (B, H, Nq) how many keys each may attend to.
     """
+    names, numbers = measure(seen, shares, queries, allowed)
+    totals = torch.nansum(numbers, (1, 3), dtype=torch.float64).T.tolist()
+    found = (~numbers.isnan()).sum((1, 3)).T.tolist()  # of the queries that have a number
+    counts = [dict(zip(names, each, strict=True)) for each in found]
+    means = [
+        {name: total / count[name] for name, total in zip(names, each, strict=True) if count[name]}
+        for each, count in zip(totals, counts, strict=True)
+    ]
+    return named(means, counts)
+
+
+def measure(
+    seen: Observation,
+    shares: Mapping[str, Tensor],
+    queries: Tensor | None = None,
+    allowed: Tensor | None = None,
+) -> tuple[list[str], Tensor]:
+    """The names of what was measured, and the numbers of each query, (names, B, H, Nq): NaN where
+    it has none, or does not count."""
     # A query without a key looks nowhere, and counts in no mean.
     counted = seen.lse > -math.inf
     if queries is not None:
         counted = counted & queries[:, None, :]
     measured = {**shares, "entropy": seen.entropy, "distance": seen.distance}
     if seen.entropy is not None and allowed is not None:
+        if allowed.stride(1) == 0:  # the same in all heads
+            allowed = allowed[:, :1]
         most = allowed.clamp(min=1).double().log()  # the entropy of equal weights
-        measured["spread"] = torch.where(most > 0, seen.entropy.double() / most, math.nan)
-    means: list[dict[str, float]] = [{} for _ in range(seen.lse.shape[1])]
-    counts: list[dict[str, int]] = [{} for _ in means]  # of the queries that have a number
-    for name, x in measured.items():
-        if x is not None:
-            use = counted & ~x.isnan()
-            total = torch.where(use, x.double(), 0.0).sum((0, 2)).tolist()
-            for n, count in enumerate(use.sum((0, 2)).tolist()):
-                counts[n][name] = count
-                if count:
-                    means[n][name] = total[n] / count
+        most = most.masked_fill(most == 0, math.nan).to(seen.entropy.dtype)
+        measured["spread"] = seen.entropy / most
+    some = {name: x.to(seen.lse.dtype) for name, x in measured.items() if x is not None}
+    numbers = seen.lse.new_empty((len(some), *seen.lse.shape))
+    if some:
+        torch.stack(list(some.values()), out=numbers)
+        numbers += torch.zeros_like(seen.lse).masked_fill_(~counted, math.nan)
+    return list(some), numbers
+
+
+def named(means: Sequence[dict[str, float]], counts: Sequence[Mapping[str, int]]) -> list[Head]:
+    """Heads by what they do on average, `counts` being over how many queries each mean was taken.
+
+    >>> named([{"first": 0.75, "self": 0.125}], [{"first": 7, "self": 7}])[0].kind
+    'first token'
+    """
     heads: list[Head] = []
     for n, of_head in enumerate(means):
         telling = {name: of_head[name] for name in KINDS if name in of_head}

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from regard._flow import Flow
     from regard._trace import Trace
-    from regard.ask import Prediction
+    from regard.ask import Prediction, Sources, Why
+    from regard.ask._places import Spans
     from regard.models import Loaded
     from regard.run.store import Edges
 
@@ -216,14 +217,21 @@ class Run:
     # ── to look at ────────────────────────────────────────────────────────────────────────────
 
     def html(
-        self, path: str | Path, limit: int | None = None, *, layer: int | str | None = None
+        self,
+        path: str | Path,
+        limit: int | None = None,
+        *,
+        layer: int | str | None = None,
+        lens: bool = False,
+        why: Why | None = None,
     ) -> None:
         """Write one HTML file that shows the run: its text, links, heads and atlas.
 
         It needs no network. `limit` is about how many bytes it may have, 24,000,000 unless another
         is given: weaker links and finer pictures are left out first, and the page says which.
         With a `layer`, of a run that knows its model, it has the whole pass, too, and of that layer
-        every step of every head.
+        every step of every head; with `lens`, of a text of up to 256 tokens, what the model would
+        predict after each layer; with `why`, which `run.why(…)` gives, where a logit comes from.
 
         >>> import tempfile, torch, regard
         >>> q = torch.eye(3)[None, None]
@@ -241,7 +249,7 @@ class Run:
                 f"html(): limit must be a whole number of bytes, 1 or more; got {limit!r}. "
                 f"None is {LIMIT:,}."
             )
-        write_text(path, run_page(self, limit or LIMIT, layer=layer))
+        write_text(path, run_page(self, limit or LIMIT, layer=layer, lens=lens, why=why))
 
     def figure(
         self,
@@ -316,6 +324,67 @@ class Run:
         from regard.ask import predictions
 
         return predictions(self, top, position, model=model)
+
+    def lens(
+        self,
+        layer: Which | None = None,
+        top: int = 5,
+        position: int | None = None,
+        *,
+        model: Loaded | None = None,
+    ) -> list[Any]:
+        """What `predictions` says, read off the hidden state after a layer, or after each: its last
+        norm and its head, as if the model ended there. A list of positions, or one for each layer.
+        Raises as `regard.ask.lens` does.
+        """
+        from regard.ask import lens
+
+        return lens(self, layer, top, position, model=model)
+
+    def why(
+        self,
+        position: int,
+        token: str | int,
+        against: str | int | None = None,
+        *,
+        ablate: int = 5,
+        model: Loaded | None = None,
+    ) -> Why:
+        """How much of a token's logit after a position comes from each head and each layer; with
+        `against`, of the difference of two. So many of the strongest heads are ablated, and what is
+        lost without each stands beside its share. Raises as `regard.ask.why` does.
+        """
+        from regard.ask import why
+
+        return why(self, position, token, against, ablate=ablate, model=model)
+
+    def sources(
+        self,
+        answer: str | tuple[int, int],
+        spans: Spans | None = None,
+        *,
+        question: str | None = None,
+        by: Literal["contribution", "weights"] = "contribution",
+        check: int = 1,
+        draws: int = 8,
+        model: Loaded | None = None,
+    ) -> Sources:
+        """Which part of the text each sentence of an answer came from: the share of each, over all
+        heads and layers. So many of them are blocked, and what the sentence loses stands beside
+        what it loses without as much of the others. Raises as `regard.ask.sources` does.
+        """
+        from regard.ask import sources
+
+        return sources(
+            self,
+            answer,
+            spans,
+            question=question,
+            by=by,
+            check=check,
+            draws=draws,
+            model=model,
+        )
 
     def flow(self, layer: Which = 0, *, model: Loaded | None = None) -> Flow:
         """The whole pass of the first text in one picture: `.html(path)`, `.figure(path)`.

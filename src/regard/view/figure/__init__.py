@@ -81,6 +81,26 @@ def lab_figure(
     _write(lambda: draw(paper, document))
 
 
+def training_figure(
+    document: Mapping[str, Any], path: str | Path, width: float, dpi: float, dark: bool
+) -> None:
+    """What `History.figure` writes."""
+    from regard.view.figure.training import draw
+
+    paper = Paper(path, width, dpi, dark)
+    _write(lambda: draw(paper, document))
+
+
+def evict_figure(
+    document: Mapping[str, Any], path: str | Path, width: float, dpi: float, dark: bool
+) -> None:
+    """What `Comparison.figure` writes."""
+    from regard.view.figure.evict import draw
+
+    paper = Paper(path, width, dpi, dark)
+    _write(lambda: draw(paper, document))
+
+
 def _write(draw: Callable[[], Sheet]) -> None:
     _extras.need("figure()", "matplotlib", "figures")
     with settings():

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.ask import predictions_info
+from regard.ask import Why, lens_info, predictions_info
 from regard.run import Run
 from regard.run.atlas import block_sizes, blocks, small_map
-from regard.run.info import run_info, stages, unknown_words
+from regard.run.info import finite, run_info, stages, unknown_words
 from regard.run.rollout import has_rollout
 from regard.view.html.flow import packed_flow
 from regard.view.html.page import Part, beginning, frame, page, room_for_parts
@@ -29,11 +29,18 @@ _NO_ROOM = "The hidden states of so many tokens have no room in this file."
 
 
 def run_page(
-    run: Run, limit: int = LIMIT, name: str | None = None, layer: int | str | None = None
+    run: Run,
+    limit: int = LIMIT,
+    name: str | None = None,
+    layer: int | str | None = None,
+    *,
+    lens: bool = False,
+    why: Why | None = None,
 ) -> str:
     """The page, of at most about `limit` bytes; `name` is the model's, if it has a better one.
 
-    With a `layer` it has the whole pass, too, and the steps of the heads of that layer.
+    With a `layer` it has the whole pass, too, and the steps of the heads of that layer; with `lens`
+    what the model would predict after each of its layers; with `why` where a logit comes from.
     """
     if not run.layers:
         raise ValueError(
@@ -41,6 +48,8 @@ def run_page(
         )
     packing = _Packing(run, limit)
     info = packing.info()
+    info["lens"] = lens_info(run) if lens else None
+    info["why"] = None if why is None else finite(why.info())
     title = model_name(run) if name is None else name
     if isinstance(run.text, str) and run.text:
         title += ": " + beginning(run.text)
