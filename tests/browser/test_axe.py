@@ -24,6 +24,14 @@ WRONG = "Q = [[2, 3]]\nK = [[1, 0], [0, 1]]\nS = [[2, 4]]\n\n[[1, 2]]\n"
 THEMES = pytest.mark.parametrize("theme", ["light", "dark"])
 
 
+@pytest.fixture(scope="module")
+def own_models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    torch.manual_seed(3)
+    folder = tmp_path_factory.mktemp("llama")
+    save(LlamaForCausalLM(small_llama(initializer_range=0.7)), folder)
+    return [folder]
+
+
 def look(opened: Opened, *places: str, theme: str) -> None:
     """Look at some places of a page, one after the other."""
     found: dict[str, Any] = {}
@@ -65,6 +73,41 @@ def test_the_views_of_a_run_are_for_everybody(
 
 
 @THEMES
+def test_a_prediction_in_the_studio_is_for_everybody_and_keys_reach_its_reasons(
+    visit: Visit, own_models: list[Path], theme: str
+) -> None:
+    page = visit(f"#page=see&theme={theme}")
+    page.get_by_role("combobox", name="Model").select_option(str(own_models[0]))
+    page.get_by_role("textbox", name="Text").fill(TEXT)
+    page.get_by_role("button", name="Show where it looks").click()
+    page.wait_for_selector("regard-text .under", timeout=60_000)
+    assert violations(page) == []
+    assert page.get_by_role("button", name="Run again without this head").is_visible()
+    page.get_by_role("tab", name="Prediction").click()
+    page.wait_for_selector("regard-lens .grid")
+    assert not page.get_by_role("button", name="Run again without this head").is_visible()
+    # What the model expects in the end is offered; keys alone ask why.
+    page.get_by_role("tab", name="Prediction").focus()
+    token = page.get_by_role("textbox", name="Next token after the chosen word")
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        if token.evaluate("(field) => field.getRootNode().activeElement === field"):
+            break
+    expected = page.evaluate(
+        """() => {
+            const { root } = document.querySelector("regard-lens");
+            const { cellIndex } = root.querySelector("td[aria-selected=true]");
+            return root.querySelector(".grid tbody tr:last-child").cells[cellIndex].textContent;
+        }"""
+    )
+    assert token.input_value().strip() == expected
+    token.fill("love")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("regard-lens .shares")
+    assert violations(page) == []
+
+
+@THEMES
 def test_the_pages_of_the_studio_are_for_everybody(visit: Visit, theme: str) -> None:
     page = visit(f"#page=see&theme={theme}")
     page.get_by_role("button", name="Show where it looks").wait_for()
@@ -74,6 +117,12 @@ def test_the_pages_of_the_studio_are_for_everybody(visit: Visit, theme: str) -> 
     assert violations(page) == []
     page.get_by_role("link", name="one", exact=True).click()
     page.wait_for_selector("regard-text .token.chosen")
+    assert violations(page) == []
+    page.get_by_role("link", name="Runs").click()
+    for name in ("one", "two"):
+        page.get_by_role("checkbox", name=f"Choose {name}").check()
+    page.get_by_role("button", name="Compare two").click()
+    page.get_by_text("Here the two sides differ").wait_for()
     assert violations(page) == []
     page.get_by_role("link", name="Check").click()
     page.get_by_role("textbox", name="Worked example").fill(WRONG)

@@ -10,6 +10,8 @@ import pytest
 from helpers.made_runs import SENTENCES, made_run
 
 from regard.view.html.run import run_page
+from regard.view.html.trace import trace_page
+from regard.worked import example
 
 Visit = Callable[..., Any]
 OpenPage = Callable[..., Any]
@@ -126,6 +128,18 @@ def test_a_run_opens_where_something_stands_out(visit: Visit) -> None:
     page.locator("regard-text", has_text="It looks most at").wait_for()
 
 
+def test_a_run_says_which_one_was_let_go_for_it(visit: Visit) -> None:
+    page = visit("#page=runs")
+    page.route(
+        "**/api/runs",
+        lambda route: route.fulfill(
+            json=[{**each, "let_go": ["an older one"]} for each in route.fetch().json()]
+        ),
+    )
+    page.get_by_role("link", name="one", exact=True).click()
+    page.get_by_text("To make room, “an older one” was let go: it was not saved.").wait_for()
+
+
 def test_why_there_is_no_movement_is_said_in_its_tab(open_page: OpenPage) -> None:
     opened = open_page(run_page(made_run(layers=1, hidden_states=False)))
     opened.page.get_by_role("tab", name="Movement").click()
@@ -159,6 +173,12 @@ def test_indices_are_set_below_the_line(visit: Visit, step: str) -> None:
     page = visit(f"#page=explain&view=steps&numbers=random&text=we+like+it&step={step}")
     page.locator("regard-steps", has_text="like").wait_for()
     assert re.findall(r"\w+_\w+", page.evaluate(_WORDS)) == []
+
+
+def test_what_is_given_says_what_that_means(open_page: OpenPage) -> None:
+    page = open_page(trace_page(example("cat").trace()), address="#view=steps&step=query").page
+    tip = page.locator("regard-steps abbr", has_text="given").first.get_attribute("title")
+    assert "where the example starts" in tip
 
 
 def test_what_few_understand_is_explained_by_a_tip(open_page: OpenPage) -> None:

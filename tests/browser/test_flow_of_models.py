@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.browser_page import Opened
+from helpers.foreign_words import LISTEN
 from helpers.traced_models import made
 
 import regard
@@ -93,10 +94,22 @@ def test_words_stand_beside_the_rows_of_a_stage_and_can_be_clicked(
     assert opened.state()["token"] == "3"
 
 
-def _wide_model() -> Any:
+def test_from_far_away_each_matrix_has_its_symbol_in_a_corner(
+    open_page: Callable[..., Opened],
+) -> None:
+    flow = regard.flow([1, 10, 2, 7, 5], model=_wide_model(layers=5), tokens=list("abcde"))
+    opened = open_page(flow_page(flow), script=LISTEN)
+    written = set(opened.page.evaluate("[...window.penned]"))
+    assert "weights" not in written  # there is no room for names
+    stages = flow.outline["stages"].values()
+    symbols = {stage["symbol"] for stage in stages if stage["columns"] > 1}
+    assert {"Q", "K", "S", "A", "V", "Z"} <= symbols <= written
+
+
+def _wide_model(layers: int = 2) -> Any:
     from regard.nn import LanguageModel, LanguageModelConfig
 
-    config = LanguageModelConfig(vocabulary=11, width=42, heads=3, layers=2)
+    config = LanguageModelConfig(vocabulary=11, width=42, heads=3, layers=layers)
     return LanguageModel(config)
 
 

@@ -200,3 +200,17 @@ def test_what_a_model_cannot_do_is_said_and_the_pass_stays(visit: Visit, llama: 
     page.locator("regard-flow canvas").focus()
     page.keyboard.press("F2")
     assert said(page, "told") == "“[CLS]” is added by the model itself and cannot be swapped."
+
+
+def test_a_word_whose_letters_are_several_tokens_is_called_by_its_letters(visit: Visit) -> None:
+    page = visit("#page=see")
+    found = page.evaluate(
+        """async () => {
+            const { wordAt } = await import("/web/flow_swap.js");
+            const input = ["동 (1/3)", "동 (2/3)", "동 (3/3)", "물 (1/2)", "물 (2/2)", "은", "."];
+            const outline = { stages: { input: { row_labels: "input" } }, sequences: { input },
+                words: { input: [0, 0, 0, 0, 0, 0, 6] }, changes: ["word"] };
+            return [1, 4, 6].map((row) => wordAt(outline, "input", row, []).text);
+        }"""
+    )
+    assert found == ["동물은", "동물은", "."]

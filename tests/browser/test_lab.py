@@ -43,6 +43,12 @@ def test_nothing_is_told_before_the_guess(open_page: OpenPage, documents: dict[s
     page.get_by_role("button", name="Skip").wait_for()
 
 
+def _number(text: str) -> float:
+    """A number as a table has it: −1,234 or 2.5·10⁻⁷."""
+    plain = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-", ",")
+    return float(text.replace("·10", "e").translate(plain))
+
+
 def test_a_page_has_the_figures_of_the_document(
     open_page: OpenPage, documents: dict[str, Any]
 ) -> None:
@@ -55,10 +61,11 @@ def test_a_page_has_the_figures_of_the_document(
     rows = _read(
         page,
         "[...root.querySelectorAll('table tbody tr')].map(row => "
-        "[...row.cells].map(cell => cell.textContent.replaceAll(',', '').replace('−', '-')))",
+        "[...row.cells].map(cell => cell.textContent))",
     )
     for row, true in zip(rows, document["tables"][0]["rows"], strict=True):
-        assert [float(cell) for cell in row] == pytest.approx(true, rel=6e-4)
+        assert [_number(cell) for cell in row] == pytest.approx(true, rel=6e-4)
+    assert any("·10⁻" in cell for row in rows for cell in row)  # of gradients that die
     titles = _read(page, "[...root.querySelectorAll('figcaption')].map(each => each.textContent)")
     assert titles == [chart["title"] for chart in document["charts"]]
     points = _read(
@@ -82,6 +89,29 @@ def test_axes_are_marked_as_in_the_terminal(open_page: OpenPage, documents: dict
         chart["series"][0]["x"], log=True
     ).marks(7)
     assert texts == [chart["y"], *map(short, marks), chart["x"]]
+
+
+def test_shares_that_are_all_0_have_an_axis_from_0_to_1_as_in_the_terminal(visit: Visit) -> None:
+    page = visit("#page=lab")
+    found = page.evaluate(
+        "async () => (await import('/web/chart.js')).Axis.of([0, null, 0], false, true)"
+    )
+    true = Axis.of([0.0, None, 0.0], zero=True)
+    assert (found["low"], found["high"]) == (true.low, true.high) == (0, 1)
+
+
+@pytest.mark.parametrize("language", ["en", "ko", "bn"])
+def test_names_of_bars_are_written_out(open_page: OpenPage, language: str) -> None:
+    found = run("order", quick=True, shuffles=3).document(language)
+    page = open_page(lab_page(found), address="#guess=-").page
+    page.get_by_role("heading", level=2).first.wait_for()
+    shown = _read(
+        page,
+        "[...root.querySelectorAll('figure svg text:has(title)')].map(text => "
+        "[text.lastChild.textContent, text.getBBox().x])",
+    )
+    assert [name for name, _ in shown] == found["charts"][0]["names"]
+    assert all(x >= 0 for _, x in shown)
 
 
 @pytest.mark.parametrize("width", [400, 1280])
@@ -123,6 +153,26 @@ def test_the_studio_measures_and_shows_whole_and_broken_side_by_side(visit: Visi
     page.get_by_role("button", name="Make it false").click()
     page.get_by_role("heading", name="Verdict: does not hold here").wait_for(timeout=60_000)
     assert page.locator("regard-lab").count() == 2
+    assert violations(page) == []
+
+
+def test_a_run_says_how_far_it_is_and_can_be_cancelled(visit: Visit) -> None:
+    page = visit("#page=lab&experiment=learning")
+    buttons = ["Measure quickly", "Measure in full", "Make it false"]
+    page.get_by_role("button", name="Measure in full").click()  # a quarter of a minute or more
+    page.locator("progress[value]").wait_for(timeout=60_000)
+    shares: set[float] = set()
+    while len(shares) < 3:
+        shares.add(page.locator("progress").evaluate("bar => bar.value / bar.max"))
+        page.wait_for_timeout(50)
+    assert 0 <= min(shares) < max(shares) < 1
+    assert not any(page.get_by_role("button", name=name).is_enabled() for name in buttons)
+    page.get_by_text("Where do W").last.wait_for()
+    page.get_by_role("button", name="Cancel").press("Enter")
+    page.get_by_text("Cancelled.").wait_for(timeout=60_000)
+    assert not page.locator("progress").count()
+    assert not page.locator("regard-lab").count()
+    assert all(page.get_by_role("button", name=name).is_enabled() for name in buttons)
     assert violations(page) == []
 
 

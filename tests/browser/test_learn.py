@@ -41,6 +41,26 @@ def test_a_lesson_fits_its_window(open_page: OpenPage, width: int) -> None:
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= width, name
 
 
+@pytest.mark.parametrize("width", [400, 1280])
+def test_each_score_stands_beside_its_slider_its_share_and_its_weight(
+    open_page: OpenPage, width: int
+) -> None:
+    page = open_page(_page("softmax"), width=width).page
+    places = page.evaluate(
+        "[...document.querySelector('regard-lesson').root.querySelector('.try.softmax').children]"
+        ".map(each => each.getBoundingClientRect()).map(({ x, y, right, bottom }) => "
+        "[x, right, (y + bottom) / 2])"
+    )
+    middles = [[middle for _, _, middle in places[n : n + 5]] for n in range(0, 20, 5)]
+    for label, slider, score, share, weight in middles:
+        assert abs(label - slider) < 6
+        assert abs(score - slider) < 6
+        assert abs(share - weight) < 6
+    assert [row[0] for row in middles] == sorted(row[0] for row in middles)
+    assert len({round(x) for x, _, _ in places[::5]}) == 1  # the names are below one another
+    assert max(right for _, right, _ in places) <= width
+
+
 def test_a_question_says_why_and_stays_answered(open_page: OpenPage) -> None:
     opened = open_page(_page("softmax"))
     page = opened.page

@@ -183,3 +183,11 @@ def test_an_error_of_python_is_said_to_be_english(visit: Visit) -> None:
     page.locator("textarea").fill(" ")
     page.locator("button.main").click()
     page.locator("[role=alert] [lang=en]").wait_for()
+
+
+def test_where_a_word_begins_is_said_in_the_language_of_the_page(visit: Visit) -> None:
+    page = _listening(visit, "ko")
+    stages = page.evaluate(
+        "async () => (await import('/web/shift_numbers.js')).stagesOf(['embedding', '0 attention'])"
+    )
+    assert [each["title"] for each in stages] == ["임베딩", "층 0, 어텐션"]

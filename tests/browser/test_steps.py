@@ -371,6 +371,28 @@ def test_the_heads_of_twelve_words_stand_side_by_side_and_nothing_is_cut(
     assert opened.ask("document.documentElement.scrollHeight") <= 900
 
 
+@pytest.mark.parametrize("step", ["input", "query", "scores", "weights", "head_output", "output"])
+def test_a_few_words_are_large_where_there_is_room_and_nothing_is_cut(
+    open_page: OpenPage, step: str
+) -> None:
+    def looked_at(width: int) -> tuple[float, bool]:
+        opened = open_page(
+            trace_page(example("apple").trace()), address=f"#view=steps&step={step}", width=width
+        )
+        cells = opened.page.locator("regard-steps .results .cell")
+        size = cells.first.evaluate("(cell) => parseFloat(getComputedStyle(cell).fontSize)")
+        whole = opened.page.evaluate(
+            "[...document.querySelector('regard-steps').root.querySelectorAll('.grid, .side')]"
+            ".every(each => each.scrollWidth <= each.clientWidth)"
+        )
+        return size, whole
+
+    small, large = looked_at(1280), looked_at(1920)
+    assert small == (16, True)
+    assert large[0] >= 21
+    assert large[1]
+
+
 def test_letters_above_narrow_columns_are_all_turned_the_same_way(open_page: OpenPage) -> None:
     words = "고양이가 따뜻한 매트 위에 앉아서 잠을 잤다"
     opened = open_page(trace_page(trace(words)), address="#step=weights", width=400)

@@ -269,3 +269,22 @@ def test_a_wide_table_and_a_narrow_window_do_not_overflow(visit: Visit) -> None:
     page.get_by_role("link", name="See").click()
     page.get_by_role("combobox", name="Model").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+@pytest.mark.parametrize("view", ["model", "atlas"])
+def test_two_runs_side_by_side_fit_the_window(visit: Visit, view: str) -> None:
+    page = visit("#page=runs")
+    for name in ("one", "two"):
+        page.get_by_role("checkbox", name=f"Choose {name}").check()
+    page.get_by_role("button", name="Compare two").click()
+    page.wait_for_selector(".pair regard-text")
+    page.evaluate("view => { location.hash += `&view=${view}`; }", view)
+    page.wait_for_selector(f".pair regard-{view}")
+    for width in (400, 820, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(200)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        wide = page.locator(".pair section").evaluate_all(
+            "(all) => all.map((each) => [each.scrollWidth, each.clientWidth])"
+        )
+        assert all(inside <= outside for inside, outside in wide), (width, wide)

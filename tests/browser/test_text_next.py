@@ -140,6 +140,26 @@ def test_a_long_text_has_them_when_they_are_asked_for(open_page: OpenPage) -> No
     assert under(opened) == [["a", "0.50"]] * 211
 
 
+def test_it_is_said_that_predictions_are_worked_out(open_page: OpenPage) -> None:
+    opened = open_page(run_page(made_run(layers=1, heads=2)))
+    opened.page.evaluate(
+        """() => {
+            const element = document.querySelector("regard-text");
+            element.source.predictions = () => new Promise((done) => { window.done = done; });
+            element.changed();
+        }"""
+    )
+    opened.settle()
+    waiting = opened.page.get_by_text("The model reads the text once more …")
+    assert waiting.is_visible()
+    opened.page.evaluate(
+        "window.done(document.querySelector('regard-text').source.info.sequences[0].tokens"
+        ".map(() => [['bytes EC 9D', 0.5]]))"
+    )
+    opened.page.get_by_text("is only a piece of a letter").wait_for()
+    assert not waiting.is_visible()
+
+
 def test_what_a_model_writes_has_names_and_what_comes_next_under_them(
     open_page: OpenPage, tmp_path: Path
 ) -> None:

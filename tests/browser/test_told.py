@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from helpers.browser_page import Opened
 
-from regard.lab import run
+from regard.lab import LANGUAGES, run
 from regard.learn import LESSONS, lesson
 from regard.learn.course import document
 from regard.view.html.lab import lab_page
@@ -33,10 +33,14 @@ _PICTURES = """() => {
 }"""
 
 
-def test_every_picture_of_the_lessons_says_what_it_shows(open_page: OpenPage) -> None:
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_picture_of_the_lessons_says_what_it_shows(
+    open_page: OpenPage, language: str
+) -> None:
     seen: list[str] = []
     for name in LESSONS:
-        found = open_page(lesson_page(document(lesson(name), {}))).page.evaluate(_PICTURES)
+        page = lesson_page(document(lesson(name, language), {}, language))
+        found = open_page(page).page.evaluate(_PICTURES)
         assert all(text.strip() for text in found), (name, found)
         seen += found
     assert len(seen) >= 8

@@ -295,3 +295,24 @@ def test_the_studio_thins_a_long_log_as_python_does(
 def test_the_studio_says_where_there_is_no_such_training(visit: Visit) -> None:
     page = visit("#page=training&training=0123456789abcdef")
     page.get_by_text("This training is not here any more.").wait_for()
+
+
+def test_where_a_loss_was_no_number_is_said_by_page_and_studio(
+    open_page: OpenPage, visit: Visit, run: Path, own_runs: list[Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(run, own_runs[0] / "lost"))
+    where = "encoder.layers.0 is the first layer whose output is not finite"
+    with (folder / "log.jsonl").open("a") as log:
+        log.write(json.dumps({"step": 10, "diverged": where}) + "\n")
+    sentence = "The training ended at step 10 of 9: its loss, or the gradient of it, was no number"
+    history(folder).html(tmp_path / "lost.html")
+    page = open_page((tmp_path / "lost.html").read_text(encoding="utf-8")).page
+    page.get_by_text(sentence).wait_for()
+    page.get_by_text(f"{where}.").wait_for()
+    page = visit("#page=training")
+    page.get_by_role("row", name="lost copy 10 of 9 ended: its loss was no number").wait_for()
+    page.get_by_role("link", name="lost").click()
+    page.get_by_text(sentence).wait_for(timeout=60_000)
+    page.get_by_text(f"{where}.").wait_for()
+    learned, _ = tables(page)
+    assert len(learned) == 9

@@ -96,6 +96,24 @@ def test_a_word_of_several_tokens_is_swapped_as_a_whole() -> None:
     assert of == [1, 1, 2, 2, 2, 2, 4, 5, 5, 5]
 
 
+@pytest.mark.parametrize(
+    ("text", "spans", "words"),
+    [
+        ("그 동물은", [(0, 1), (0, 1), (1, 3), (2, 3), (3, 4), (3, 4), (4, 5)], [0, 0, *[2] * 5]),
+        ("প্রাণী ও", [(0, 1), (1, 2), (1, 2), (2, 4), (4, 6), (6, 8)], [0, 0, 0, 0, 0, 5]),
+    ],
+)
+def test_pieces_of_a_letter_and_signs_at_one_belong_to_its_word(
+    text: str, spans: list[tuple[int, int]], words: list[int]
+) -> None:
+    from regard._flow.counterpart import _words
+    from regard.models import Reading
+    from regard.text import Token
+
+    tokens = [Token(text[start:end], start, end) for start, end in spans]
+    assert _words(Reading(text, tokens, [*range(len(spans))], [0] * len(spans))) == words
+
+
 def test_heads_that_a_run_was_without_are_left_out(llama: Loaded) -> None:
     run = llama.see(TEXT, ablate={1: [2]}, keep=("hidden_states",))
     flow = run.flow()

@@ -151,6 +151,34 @@ def test_what_a_run_predicts_is_told_at_each_position(models: Client, folder: Pa
     assert found[3][0][1] == pytest.approx(truth[3][0].probability, abs=1e-5)
 
 
+def test_the_model_of_a_run_is_asked_after_each_layer_and_why(models: Client, folder: Path) -> None:
+    model = str(folder / "llama")
+    job = models.post("/api/see", json={"text": TEXT, "model": model}).json()["job"]
+    while (now := models.get(f"/api/jobs/{job}").json())["state"] in ("waiting", "running"):
+        time.sleep(0.05)
+    path = f"/api/runs/{now['result']}"
+    truth = regard.models.load(folder / "llama").see(TEXT)
+    found = models.get(f"{path}/lens").json()
+    assert [[one[0][0] for one in of] for of in found] == [
+        [one[0].token for one in of] for of in truth.lens()
+    ]
+    asked = {"position": 2, "token": "love", "against": "apple"}
+    why = models.post(f"{path}/why", json=asked).json()
+    assert why["total"] == pytest.approx(truth.why(2, "love", "apple").total, rel=1e-5)
+    assert len(why["ablated"]) == 5
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"token": "love apple"}, "token must be one token"),
+        ({"position": 99}, "There are 6 tokens"),
+        ({"position": "2"}, "A position and a token are needed"),
+        ({"token": 3}, "A position and a token are needed"),
+        ({"against": "x" * 101}, "at most 100 letters"),
+    ]
+    for changes, said in wrong:
+        answer = models.post(f"{path}/why", json=asked | changes)
+        assert answer.status_code == 400
+        assert said in answer.json()["error"]
+
+
 def test_a_text_alone_has_random_numbers_where_no_model_is(
     client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

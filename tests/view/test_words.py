@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers.figures_said import says_the_same_figures
 
 import regard.studio
 import regard.view
@@ -99,6 +100,7 @@ def test_every_language_has_every_text_with_the_same_names_in_it(language: str) 
     for key, text in TABLE.items():
         names = sorted(re.findall(r"\{(\w+)\}", text))
         assert sorted(re.findall(r"\{(\w+)\}", table[key])) == names, key
+        assert says_the_same_figures(text, table[key]), key
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

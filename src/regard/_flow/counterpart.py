@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import unicodedata
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
@@ -156,17 +157,21 @@ def _names(tokenizer: Any, count: int) -> tuple[str, ...]:
 def _words(reading: Reading) -> list[int | None]:
     """Of each token the first that is a piece of its word; None of those that a model adds."""
     found: list[int | None] = []
-    tokens, text = reading.tokens, reading.text
-    for n, token in enumerate(tokens):
-        joined = (
-            n > 0
-            and token.start < token.end
-            and token.start == tokens[n - 1].end > 0
-            and text[token.start].isalnum()
-            and text[token.start - 1].isalnum()
-        )
-        found.append(found[-1] if joined else n if token.start < token.end else None)
+    text, end = reading.text, 0  # of the token before
+    for n, token in enumerate(reading.tokens):
+        if token.start == token.end:
+            found.append(None)
+            continue
+        shared = token.start < end  # several tokens make a letter
+        follows = token.start == end > 0 and _is_in_words(text[end - 1]) and _is_in_words(text[end])
+        found.append(found[-1] if shared or follows else n)
+        end = token.end
     return found
+
+
+def _is_in_words(letter: str) -> bool:
+    """A letter, a digit, or a sign that stands at one, as Bengali's vowels do."""
+    return letter.isalnum() or unicodedata.category(letter).startswith("M")
 
 
 def _swapped(

@@ -38,6 +38,7 @@ from regard.view.html.page import beginning
 Asked = Annotated[Question, Depends(Question.of)]
 
 _MOST_TEXT = 1_000_000  # characters
+_MOST_WORD = 100  # characters of a token
 # What is asked, and the method of `Studio` that answers it. One that is `async` needs no thread of
 # the server, so that no work can hold it up.
 _ROUTES = {
@@ -52,6 +53,8 @@ _ROUTES = {
     "POST /api/runs/{run}/save": "save",
     "POST /api/runs/{run}/ablate": "ablate",
     "GET /api/runs/{run}/predictions": "predictions",
+    "GET /api/runs/{run}/lens": "lens",
+    "POST /api/runs/{run}/why": "why",
     "GET /api/effect": "effect",
     "GET /api/moved": "moved",
     "POST /api/sql": "sql",
@@ -277,8 +280,26 @@ class Studio:
         """The likeliest tokens at each position, of a run that was made here; null if there are
         none.
         """
+        return await self._ask_model(request, run, {"what": "predictions"})
+
+    async def lens(self, request: Request, run: str) -> Response:
+        """The same after each layer, by layer and position; null if there are none."""
+        return await self._ask_model(request, run, {"what": "lens"})
+
+    async def why(self, request: Request, run: str, asked: Asked) -> Response:
+        """Where the logit of a `token` after a `position` comes from, or `against` another."""
+        position, token, against = (asked.get(name) for name in ("position", "token", "against"))
+        if type(position) is not int or not isinstance(token, str):
+            raise ValueError("A position and a token are needed, such as 3 and “ Mary”.")
+        if not isinstance(against, str | None) or max(len(token), len(against or "")) > _MOST_WORD:
+            raise ValueError(f"A token is a text of at most {_MOST_WORD} letters.")
+        given = {"what": "why", "position": position, "token": token, "against": against}
+        return await self._ask_model(request, run, given)
+
+    async def _ask_model(self, request: Request, run: str, given: dict[str, Any]) -> Response:
+        """What the model of a run that was made here is asked besides."""
         origin = {"layer": 0, "changes": [], **await self._origin(run)}
-        asked = self._models.ask_flow, origin, "of the run", dict[str, Any](), None
+        asked = self._models.ask_flow, origin, "of the run", given, None
         return Answered(await self._flowing.do(request, *asked))
 
     async def effect(self, request: Request, run: str, other: str) -> Response:
@@ -464,6 +485,7 @@ class Studio:
                 "seconds": told["seconds"],
                 "bytes": told["bytes"],
                 "predicts": told["predicts"],
+                "has_lens": told["has_lens"],
             }
             origin = {"model": model, "text": text}
             return self._shelf.add(run, time.time(), about, origin)

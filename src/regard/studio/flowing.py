@@ -44,12 +44,11 @@ class OpenFlows:
         self, asked: dict[str, Any], loaded: Loaded, progress: Callable[[int, int], None]
     ) -> Any:
         """What a flow is asked: `origin` says which, and it is opened if it is not open. Of a run
-        itself, what it predicts.
+        itself, what it predicts, after each layer too, and why.
         """
         if asked["question"] == "of the run":
-            from regard.ask import predictions_info
-
-            return predictions_info(self._read(asked["origin"], loaded, progress))
+            run = self._read(asked["origin"], loaded, progress)
+            return answer_of_run(run, asked["given"], progress)
         flow = self._find(asked["origin"], loaded, progress)
         return answer(flow, asked["question"], asked["given"])
 
@@ -85,6 +84,21 @@ class OpenFlows:
 def _key(origin: dict[str, Any]) -> str:
     """What a run was made from."""
     return json.dumps([origin["model"], origin["text"], sorted(origin["ablate"].items())])
+
+
+def answer_of_run(run: Run, given: dict[str, Any], progress: Callable[[int, int], None]) -> Any:
+    """What the model of a run is asked besides: `what`, and what belongs to it."""
+    from regard.ask import lens_info, predictions_info, why
+
+    if given["what"] == "predictions":
+        return predictions_info(run)
+    if given["what"] == "lens":
+        return lens_info(run, progress=progress)
+    asked = given["position"], given["token"], given["against"]
+    try:
+        return why(run, *asked, progress=progress).info()
+    except ArithmeticError as error:  # its parts do not add up, which is said in words
+        raise ValueError(str(error)) from error
 
 
 def answer(flow: Flow, question: str, given: dict[str, Any]) -> Any:

@@ -62,8 +62,8 @@ class Models:
         self, name: str, text: str, ablate: Mapping[int, list[int]], job: Job
     ) -> tuple[Run, dict[str, Any]]:
         """The run of a text through a model by name, or in a folder in reach; how many `seconds` it
-        took, how many `bytes` it has, and whether it `predicts` tokens. Raises ValueError in words,
-        and Cancelled.
+        took, how many `bytes` it has, and whether it `predicts` tokens and `has_lens`. Raises
+        ValueError in words, and Cancelled.
         """
         if name not in BUILT_IN:
             name = str(self._places.find(name))
@@ -173,7 +173,7 @@ def main(handle: int) -> None:
                 tell(f"Loading {Path(asked['model']).name}")
             import torch
 
-            from regard.ask import predicts
+            from regard.ask import has_lens, predicts
             from regard.models import load
             from regard.run.atlas import build_levels
             from regard.run.info import finite
@@ -205,6 +205,7 @@ def main(handle: int) -> None:
                 torch.save(pack(run), file)
                 file.flush()
                 about = {"seconds": seconds, "bytes": file.tell(), "predicts": predicts(run)}
+                about |= {"has_lens": has_lens(run)}
                 teller.tell({"run": path, **about})
                 teller.hear()  # until it was taken
             flows.keep(asked, run)

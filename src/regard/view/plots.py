@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -26,13 +28,16 @@ class Axis:
 
         >>> Axis.of([3.0, None, 9.0], zero=True)
         Axis(low=0.0, high=9.0, log=False)
+        >>> Axis.of([0.0, 0.0], zero=True)
+        Axis(low=0.0, high=1.0, log=False)
         """
         found = [x for x in numbers if x is not None and math.isfinite(x) and (x > 0 or not log)]
         low, high = min(found, default=1.0 if log else 0.0), max(found, default=1.0)
         if zero and not log:
             low = min(low, 0.0)
         if low == high:
-            low, high = (low / 2, high * 2) if log else (low - 0.5, high + 0.5)
+            below = 0.0 if zero else 0.5
+            low, high = (low / 2, high * 2) if log else (low - below, high + 1.0 - below)
         return cls(low, high, log)
 
     def place(self, x: float) -> float:
@@ -89,10 +94,11 @@ def short(x: float) -> str:
     """A number beside a mark: as few letters as tell it.
 
     >>> short(0.25), short(100000.0), short(1e-7), short(4096), short(-2.0), short(12500.0)
-    ('0.25', '100k', '1e−7', '4096', '−2', '12.5k')
+    ('0.25', '100k', '1·10⁻⁷', '4096', '−2', '12.5k')
     """
     if x != 0 and not 1e-4 <= abs(x) < 1e9:
-        text = f"{x:.0e}".replace("e-0", "e-").replace("e+0", "e")
+        digit, _, power = f"{x:.0e}".partition("e")
+        text = f"{digit}·10{str(int(power)).translate(_RAISED)}"
     else:
         for size, letter in ((1e6, "M"), (1e4, "k")):
             if abs(x) >= size:

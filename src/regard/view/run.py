@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,7 @@ def render_run(
     ]
     if not rows:
         return [Text(), Text("No head was seen.")]
-    lines = [Text(), *_kinds(rows, width), Text()]
+    lines = [Text(), *render_kinds(rows, width), Text()]
     links, trivial = links_that_stand_out(run, layer, head)
     lines += render_links(run, links, width, trivial=trivial)
     told = most_telling(links)
@@ -106,7 +106,8 @@ def render_run(
     return [*lines, Text(), *render_map(run, *place, width)]
 
 
-def _kinds(rows: list[dict[str, Any]], width: int) -> list[Text]:
+def render_kinds(rows: Sequence[Mapping[str, Any]], width: int) -> list[Text]:
+    """Heads, as `run.heads()` has them, by their kind."""
     lines = [title_line("Heads by kind", "layer.head, both from 0, with the mean share", width)]
     for kind, meaning in KINDS.items():
         heads = [row for row in rows if row["kind"] == kind]

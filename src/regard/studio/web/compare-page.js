@@ -69,6 +69,7 @@ export async function showCompare(main, state, until) {
   draw();
   const both = String(new URLSearchParams({ run: ids[0], other: ids[1] }));
   const fill = async (/** @type {HTMLElement} */ place, /** @type {() => Promise<Node>} */ make) => {
+    place.replaceChildren(el("p", { class: "faint" }, word("progress.waiting")));
     try {
       place.replaceChildren(await make());
     } catch (error) {

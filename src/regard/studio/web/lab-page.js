@@ -1,6 +1,6 @@
 // The lab: all experiments, and one of them with its settings, measured when the reader asks for it.
 
-import { el } from "./dom.js";
+import { el, indexed } from "./dom.js";
 import { LANGUAGE } from "./language.js";
 import { elsewhere } from "./page.js";
 import { ask, tell } from "./asking.js";
@@ -47,7 +47,7 @@ export async function showLab(main, state, until) {
   else main.append(
     el("h1", {}, word("lab.title")), el("p", { class: "faint" }, word("lab.about")),
     el("ul", { class: "cards" }, ...all.map(({ experiment, title, claim }) =>
-      el("li", {}, el("a", { href: elsewhere({ page: "lab", experiment }) }, el("strong", {}, title), el("br"), claim)))));
+      el("li", {}, el("a", { href: elsewhere({ page: "lab", experiment }) }, el("strong", {}, ...indexed(title)), el("br"), ...indexed(claim))))));
 }
 
 /** @param {HTMLElement} main @param {About} about @param {AbortSignal} until */
@@ -98,8 +98,8 @@ function showExperiment(main, about, until) {
   };
   main.append(
     el("p", {}, el("a", { href: elsewhere({ page: "lab" }) }, word("lab.back"))),
-    el("h1", {}, about.title), el("p", { class: "faint" }, about.claim),
-    el("p", {}, about.question), guesses, ...(hands === null ? [] : [hands]),
+    el("h1", {}, ...indexed(about.title)), el("p", { class: "faint" }, ...indexed(about.claim)),
+    el("p", {}, ...indexed(about.question)), guesses, ...(hands === null ? [] : [hands]),
     el("details", {}, el("summary", {}, frame.settings), el("p", { class: "faint" }, about.about),
       el("div", { class: "settings" }, ...inputs.filter(({ name }) => !BY_HAND.includes(name)).map(({ element }) => element))),
     about.needs.length === 0 ? "" : el("p", { class: "faint" }, word("lab.needs", { model: about.needs.map(({ said }) => said).join(", ") })),

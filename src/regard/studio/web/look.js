@@ -44,8 +44,9 @@ progress { width: 100%; height: 10px; accent-color: var(--accent); }
 button.main { background: var(--accent); border-color: var(--accent); color: var(--on-accent); font-weight: 600; }
 button:disabled { opacity: 0.5; cursor: default; }
 .pair h2 { min-height: 2.8em; margin: 6px 0; }
-.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 24px; }
-@media (max-width: 800px) { .pair { grid-template-columns: 1fr; } }
+.pair { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 24px; }
+@media (max-width: 800px) { .pair { grid-template-columns: minmax(0, 1fr); } .pair h2 { min-height: 0; } }
+main:has(regard-lens, regard-shift) .of-head { display: none; } /* where no head is shown */
 mark { background: var(--mark); color: inherit; border-radius: 3px; padding: 0 2px; }
 mark.first { outline: 2px solid var(--error); }
 .pager { display: flex; gap: 10px; align-items: center; }

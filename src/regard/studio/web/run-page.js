@@ -36,7 +36,7 @@ export async function showRunPage(main, state, until) {
     said,
   );
   if (!about.saved) actions.append(...saving(id, said));
-  if (about.again && about.predicts !== false) source.foretell();
+  if (about.again && about.predicts !== false) source.foretell(about.has_lens !== false);
   if (about.again) actions.append(ablating(id, said, until));
   for (const name of about.let_go ?? []) main.append(el("p", {}, word("run.let_go", { name })));
   for (const note of info.notes) main.append(el("p", { class: "faint" }, note));
@@ -70,6 +70,7 @@ function saving(id, said) {
 /** Run the text once more without a head. @param {string} id @param {HTMLElement} said @param {AbortSignal} until */
 function ablating(id, said, until) {
   return el("button", {
+    class: "of-head",
     onclick: async () => {
       const now = read(location.hash, start());
       const { layer, head } = now;

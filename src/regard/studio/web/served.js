@@ -1,6 +1,6 @@
 // A run that Python has: every question is asked there, and the answers are remembered.
 
-import { ask, numbers } from "./asking.js";
+import { ask, numbers, tell } from "./asking.js";
 
 /**
  * @typedef {import("./source.js").RunInfo} RunInfo
@@ -24,11 +24,18 @@ export class ServedRun {
     this.path = `/api/runs/${id}`;
     /** @type {import("./source.js").RunSource["predictions"]} */
     this.predictions = undefined;
+    /** @type {import("./source.js").RunSource["lens"]} */
+    this.lens = undefined;
+    /** @type {import("./source.js").RunSource["why"]} */
+    this.why = undefined;
   }
 
-  /** Let what its model predicts be asked for. */
-  foretell() {
+  /** Let what its model predicts be asked for. @param {boolean} layers after each layer, too */
+  foretell(layers) {
     this.predictions = () => this.#once("predictions", () => ask(`${this.path}/predictions`));
+    if (!layers) return;
+    this.lens = () => this.#once("lens", () => ask(`${this.path}/lens`));
+    this.why = (position, token, against) => tell(`${this.path}/why`, { position, token, against });
   }
 
   /** @param {string} id @returns {Promise<ServedRun>} */

@@ -11,7 +11,7 @@ import { word } from "./words.js";
 /** @typedef {import("./base.js").RegardElement<any>} AnyElement */
 
 const EACH = 2000; // milliseconds after which it is asked what is new
-const STATUS = /** @type {const} */ ({ trains: "trainings.trains", stopped: "trainings.stopped", ended: "trainings.ended" });
+const STATUS = /** @type {const} */ ({ trains: "trainings.trains", stopped: "trainings.stopped", ended: "trainings.ended", diverged: "trainings.diverged" });
 
 /** @param {HTMLElement} main @param {import("./base.js").State} state @param {AbortSignal} until */
 export async function showTraining(main, state, until) {

@@ -5,7 +5,7 @@ import { ask, numbers } from "./asking.js";
 /**
  * @import { Curve, HeadPictures, TrainingDocument, TrainingSource } from "./training_source.js"
  * @typedef {{ step: number, loss?: number | null, learning_rate?: number | null,
- *   validation?: Record<string, number | null>, entropy?: Record<string, (number | null)[]> }} Line
+ *   validation?: Record<string, number | null>, entropy?: Record<string, (number | null)[]>, diverged?: string }} Line
  * @typedef {{ lines: Line[], end: number, more: boolean, unread: number, status: TrainingDocument["status"],
  *   step: number, pictures: number, begun: number }} News
  */
@@ -37,6 +37,7 @@ export class ServedTraining {
   #evaluated = [];
   /** @type {Line[]} */
   #looked = [];
+  #diverged = "";
   #end = 0;
   #unread = 0;
   #pictures = 0; // that were on the disk when it was asked for them
@@ -90,7 +91,7 @@ export class ServedTraining {
 
   #forget() {
     [this.#steps, this.#evaluated, this.#looked] = [[], [], []];
-    [this.#end, this.#unread, this.#pictures] = [0, 0, -1];
+    [this.#end, this.#unread, this.#pictures, this.#diverged] = [0, 0, -1, ""];
     this.#heads.clear();
   }
 
@@ -99,6 +100,7 @@ export class ServedTraining {
     for (const line of lines) {
       if (line.validation !== undefined) this.#evaluated.push(line);
       else if (line.entropy !== undefined) this.#looked.push(line);
+      else if (line.diverged !== undefined) this.#diverged = line.diverged;
       else this.#steps.push(line);
     }
   }
@@ -110,7 +112,7 @@ export class ServedTraining {
     const scores = [...new Set(this.#evaluated.flatMap(({ validation }) => Object.keys(validation ?? {})))];
     const heads = new Map(this.#looked.flatMap(({ entropy }) => Object.entries(entropy ?? {}).map(([layer, each]) => [layer, each.length])));
     return {
-      name, task, steps, pictures, layers, example, chosen, left_out, held: null, unread: this.#unread,
+      name, task, steps, pictures, layers, example, chosen, left_out, held: null, unread: this.#unread, diverged: this.#diverged,
       step: this.#news?.step ?? this.#about.step, status: this.#news?.status ?? this.#about.status,
       losses: thinned(at, this.#steps.map(({ loss = null }) => loss), MOST_LOSSES),
       learning_rates: thinned(at, this.#steps.map(({ learning_rate: rate = null }) => rate), MOST_LOSSES),

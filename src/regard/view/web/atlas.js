@@ -15,7 +15,7 @@ import { Tiles } from "./atlas_tiles.js";
 import {
   isWhole, layout, levelFor, pixels, readView, spots, topLevel, whole, within, written,
 } from "./atlas_view.js";
-import { isMasked, namesOf } from "./atlas_words.js";
+import { isMasked, labelsOf, namesOf } from "./atlas_words.js";
 import { headKind } from "./told.js";
 import { word, wordParts } from "./words.js";
 
@@ -241,8 +241,7 @@ ${SIDE_CSS}`;
     if (!tokens) return 40;
     if (this.#measured.tokens !== tokens) {
       context.font = `12px ${inks(this).sans}`;
-      const texts = tokens.slice(0, 3000).map(({ text }) => text);
-      const longest = texts.sort((a, b) => b.length - a.length).slice(0, 12);
+      const longest = labelsOf(tokens).slice(0, 3000).sort((a, b) => b.length - a.length).slice(0, 12);
       const widths = longest.map((text) => context.measureText(visible(text.slice(0, 60))).width);
       this.#measured = { tokens, width: Math.max(40, ...widths) };
     }

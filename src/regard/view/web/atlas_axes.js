@@ -113,8 +113,8 @@ function corners(context, margins, colours) {
   context.fillStyle = colours.faint;
   context.font = `11px ${colours.sans}`;
   context.textAlign = "right";
-  context.fillText(word("atlas.looks_at"), margins.left - 7, margins.top - 28);
-  context.fillText(word("atlas.this_token"), margins.left - 7, margins.top - 11);
+  context.fillText(word("atlas.looks_at"), margins.left - 7, margins.top - 28, margins.left - 9);
+  context.fillText(word("atlas.this_token"), margins.left - 7, margins.top - 11, margins.left - 9);
 }
 
 /** @param {CanvasRenderingContext2D} context @param {string} label @param {number} x @param {number} y

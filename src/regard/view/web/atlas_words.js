@@ -3,10 +3,11 @@
 import { figure, many, visible } from "./dom.js";
 import { TILE, tokensOf } from "./source.js";
 import { masked } from "./atlas_tiles.js";
+import { names } from "./text_pieces.js";
 import { word } from "./words.js";
 
 /**
- * @import { RunSource } from "./source.js"
+ * @import { RunSource, Token } from "./source.js"
  * @import { Spot } from "./atlas_view.js"
  * @import { Kept, Mask } from "./atlas_tiles.js"
  * @import { Cell } from "./atlas_axes.js"
@@ -21,8 +22,23 @@ import { word } from "./words.js";
 export function namesOf(source, sequence, layer) {
   const { cross, position } = source.info.layers[layer];
   const { from, to } = tokensOf(source.info, sequence, layer);
-  const key = (/** @type {number} */ n) => (to ? (to[n]?.text ?? "") : String(n));
-  return { key, query: (/** @type {number} */ n) => (from ? (from[cross ? n : n + position]?.text ?? "") : String(n)) };
+  const [queries, keys] = [from && labelsOf(from), to && labelsOf(to)];
+  const key = (/** @type {number} */ n) => (keys ? (keys[n] ?? "") : String(n));
+  return { key, query: (/** @type {number} */ n) => (queries ? (queries[cross ? n : n + position] ?? "") : String(n)) };
+}
+
+/** @type {WeakMap<Token[], string[]>} */
+const labels = new WeakMap();
+
+/** Tokens as they are; of those that share a letter, which piece of it each is. @param {Token[]} tokens */
+export function labelsOf(tokens) {
+  let found = labels.get(tokens);
+  if (found === undefined) {
+    const called = names(tokens);
+    found = tokens.map(({ text }, n) => (called[n].startsWith(`${visible(text.trim())} (`) ? called[n] : text));
+    labels.set(tokens, found);
+  }
+  return found;
 }
 
 /** @type {{ text: string, letters: string[] }} */

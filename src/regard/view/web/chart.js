@@ -1,6 +1,6 @@
 // Charts: lines over numbers, bars with where they may end, matrices side by side.
 
-import { el, svg, visible } from "./dom.js";
+import { el, fourDigits, svg, visible } from "./dom.js";
 import { css, headColour, heat, signed } from "./scale.js";
 
 /**
@@ -42,7 +42,8 @@ export class Axis {
     let low = found.length > 0 ? Math.min(...found) : log ? 1 : 0;
     let high = found.length > 0 ? Math.max(...found) : 1;
     if (zero && !log) low = Math.min(low, 0);
-    if (low === high) [low, high] = log ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
+    const below = zero ? 0 : 0.5;
+    if (low === high) [low, high] = log ? [low / 2, high * 2] : [low - below, high + 1 - below];
     return new Axis(low, high, log);
   }
 
@@ -81,11 +82,17 @@ export function short(x) {
   /** @type {(n: number) => string} */
   const few = (n) => String(Number(n.toPrecision(4)));
   let text;
-  if (size !== 0 && (size < 1e-4 || size >= 1e9)) text = x.toExponential(0).replace("e+", "e");
+  if (size !== 0 && (size < 1e-4 || size >= 1e9)) text = powerOf(x);
   else if (size >= 1e6) text = `${few(x / 1e6)}M`;
   else if (size >= 1e4) text = `${few(x / 1e3)}k`;
   else text = few(x);
   return text.replaceAll("-", "−");
+}
+
+/** A number as a digit and a power of ten. @param {number} x @returns {string} */
+function powerOf(x) {
+  const [digit, power] = x.toExponential(0).replace("+", "").split("e");
+  return `${digit}·10${[...power].map((letter) => (letter === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(letter)])).join("")}`;
 }
 
 /** A chart with its title. @param {Chart} chart @returns {HTMLElement} */
@@ -131,18 +138,28 @@ function lines(chart) {
   return [svg("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, role: "img", "aria-label": chart.told ?? chart.title }, ...drawn, ...shapes), key(chart.series.map(({ name }) => name))];
 }
 
+const ruler = document.createElement("canvas").getContext("2d");
+
+/** How wide a name is, in pixels. @param {string} name */
+function wideness(name) {
+  if (ruler === null) return 6.5 * name.length;
+  ruler.font = `12px ${getComputedStyle(document.documentElement).getPropertyValue("--sans") || "sans-serif"}`;
+  return ruler.measureText(name).width;
+}
+
 /** @param {Bars} chart @returns {Element[]} */
 function bars(chart) {
   const all = [...chart.values, ...(chart.high ?? [])].flat().map((b) => (b === null ? null : Math.abs(b)));
   const scale = Axis.of(all, false, true);
-  const [left, height] = [170, 18];
+  const [left, height] = [Math.min(WIDE / 2, 10 + Math.max(30, ...chart.names.map(wideness))), 18];
   const room = WIDE - left - 60;
   const each = height * chart.groups.length + 6;
   const drawn = [svg("text", { x: 0, y: 11 }, chart.y)];
   chart.names.forEach((name, n) => {
     const top = 20 + n * each;
-    const label = name.length > 26 ? `${name.slice(0, 25)}…` : name;
-    drawn.push(svg("text", { class: "number", x: left - 8, y: top + each / 2 + 1, "text-anchor": "end" }, svg("title", {}, name), label));
+    // A name that is longer than half of the chart is made narrower.
+    const narrow = wideness(name) > left - 10 ? { textLength: left - 10, lengthAdjust: "spacingAndGlyphs" } : {};
+    drawn.push(svg("text", { class: "number", x: left - 8, y: top + each / 2 + 1, "text-anchor": "end", ...narrow }, svg("title", {}, name), name));
     chart.values.forEach((row, nth) => {
       const b = row[n];
       const y = top + nth * height;
@@ -156,7 +173,7 @@ function bars(chart) {
         drawn.push(/** @type {any} */ (svg("line", { x1, x2, y1: y + height / 2, y2: y + height / 2, stroke: "var(--ink)", "stroke-width": 1.5 })));
         end = Math.max(end, x2 - left);
       }
-      const number = short(Number(b.toPrecision(3)));
+      const number = Math.abs(b) < 1e-4 ? fourDigits(Number(b.toPrecision(1))) : short(Number(b.toPrecision(3)));
       drawn.push(svg("text", { class: "number", x: left + end + 6, y: y + height / 2 + 4 }, number));
     });
   });

@@ -98,6 +98,15 @@ export function many(n) {
   return n.toLocaleString("en");
 }
 
+/** A number of a table: four digits; a small one with a power of ten. @param {number} value @returns {string} */
+export function fourDigits(value) {
+  const rounded = Number(value.toPrecision(4));
+  if (rounded === 0 || Math.abs(rounded) >= 0.001) return String(rounded).replace("-", "−");
+  const [digits, power] = rounded.toExponential().split("e");
+  const raised = [...power].map((each) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(each)]).join("");
+  return `${digits.replace("-", "−")}·10${raised}`;
+}
+
 /** Say a text, unless it is said already. @param {HTMLElement} element @param {string} text */
 export function put(element, text) {
   if (element.textContent !== text) element.textContent = text;

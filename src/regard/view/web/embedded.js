@@ -61,6 +61,11 @@ export class EmbeddedRun {
     const predictions = info.predictions ?? null;
     /** @type {RunSource["predictions"]} */
     this.predictions = predictions === null ? undefined : async () => predictions;
+    const lens = info.lens ?? null;
+    /** @type {RunSource["lens"]} */
+    this.lens = lens === null ? undefined : async () => lens;
+    /** @type {RunSource["why"]} */
+    this.why = undefined;
   }
 
   /** A weight of whole numbers, as they are kept. @param {Part["data"]} data */

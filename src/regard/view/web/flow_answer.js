@@ -32,7 +32,8 @@ export function readingOf({ before, after, alike }, stage, head) {
   const colours = word(shades.log ? "flow.colours.log" : shades.kind === "both" ? "flow.colours.both" : "flow.colours", values);
   const [rows, columns] = after.picture(stage, head)?.block ?? [1, 1];
   const blocks = rows * columns === 1 ? "" : word(part === "weights" ? "flow.blocks.weights" : "flow.blocks", { rows, columns });
-  return `${colours} ${blocks} ${ghost}`;
+  const masked = shades.open ? word("flow.colours.masked") : "";
+  return `${colours} ${masked} ${blocks} ${ghost}`;
 }
 
 export class FlowAnswer {

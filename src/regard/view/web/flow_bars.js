@@ -6,6 +6,7 @@ import { tokenIn } from "./flow_place.js";
 import { labelsOf } from "./flow_source.js";
 import { figure, visible } from "./dom.js";
 import { css, inkOn } from "./scale.js";
+import { guessIn } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -260,7 +261,7 @@ export function drawNext(pen, { store, ghost, token, look, hidden }, box, area) 
     pen.fillStyle = look.ink;
     pen.textBaseline = "middle";
     pen.textAlign = "right";
-    pen.fillText(visible(text), area.x + area.width * 0.4, y + line / 2, area.width * 0.4);
+    pen.fillText(guessIn(text), area.x + area.width * 0.4, y + line / 2, area.width * 0.4);
     pen.textAlign = "left";
     pen.font = `${size * 0.85}px ${look.mono}`;
     pen.fillText(figure(probability), area.x + area.width * 0.83, y + line / 2, area.width * 0.2);

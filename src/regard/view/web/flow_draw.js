@@ -3,7 +3,7 @@
 import { drawBars, drawNext, drawRibbons } from "./flow_bars.js";
 import { onScreen } from "./flow_camera.js";
 import { SMALLEST, letters, tokenColour } from "./flow_look.js";
-import { drawNames } from "./flow_names.js";
+import { drawNames, drawSymbols } from "./flow_names.js";
 import { colourOf, inDecimals } from "./flow_paint.js";
 import { headNumber, tokenIn } from "./flow_place.js";
 import { headColour, inkOn } from "./scale.js";
@@ -67,7 +67,10 @@ export function drawFlow(pen, scene, layers) {
     else drawBand(pen, scene, band);
   }
   for (const wire of plan.wires) drawWire(pen, scene, wire);
-  for (const band of plan.bands) drawTitle(pen, scene, band);
+  for (const band of plan.bands) {
+    drawSymbols(pen, scene, band.boxes);
+    drawTitle(pen, scene, band);
+  }
   for (const light of scene.lights) drawLight(pen, scene, light);
   for (const change of scene.changes) drawMark(pen, scene, change);
   return whole;

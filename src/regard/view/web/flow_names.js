@@ -1,6 +1,7 @@
 // The names in a flow: of matrices, rows and columns, with the colours of each matrix and their ends.
 
 import { visible } from "./dom.js";
+import { onScreen } from "./flow_camera.js";
 import { SMALLEST, drawSymbol, letters, tokenColour } from "./flow_look.js";
 import { colourOf, inLetters } from "./flow_paint.js";
 import { tokenIn } from "./flow_place.js";
@@ -18,6 +19,7 @@ import { word } from "./words.js";
 
 const SLANT = Math.PI / 3.2; // of the names of columns that are too long to lie flat
 const FOLLOWED = 12; // pixels of the letters of a name that stands alone
+const FAR = 9; // pixels of the letters of a symbol that is seen from far away
 
 /** @param {CanvasRenderingContext2D} pen @param {Scene} scene @param {Box} box @param {Area} area */
 export function drawNames(pen, scene, box, area) {
@@ -59,6 +61,29 @@ export function drawNames(pen, scene, box, area) {
   const room = area.width + camera.scale * 1.2 - used;
   if (pen.measureText(title).width <= room) pen.fillText(title, area.x + used, first);
   if (box.kind === "matrix" && size >= 9) legend(pen, scene, box, area, second, size * 0.62);
+}
+
+/** From so far away that names have no room, the symbol of each matrix in a corner of it. @param {CanvasRenderingContext2D} pen
+ * @param {Scene} scene @param {Box[]} boxes */
+export function drawSymbols(pen, { camera, look, store, hidden, width, height }, boxes) {
+  if (camera.scale * 0.6 >= SMALLEST) return;
+  pen.textAlign = "left";
+  pen.textBaseline = "middle";
+  for (const { stage, kind, ...box } of boxes) {
+    const area = onScreen(camera, box);
+    if ((kind !== "matrix" && kind !== "turned") || hidden.has(stage) || area.height < FAR * 1.7) continue;
+    if (area.x > width || area.y > height || area.x + area.width < 0 || area.y + area.height < 0) continue;
+    const symbol = store.outline.stages[stage].symbol.split("_")[0] + (kind === "turned" ? "ᵀ" : "");
+    letters(pen, look, FAR, true);
+    const wide = pen.measureText(symbol).width + 3;
+    if (area.width < wide * 1.7) continue;
+    pen.globalAlpha = 0.88;
+    pen.fillStyle = look.page;
+    pen.fillRect(area.x + 1, area.y + 1, wide, FAR * 1.25);
+    pen.globalAlpha = 1;
+    pen.fillStyle = look.ink;
+    pen.fillText(symbol, area.x + 2.5, area.y + 1 + FAR * 0.65);
+  }
 }
 
 /** @param {Scene} scene @param {import("./flow_source.js").Stage} stage */

@@ -2,6 +2,7 @@
 
 import { el, figure, visible } from "./dom.js";
 import { labelsOf } from "./flow_source.js";
+import { guessIn } from "./told.js";
 import { word } from "./words.js";
 
 export class NextLine {
@@ -21,7 +22,7 @@ export class NextLine {
       word("flow.next.of", { token: visible(found.label) }), ": ",
       ...found.next.map(({ token: text, probability }) => {
         const old = was?.find((each) => each.token === text);
-        return el("span", { class: "one" }, el("b", { dir: "auto" }, visible(text)), ` ${figure(probability)}`,
+        return el("span", { class: "one" }, el("b", { dir: "auto" }, guessIn(text)), ` ${figure(probability)}`,
           was !== null && el("span", { class: "faint" }, ` ${old === undefined ? word("flow.next.new") : word("flow.next.was", { value: figure(old.probability) })}`));
       }),
     ]));

@@ -23,7 +23,9 @@ export function wordAt(outline, stage, row, changes) {
   const written = changes.findLast((each) => each.kind === "word" && each.position === position);
   if (written !== undefined && written.kind === "word") return { position, text: written.text };
   const labels = outline.sequences[/** @type {string} */ (row_labels)];
-  return { position, text: labels.filter((_, n) => words[n] === position).join("") };
+  // Of tokens that share a letter, only the first is written: “동 (1/3)”, not “동 (2/3)”.
+  const pieces = labels.filter((label, n) => words[n] === position && !/ \((?!1\/)\d+\/\d+\)$/.test(label));
+  return { position, text: pieces.map((label) => label.replace(/ \(1\/\d+\)$/, "")).join("") };
 }
 
 /** Why no other word can be there. @param {Outline} outline @param {string} stage @param {number} row @returns {string} */

@@ -2,7 +2,7 @@
 
 import { RegardElement } from "./base.js";
 import { CHART_CSS, chartOf } from "./chart.js";
-import { el, many } from "./dom.js";
+import { el, fourDigits, indexed, many } from "./dom.js";
 import { word } from "./words.js";
 
 /**
@@ -33,6 +33,7 @@ class RegardLab extends RegardElement {
     .question { font-size: 17px; max-width: 46em; margin: 4px 0 10px; }
     .guesses { display: flex; flex-direction: column; align-items: flex-start; gap: 6px; margin: 0 0 12px; }
     .guesses button { text-align: left; }
+    .claim { max-width: 60em; margin: 14px 0 -6px; } .marks { max-width: 60em; }
     .verdict { border-left: 5px solid var(--edge); padding: 4px 0 4px 14px; margin: 14px 0; max-width: 60em; }
     .verdict h2 { margin: 0 0 4px; font-size: 18px; }
     .verdict.holds { border-color: #009e73; } .verdict.fails { border-color: #d55e00; } .verdict.open { border-color: #e69f00; }
@@ -54,7 +55,7 @@ class RegardLab extends RegardElement {
     const { frame } = lab;
     const guess = this.said("guess", lab.guess ?? "");
     /** @type {HTMLElement[]} */
-    const parts = this.said("question", "") === "above" ? [] : [el("p", { class: "question" }, lab.question)];
+    const parts = this.said("question", "") === "above" ? [] : [el("p", { class: "question" }, ...indexed(lab.question))];
     if (guess === "") parts.push(this.#guesses(lab));
     else {
       const made = lab.guesses.find(({ name }) => name === guess);
@@ -73,8 +74,14 @@ class RegardLab extends RegardElement {
   #guesses({ guesses, frame }) {
     return el("div", { class: "guesses", role: "group", "aria-label": frame.expect },
       el("strong", {}, frame.expect),
-      ...guesses.map(({ name, said }) => el("button", { type: "button", name, onclick: () => this.say({ guess: name }) }, said)),
+      ...guesses.map(({ name, said }) => el("button", { type: "button", name, onclick: () => this.say({ guess: name }) }, ...indexed(said))),
       el("button", { type: "button", name: "-", class: "faint", onclick: () => this.say({ guess: "-" }) }, frame.skip));
+  }
+
+  /** Whether another verdict of the page says what its marks mean. @returns {boolean} */
+  #explained() {
+    const root = /** @type {Document | ShadowRoot} */ (this.getRootNode());
+    return [...root.querySelectorAll("regard-lab")].some((each) => each !== this && each.shadowRoot?.querySelector(".marks"));
   }
 
   /** @param {LabDocument} lab @returns {HTMLElement[]} */
@@ -87,16 +94,18 @@ class RegardLab extends RegardElement {
       return el("li", {}, `${known?.said ?? name}: ${text}`);
     });
     return [
-      ...(lab.false ? [el("p", { class: "broken" }, el("strong", {}, `${frame.broken}. `), lab.make_false.about)] : []),
+      ...(lab.false ? [el("p", { class: "broken" }, el("strong", {}, `${frame.broken}. `), ...indexed(lab.make_false.about))] : []),
+      el("p", { class: "claim" }, el("strong", {}, `${frame.claim}: `), ...indexed(lab.claim)),
       verdictOf(verdict, frame.verdict),
+      ...(this.#explained() ? [] : [el("p", { class: "marks faint" }, frame.marks)]),
       ...(lab.broken === undefined ? [] : [el("details", { class: "turned" }, el("summary", {}, frame.make_false),
-        el("p", {}, lab.make_false.about), verdictOf(lab.broken.verdict, frame.verdict))]),
+        el("p", {}, ...indexed(lab.make_false.about)), verdictOf(lab.broken.verdict, frame.verdict))]),
       el("div", { class: "charts" }, ...lab.charts.map(chartOf)),
       ...lab.tables.map((table) => el("details", {}, el("summary", {}, table.title), el("div", { class: "wide", tabindex: 0 }, tableOf(table)))),
-      el("details", {}, el("summary", {}, frame.how_measured), el("p", {}, lab.about),
-        el("p", {}, el("strong", {}, `${frame.make_false}: `), lab.make_false.about),
+      el("details", {}, el("summary", {}, frame.how_measured), el("p", {}, ...indexed(lab.about)),
+        el("p", {}, el("strong", {}, `${frame.make_false}: `), ...indexed(lab.make_false.about)),
         el("strong", {}, frame.settings), el("ul", {}, ...told)),
-      ...lab.notes.map((note) => el("p", {}, note)),
+      ...lab.notes.map((note) => el("p", {}, ...indexed(note))),
       el("p", { class: "faint" }, lab.quick ? `${frame.quick} ${lab.made}` : lab.made),
     ];
   }
@@ -107,8 +116,8 @@ function verdictOf({ outcome, said, findings, notes }, title) {
   return el("div", { class: `verdict ${outcome}` },
     el("h2", {}, `${title}: ${said}`),
     el("ul", {},
-      ...findings.map((each) => el("li", {}, el("b", {}, MARKS[each.outcome]), each.said)),
-      ...notes.map((note) => el("li", { class: "faint" }, el("b", {}, "·"), note))));
+      ...findings.map((each) => el("li", {}, el("b", {}, MARKS[each.outcome]), ...indexed(each.said))),
+      ...notes.map((note) => el("li", { class: "faint" }, el("b", {}, "·"), ...indexed(note)))));
 }
 
 /** @param {Table} table */
@@ -117,8 +126,7 @@ export function tableOf({ columns, rows }) {
   const cell = (/** @type {number | string | boolean | null} */ value) => {
     if (value === null) return "–";
     if (typeof value !== "number") return String(value);
-    if (Number.isInteger(value)) return many(value);
-    return String(Number(value.toPrecision(4))).replaceAll("-", "−");
+    return Number.isInteger(value) ? many(value) : fourDigits(value);
   };
   const kind = (/** @type {number} */ n) => ({ class: text[n] ? "text" : null });
   return el("table", {},

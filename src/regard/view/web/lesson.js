@@ -83,7 +83,7 @@ class RegardLesson extends RegardElement {
       const element = /** @type {AnyElement} */ (place.ownerDocument.createElement("regard-lab"));
       element.source = document;
       alone(element, {});
-      place.replaceChildren(el("strong", {}, document.title), element);
+      place.replaceChildren(el("strong", {}, ...indexed(document.title)), element);
     };
     const known = lesson.measured[name];
     if (known !== undefined) show(known);

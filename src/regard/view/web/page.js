@@ -143,7 +143,9 @@ export function passViews(open) {
  */
 export function showRun(main, source, until, more = []) {
   const { info } = source;
-  const all = [...views(), ...more];
+  /** @type {View[]} */
+  const lens = source.lens === undefined && (info.why ?? null) === null ? [] : [["lens", word("page.prediction"), "regard-lens"]];
+  const all = [...views(), ...lens, ...more];
   const controls = el("div", { class: "bar controls" });
   const tabs = el("div", { role: "tablist", "aria-label": word("page.views") });
   const panel = el("section", { role: "tabpanel", id: "panel", "aria-live": "off" });
@@ -170,7 +172,7 @@ export function showRun(main, source, until, more = []) {
         }, title)),
     );
     panel.setAttribute("aria-labelledby", `tab-${current[0]}`);
-    refill(controls, choices(info, state, change, !["shift", "flow", "steps"].includes(current[0])));
+    refill(controls, choices(info, state, change, !["shift", "lens", "flow", "steps"].includes(current[0])));
     let element = made.get(current[0]);
     if (element === undefined) {
       element = /** @type {AnyElement} */ (document.createElement(current[2]));
@@ -240,7 +242,7 @@ function choices(info, state, change, ofHead) {
     info.sequences.length > 1 && choice(word("page.choose_text"), "sequence", info.sequences.map(({ text }, n) => [n, numbered(n + 1, (text ?? "").slice(0, 40))])),
     ofHead && choice(word("page.layer"), "layer", info.layers.map((_, n) => [n, info.layers[n].cross ? word("page.cross", { layer: n }) : String(n)])),
     ofHead && choice(word("page.head"), "head", [[null, word("page.all")], ...Array.from({ length: heads }, (_, n) => /** @type {[number, string]} */ ([n, kinds.get(n) === "mixed" || !kinds.has(n) ? String(n) : numbered(n, headKind(kinds.get(n) ?? ""))]))]),
-    ofHead && el("span", { class: "faint module" }, info.layers[state.layer].name),
+    ofHead && el("span", { class: "faint module", title: word("page.module_tip") }, info.layers[state.layer].name),
     ofHead && means !== undefined && el("span", { class: "faint" }, word("kind.told", { kind: headKind(kind ?? ""), means })),
   ].filter((each) => each instanceof Node);
 }
@@ -265,11 +267,11 @@ export function open() {
   document.body.append(main);
   const header = el("header", {}, el("h1", {}, content.title), el("p", { class: "faint" }, ...indexed(content.subtitle)));
   main.append(header);
-  if (["lab", "lesson", "training"].includes(content.kind)) {
+  if (["corpus", "lab", "lesson", "sources", "training"].includes(content.kind)) {
     header.className = content.kind;
     const element = /** @type {AnyElement} */ (document.createElement(`regard-${content.kind}`));
     const address = (/** @type {string} */ name) => `${name}.html`;
-    const sources = { lab: () => content.lab, lesson: () => ({ ...content.lesson, address }), training: () => new EmbeddedTraining(content) };
+    const sources = { corpus: () => content.corpus, lab: () => content.lab, lesson: () => ({ ...content.lesson, address }), sources: () => content.sources, training: () => new EmbeddedTraining(content) };
     element.source = sources[/** @type {keyof typeof sources} */ (content.kind)]();
     const again = () => (element.state = read(location.hash, start()));
     element.addEventListener("regard-change", (event) => {

@@ -257,7 +257,7 @@ export class RegardShift extends RegardElement {
   #draw(shown, parts) {
     const { journeys, stages, found, upto, focus, names, directions } = shown;
     const last = stages.length - 1;
-    const begins = stages[0].title === "embedding" ? word("shift.begins")
+    const begins = stages[0].title === word("shift.embedding") ? word("shift.begins")
       : word("shift.begins_after", { place: stages[0].title });
     parts.lead.textContent = word("shift.lead", { begins });
     parts.slider.max = String(last);

@@ -26,7 +26,7 @@ export function stagesOf(names) {
   return names.map((name, n) => {
     const part = /^(.*) (attention|feed-forward)$/.exec(name);
     const layer = part?.[1] ?? (clear ? numbers[n] : null) ?? name;
-    const whole = /^\d+$/.test(layer) ? word("shift.layer_only", { layer }) : layer;
+    const whole = /^\d+$/.test(layer) ? word("shift.layer_only", { layer }) : layer === "embedding" ? word("shift.embedding") : layer;
     const title = part === null ? whole
       : word("shift.layer_part", { layer, part: word(part[2] === "attention" ? "shift.attention" : "shift.feed_forward") });
     const kind = n === 0 ? "start" : part === null ? "layer" : /** @type {Kind} */ (part[2]);

@@ -51,6 +51,26 @@ import { word } from "./words.js";
  *   first to last: "embedding", then "0 attention", "0 feed-forward", … or "0", "1", …; null: none
  * @property {string} [no_stages] why a file has none that the run had
  * @property {[string, number][][] | null} [predictions] of each position the likeliest tokens and how likely they are
+ * @property {Lens | null} [lens] the same after each layer, as if the model ended there
+ * @property {WhyInfo | null} [why] where a logit comes from, of which Python was asked
+ *
+ * @typedef {[string, number][][][]} Lens by layer and position the likeliest tokens and how likely they are
+ *
+ * @typedef {{ text: string, id: number, logit: number, probability: number }} Guess
+ * @typedef {{ layer: number, head: number, share: number, lost: number,
+ *   verdict: "holds" | "less" | "more" | "opposite" }} AblatedHead what is really lost without a head
+ * @typedef {object} WhyInfo the parts of a logit, or of the difference of two, which add up to `total`
+ * @property {number} position
+ * @property {Guess} token
+ * @property {Guess | null} against
+ * @property {number} total
+ * @property {number} rounding
+ * @property {number | null} softcap
+ * @property {number[][]} heads by layer and head
+ * @property {number[]} feed_forward by layer
+ * @property {Record<string, number>} embeddings
+ * @property {Record<string, number>} biases
+ * @property {AblatedHead[]} ablated
  *
  * @typedef {object} Row the weights of one query on all keys (or, `received`, on one key of all
  *   queries)
@@ -92,6 +112,9 @@ export const TILE = 256;
  *   (stages × width)
  * @property {() => Promise<[string, number][][] | null>} [predictions] at each position of the first text, the likeliest
  *   tokens and how likely they are; null, or missing, where there are none
+ * @property {() => Promise<Lens | null>} [lens] the same after each layer
+ * @property {(position: number, token: string, against: string | null) => Promise<WhyInfo>} [why] where the logit of a
+ *   token comes from; missing where nobody can be asked
  */
 
 /** The tokens of a layer by position: those that look, and those that are looked at; null where they are not known.

@@ -8,7 +8,7 @@ import { css, signed } from "./scale.js";
 import { GAP, STEPS_CSS, look } from "./steps_look.js";
 import { chosenCell, madeFrom, stepSheet } from "./steps_made.js";
 import { Matrix } from "./steps_matrix.js";
-import { SMALL, WAYS, largePlan, plan, total } from "./steps_sizes.js";
+import { SMALL, WAYS, largePlan, largeSize, plan, total } from "./steps_sizes.js";
 import { columnsIn, formulaIn, meaningOf, titleOf, told } from "./told.js";
 import { word } from "./words.js";
 
@@ -58,7 +58,7 @@ export class RegardSteps extends RegardElement {
   /** What the matrices now show, so that they are not filled again for another cell. @type {unknown[]} */
   #drawn = [];
   #width = 0;
-  #large = false;
+  #large = /** @type {import("./steps_sizes.js").Size | null} */ (null);
   /** @type {Room} */
   #resultRoom = { width: 0, gap: 0, heads: true, tallest: 0, family: "", mono: "", from: 0 };
   #madeRoom = this.#resultRoom;
@@ -236,12 +236,12 @@ export class RegardSteps extends RegardElement {
     this.#resultRoom = { width, gap: GAP, heads: true, tallest: TALLEST, family, mono, from: 0 };
     this.#madeRoom = { ...this.#resultRoom, gap: 2 * GAP, heads: false };
     const line = { ...this.#madeRoom, width: width - 2 * GAP };
-    this.#large = largePlan([...made, ...results], line) !== null;
     const above = Math.min(this.#flow.getBoundingClientRect().top + scrollY, innerHeight / 2);
     const room = innerHeight - above - AROUND;
+    this.#large = largeSize([...made, ...results], line, room);
     const [high, highest] = [made, results].map((sheets, n) =>
       Math.max(0, ...this.#plan(sheets, n === 0 ? this.#madeRoom : this.#resultRoom).map((each) => each.height)));
-    const all = this.#large ? 0 : WAYS.findIndex(({ digits }, from) => {
+    const all = this.#large !== null ? 0 : WAYS.findIndex(({ digits }, from) => {
       // Below one another numbers keep their decimals, if there is room for that.
       if (digits < WAYS[0].digits && high + highest <= room) return false;
       const plans = [this.#plan(made, { ...this.#madeRoom, from }), this.#plan(results, { ...this.#resultRoom, from })];
@@ -265,7 +265,7 @@ export class RegardSteps extends RegardElement {
 
   /** @param {Sheet[]} sheets @param {Room} room */
   #plan(sheets, room) {
-    return (this.#large ? largePlan(sheets, room) : null) ?? plan(sheets, room);
+    return (this.#large !== null ? largePlan(sheets, room, this.#large) : null) ?? plan(sheets, room);
   }
 
   /** Light a cell, and say how it came about. @param {TraceJson} trace @param {Cell} cell @param {boolean} reveal */

@@ -51,6 +51,7 @@ h2 + p { margin: 2px 0; }
 .line { font: 16px/1.5 var(--mono); overflow-wrap: anywhere; unicode-bidi: isolate; }
 .line .result { font-weight: 700; } .line .left { color: var(--left); } .line .right { color: var(--right); }
 .hint { margin: 0 0 12px; font-size: 13px; }
+@media (min-width: 1500px) { .line { font-size: 22px; } h2 { font-size: 24px; } h2 code { font-size: 22px; } h2 + p { font-size: 18px; } }
 @media (max-width: 600px) {
   .line { font-size: 14px; }
   nav { flex-wrap: nowrap; overflow-x: auto; margin: 0 0 6px; }

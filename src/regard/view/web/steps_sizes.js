@@ -22,8 +22,13 @@ import { visible } from "./dom.js";
 
 /** @typedef {{ line: number, letters: number, figures: number, pad: number }} Size in pixels */
 
-/** Of a few rows that fit in one line. */
-const LARGE = { line: 32, letters: 16, figures: 16, pad: 8 };
+/** Of a few rows that fit in one line; all but the last where there is much room, for a projector. */
+const LARGE = [
+  { line: 68, letters: 34, figures: 34, pad: 17 },
+  { line: 52, letters: 26, figures: 26, pad: 13 },
+  { line: 42, letters: 21, figures: 21, pad: 10 },
+  { line: 32, letters: 16, figures: 16, pad: 8 },
+];
 /** Of all others. */
 export const SMALL = { line: 22, letters: 13, figures: 12.5, pad: 6 };
 const FINE = { line: 20, letters: 12, figures: 11, pad: 3 };
@@ -34,7 +39,8 @@ export const WAYS = [
   ...DIGITS.map((digits) => ({ size: SMALL, digits, upright: true })),
   { size: FINE, digits: 2, upright: true },
 ];
-const WIDEST = 96; // pixels of a label
+const WIDEST = 96; // pixels of a label, in letters of up to 16
+const MUCH = 1500; // pixels of a window from which on matrices are shown as large as they can be
 const FEW = 8; // rows that are shown large
 const NARROW = 800; // pixels that are too few for two matrices beside one another
 const BORDER = 2;
@@ -68,16 +74,16 @@ function barWidth() {
 /** @type {WeakMap<string[], Map<string, number>>} */
 const measured = new WeakMap();
 
-/** The width of the longest label. @param {string[]} labels @param {string} font @returns {number} */
-function longest(labels, font) {
+/** The width of the longest label. @param {string[]} labels @param {string} font @param {number} widest @returns {number} */
+function longest(labels, font, widest) {
   const known = measured.get(labels) ?? new Map();
   measured.set(labels, known);
   let most = known.get(font) ?? 0;
   if (known.has(font)) return most;
   for (const label of new Set(labels)) {
     // More letters than could ever fit need no measuring.
-    most = Math.max(most, label.length > 60 ? WIDEST : Math.min(WIDEST, Math.ceil(widthOf(visible(label), font))));
-    if (most === WIDEST) break;
+    most = Math.max(most, label.length > 60 ? widest : Math.min(widest, Math.ceil(widthOf(visible(label), font))));
+    if (most === widest) break;
   }
   known.set(font, most);
   return most;
@@ -111,10 +117,19 @@ export function plan(sheets, room) {
     ?? shared(attempt(sheets, room, SMALL, 3, true)(), room);
 }
 
-/** Large and in one line, or null. @param {Sheet[]} sheets @param {Room} room @returns {Plan[] | null} */
-export function largePlan(sheets, room) {
+/** The largest size in which all stands in one line, or null. @param {Sheet[]} sheets @param {Room} room
+ * @param {number} high pixels that are seen at once @returns {Size | null} */
+export function largeSize(sheets, room, high) {
+  const rows = Math.max(0, ...sheets.map(({ rowLabels }) => rowLabels.length));
+  const [least] = LARGE.slice(-1);
+  const sizes = LARGE.filter((size) => size === least || (room.width >= MUCH && (rows + 1) * size.line <= high));
+  return sizes.find((size) => largePlan(sheets, room, size) !== null) ?? null;
+}
+
+/** Large and in one line, or null. @param {Sheet[]} sheets @param {Room} room @param {Size} size @returns {Plan[] | null} */
+export function largePlan(sheets, room, size) {
   if (sheets.some(({ rowLabels }) => rowLabels.length > FEW)) return null;
-  const plans = attempt(sheets, room, LARGE, DIGITS[0], false)();
+  const plans = attempt(sheets, room, size, DIGITS[0], false)();
   return total(plans, room.gap) <= room.width ? plans : null;
 }
 
@@ -128,8 +143,9 @@ function attempt(sheets, room, size, digits, upright) {
  * @returns {Plan} */
 function sized(sheet, { tallest, family, mono }, size, digits, upright) {
   const font = `600 ${size.letters}px ${family}`;
-  const label = Math.max(longest(sheet.rowLabels, font), 16) + 12;
-  const above = longest(sheet.columnLabels, font);
+  const widest = Math.max(WIDEST, size.letters * (WIDEST / 16));
+  const label = Math.max(longest(sheet.rowLabels, font, widest), 16) + 12;
+  const above = longest(sheet.columnLabels, font, widest);
   const write = figures(facts(sheet.all), digits);
   const own = figureWidth(facts(sheet.all), write, `${size.figures}px ${mono}`) + 2 * size.pad;
   const turned = upright && above + 12 > own;

@@ -1,6 +1,7 @@
 // What a model predicts at the words of a text: the likeliest token under each, and a list of the likeliest.
 
-import { el, figure, visible } from "./dom.js";
+import { el, figure } from "./dom.js";
+import { guessIn, isBytes } from "./told.js";
 import { word } from "./words.js";
 
 /**
@@ -35,6 +36,7 @@ export class Next {
   /** @type {Predicted | null} */
   #shown = null;
   #masked = false;
+  #waiting = false;
   section = el("section", { class: "next", hidden: true });
 
   /** Is there anything to switch on? @param {RunSource} source @param {State} state */
@@ -74,17 +76,20 @@ export class Next {
     const { layers } = source.info;
     this.#masked = !layers.some((each) => each.causal);
     this.#shown = on ? (this.#found ?? null) : null;
+    this.#waiting = on && this.#found === undefined;
     this.section.hidden = this.#shown === null;
     return this.#shown;
   }
 
   /** What is said of them. */
   get about() {
-    if (this.#shown === null) return "";
-    const pieces = this.#shown.some((all) => all.some(([token]) => shown(token).includes(PIECE)));
+    if (this.#shown === null) return this.#waiting ? word("lens.waiting") : "";
+    const tokens = this.#shown.flatMap((all) => all.map(([token]) => token));
     return [
-      word(this.#masked ? "text.next_about_masked" : "text.next_about"), pieces ? word("text.next_pieces") : "",
-    ].join(" ").trim();
+      word(this.#masked ? "text.next_about_masked" : "text.next_about"),
+      tokens.some((token) => shown(token).includes(PIECE)) ? word("text.next_pieces") : "",
+      tokens.some(isBytes) ? word("lens.bytes") : "",
+    ].filter(Boolean).join(" ");
   }
 
   /** What stands under a word, and how it is said. @param {number} place @param {(place: number) => string} name
@@ -121,5 +126,5 @@ export class Next {
 
 /** A token as the text has it: without the space before it; a sign for what is a piece of a letter only. @param {string} token */
 function shown(token) {
-  return visible(token.trim() === "" ? token : token.trim()).replace(/\ufffd+/g, PIECE);
+  return guessIn(token.trim() === "" ? token : token.trim()).replace(/\ufffd+/g, PIECE);
 }

@@ -1,6 +1,6 @@
 // What Python says, in the language of the page: steps, stages and bands by their names; remarks by their English.
 
-import { el, indexed } from "./dom.js";
+import { el, indexed, visible } from "./dom.js";
 import { LANGUAGE } from "./language.js";
 import { WORDS, hasWord, word } from "./words.js";
 
@@ -156,6 +156,19 @@ export function exampleIn(title) {
 /** How far a job is. @param {string} step */
 export function jobIn(step) {
   return ENGLISH ? step : whole(texts("job"), step) ?? step;
+}
+
+const BYTES = /^bytes? ([0-9A-F]{2}(?: [0-9A-F]{2})*)$/;
+
+/** Is a predicted token only a piece of a letter? Python names it by its bytes then. @param {string} token */
+export function isBytes(token) {
+  return BYTES.test(token);
+}
+
+/** A token that is predicted. @param {string} token */
+export function guessIn(token) {
+  const codes = ENGLISH ? undefined : BYTES.exec(token)?.[1];
+  return codes === undefined ? visible(token) : word("guess.bytes", { codes });
 }
 
 /** A note, sentence by sentence; what is not known stands there in English. @param {string} note @returns {(string | Node)[]} */

@@ -6,6 +6,7 @@ import { el, field, many, put, refill, toggle, visible } from "./dom.js";
 import { tableOf } from "./lab.js";
 import { legend } from "./scale.js";
 import { isDark } from "./theme.js";
+import { IN_ENGLISH } from "./told.js";
 import { HeadMap, MAP_CSS } from "./training_map.js";
 import { hasWord, word } from "./words.js";
 
@@ -42,6 +43,7 @@ class RegardTraining extends RegardElement {
 
   #task = el("p", { class: "faint" });
   #status = el("strong", { role: "status" });
+  #diverged = el("span", IN_ENGLISH);
   #best = el("span");
   #scale = el("span");
   #charts = el("div", { class: "charts" });
@@ -76,7 +78,7 @@ class RegardTraining extends RegardElement {
     super();
     this.#numbers.append(this.#tables);
     this.root.append(
-      this.#task, el("p", { class: "status" }, this.#status, " ", this.#best), this.#scale, this.#charts, this.#notes, this.#numbers,
+      this.#task, el("p", { class: "status" }, this.#status, " ", this.#diverged, " ", this.#best), this.#scale, this.#charts, this.#notes, this.#numbers,
       this.#mapPart, this.#entropyPart,
     );
   }
@@ -91,6 +93,7 @@ class RegardTraining extends RegardElement {
     const { document: training, live } = source;
     put(this.#task, word("training.task", { task: training.task }));
     put(this.#status, statusOf(training, live));
+    put(this.#diverged, training.status === "diverged" ? `${training.diverged}.` : "");
     put(this.#best, bestOf(training));
     this.#chart(training);
     await this.#draw(source);
@@ -283,7 +286,7 @@ function layersOf({ layers, entropies }) {
 
 /** @param {TrainingDocument} training @param {boolean} live */
 function statusOf({ status, step, steps }, live) {
-  const keys = /** @type {const} */ ({ trains: live ? "training.trains" : "training.trains_file", stopped: "training.stopped", ended: "training.ended" });
+  const keys = /** @type {const} */ ({ trains: live ? "training.trains" : "training.trains_file", stopped: "training.stopped", ended: "training.ended", diverged: "training.diverged" });
   return word(keys[status], { step: many(step), steps: many(steps) });
 }
 

@@ -9,12 +9,12 @@ import { part } from "./embedded.js";
  * @typedef {{ name: string, heads: number, queries: string[], keys: string[] }} Layer
  * `pictures`: the steps after which they were taken; `chosen`: heads that changed most; `held`: heads
  * whose weights are at hand, null for all; `left_out`: pictures that are on the disk alone; `unread`:
- * lines of the log that say nothing.
+ * lines of the log that say nothing; `diverged`: where the loss was no number first.
  * @typedef {{
- *   name: string, task: string, step: number, steps: number, status: "trains" | "stopped" | "ended",
+ *   name: string, task: string, step: number, steps: number, status: "trains" | "stopped" | "ended" | "diverged",
  *   losses: Curve, learning_rates: Curve, validation: Record<string, Curve>, entropies: Record<string, Curve[]>,
  *   pictures: number[], layers: Layer[], example: Record<string, string[]>, chosen: [number, number][],
- *   held: [number, number][] | null, left_out: number, unread: number,
+ *   held: [number, number][] | null, left_out: number, unread: number, diverged: string,
  * }} TrainingDocument
  * The weights of a head in each picture, queries × keys, with their sizes.
  * @typedef {{ queries: number, keys: number, pictures: Float32Array[] }} HeadPictures

@@ -20,7 +20,7 @@ ${VECTORS_CSS}${WORD_ORDER_CSS}
 .try input[type="range"] { width: 100%; accent-color: var(--accent); }
 .try.dot { grid-template-columns: minmax(160px, 260px) 1fr; }
 .try.dot label { display: grid; grid-template-columns: 9em 1fr 4em; gap: 8px; }
-@media (max-width: 700px) { .try.dot { grid-template-columns: 1fr; } .try.softmax { grid-template-columns: auto 1fr 3em; } .try.softmax .share, .try.softmax .share + .number { grid-column: 2; } }
+@media (max-width: 700px) { .try.dot { grid-template-columns: 1fr; } .try.softmax { grid-template-columns: auto 1fr 3.6em; } .try.softmax .share { grid-column: 2; } }
 `;
 
 /** @param {any} block @returns {HTMLElement} */
