@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test soak coverage mutants families packages test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-train bench-views bench-record lab pictures notebooks constraints native clean
+.PHONY: help demo quick test soak coverage mutants families packages test-native test-clang test-arm sanitize lint format bench bench-models bench-nn bench-seen bench-parallel bench-corpus bench-train bench-views bench-record lab pictures notebooks constraints native clean
 
 comma := ,
 BIN := .venv/bin
@@ -119,8 +119,18 @@ bench: .venv/runtime.stamp ## how fast it is: starting the commands, checking do
 bench-models: .venv/runtime.stamp ## watching two real models beside running them blind; minutes
 	@$(BIN)/python bench/models.py
 
+bench-corpus: .venv/runtime.stamp ## many texts beside a plain loop, and beside nothing seen
+	@$(BIN)/python bench/corpus.py
+
 bench-nn: .venv/runtime.stamp ## layers, training and generation of regard.nn beside their peers
 	@$(BIN)/python bench/nn.py
+
+bench-seen: .venv/runtime.stamp ## what it costs to see more: spans, contributions, the largest logit
+	@$(BIN)/python bench/seen.py
+
+bench-parallel: .venv/runtime.stamp ## one sequence on two ranks beside one process; what four ranks take; minutes
+	@$(BIN)/python bench/parallel.py
+	@$(BIN)/python bench/parallel.py --memory
 
 bench-train: .venv/runtime.stamp ## training beside plain PyTorch, and the published figures; minutes
 	@$(BIN)/python bench/train.py

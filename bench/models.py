@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from racing import line, race
+from why import asked
 
 import regard
 
@@ -42,6 +43,7 @@ def main() -> None:
     memory(tokens)
     far(long)
     minilm(8 if quick else 64, rounds)
+    asked(32 if quick else 128, rounds)
 
 
 @torch.no_grad()
