@@ -4,6 +4,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace regard {
 namespace {
@@ -15,6 +19,27 @@ bool has_f16c() noexcept {
     return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 #endif
+
+// Linux keeps the tiles of a process only if it has asked for them.
+bool detect_amx() noexcept {
+#if defined(__x86_64__) && defined(__linux__)
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    constexpr unsigned kSaved = 1u << 27;  // of leaf 1: the system saves registers by XSAVE
+    if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kSaved) == 0) return false;
+    constexpr unsigned kTiles = 1u << 24, kTilesOfBFloat16 = 1u << 22, kBFloat16 = 1u << 5;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+    if ((d & kTiles) == 0 || (d & kTilesOfBFloat16) == 0) return false;
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a & kBFloat16) == 0) return false;
+    unsigned low = 0, high = 0;
+    asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    constexpr unsigned kState = 3u << 17;  // the tiles and their shape
+    if ((low & kState) != kState) return false;
+    constexpr long kAskFor = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+    return syscall(SYS_arch_prctl, kAskFor, kTileData) == 0;
+#else
+    return false;
+#endif
+}
 
 InstructionSet detect() noexcept {
 #if defined(__aarch64__)
@@ -40,6 +65,11 @@ InstructionSet detect() noexcept {
 
 InstructionSet instruction_set() noexcept {
     static const InstructionSet detected = detect();
+    return detected;
+}
+
+bool has_amx() noexcept {
+    static const bool detected = detect_amx();
     return detected;
 }
 

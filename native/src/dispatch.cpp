@@ -17,6 +17,9 @@ struct Build {
 
 // From the best to the least.
 const Build kBuilds[] = {
+#if defined(REGARD_AMX_BUILT)
+    {amx::kernel, avx512_double::kernel},
+#endif
 #if defined(REGARD_AVX2)
     {avx512::kernel, avx512_double::kernel},     {avx2::kernel, avx2_double::kernel},
 #endif
@@ -30,6 +33,9 @@ const Build kBuilds[] = {
 };
 
 bool can_run(const Kernel& kernel) {
+    if (std::strcmp(kernel.name, "amx") == 0) {
+        return instruction_set() == InstructionSet::avx512 && has_amx();
+    }
     if (std::strcmp(kernel.name, "avx512") == 0) {
         return instruction_set() == InstructionSet::avx512;
     }

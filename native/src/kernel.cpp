@@ -28,13 +28,23 @@ Packed make_packed(const Call& call, const Layout& layout, Index b, Index kv_hea
     const Problem& problem = call.problem;
     Packed packed;
     packed.layout = layout;
-    packed.k = scratch.take<Real>(layout.padded_keys * problem.width);
-    packed.v = scratch.take<Real>(layout.padded_keys * call.padded_width);
     // A piece may end behind its last key, by less than a panel.
     const Index bad = problem.keys + (problem.keys / kChunk + 1) * kPanel;
     packed.bad_k.keys = scratch.take<std::int32_t>(bad);
     packed.bad_v.keys = scratch.take<std::int32_t>(bad);
     packed.values = row_of(problem.v, b, kv_head, 0);
+#if defined(REGARD_AMX)
+    if (call.tiles) {
+        const Index inner = round_up(problem.width, kAmxInner);
+        packed.k_tiles = scratch.take<BFloat16>(layout.padded_keys * inner);
+        packed.v_tiles = scratch.take<BFloat16>(layout.padded_keys * call.padded_width);
+        packed.odd = scratch.take<std::uint8_t>(layout.padded_keys / kPanel);
+        packed.keys = static_cast<const BFloat16*>(row_of(problem.k, b, kv_head, 0));
+        return packed;
+    }
+#endif
+    packed.k = scratch.take<Real>(layout.padded_keys * problem.width);
+    packed.v = scratch.take<Real>(layout.padded_keys * call.padded_width);
     return packed;
 }
 
@@ -43,6 +53,21 @@ void pack(const Call& call, Index b, Index kv_head, Index begin, Index end, Pack
           BadKeys& bad_k, BadKeys& bad_v) {
     const Problem& problem = call.problem;
     const Layout& layout = packed.layout;
+#if defined(REGARD_AMX)
+    if (call.tiles) {
+        const Index inner = round_up(problem.width, kAmxInner);
+        each_packed(layout, begin, end, [&](Index first, Index last, Index shift) {
+            pack_keys(packed.keys, problem.k.strides[2], first, last, problem.width,
+                      packed.k_tiles + (first + shift) * inner,
+                      packed.odd + (first + shift) / kPanel, bad_k);
+            if (!problem.value_width) return;
+            pack_values(static_cast<const BFloat16*>(packed.values), problem.v.strides[2], first,
+                        last, problem.value_width, call.padded_width,
+                        packed.v_tiles + (first + shift) * call.padded_width, bad_v);
+        });
+        return;
+    }
+#endif
     with_numbers(problem.k.type, row_of(problem.k, b, kv_head, 0), [&](const auto* k) {
         each_packed(layout, begin, end, [&](Index first, Index last, Index shift) {
             pack_keys(k, problem.k.strides[2], first, last, problem.width,
@@ -83,6 +108,14 @@ Seen second_look(const Seen& seen) {
     return second;
 }
 
+// Whether the first pass packs the keys otherwise than the second reads them.
+bool received_later(const Call& call) {
+#if defined(REGARD_AMX)
+    if (call.tiles) return true;
+#endif
+    return call.problem.segments.data != nullptr;
+}
+
 // Every key head is one task: packed, attended to, and looked at again, by one thread.
 void forward_by_head(const Call& call, const Plan& plan, int threads, Scratch& shared) {
     const Problem& problem = call.problem;
@@ -118,7 +151,7 @@ void forward_by_head(const Call& call, const Plan& plan, int threads, Scratch& s
             run_piece(call, plan, packed, tile, b, head, piece, maps.rows, use);
         }
         for (Index h = 0; call.seen.map && h < call.group; ++h) maps.finish(call, h);
-        if (!call.seen.received || problem.segments.data) return;
+        if (!call.seen.received || received_later(call)) return;
         const Seen second = second_look(call.seen);
         const Call again{problem, second, {}};
         const Picture picture = received_picture(call, scratch);
@@ -182,7 +215,7 @@ void forward_by_span(const Call& call, const Plan& plan, int threads, Scratch& s
                   [](const Segment*) {});
     });
     if (call.seen.map) share_out(heads, threads, [&](Index head) { maps.finish(call, head); });
-    if (!call.seen.received || problem.segments.data) return;
+    if (!call.seen.received || received_later(call)) return;
     const Seen second = second_look(call.seen);
     const Call again{problem, second, {}};
     const Picture picture = received_picture(call, shared);
@@ -321,6 +354,11 @@ void attention(const Problem& problem, const RowsOut& output, const Seen& seen, 
         call.maxima = shared.take<Real>(heads * problem.queries);
         call.inverses = shared.take<Real>(heads * problem.queries);
     }
+#if defined(REGARD_AMX)
+    const auto is_short = [](const Rows& rows) { return rows.type == Type::bfloat16; };
+    call.tiles =
+        problem.queries > kFew && is_short(problem.q) && is_short(problem.k) && is_short(problem.v);
+#endif
     const Plan plan(problem);
     if (problem.queries <= kFew) {
         forward_direct(call, plan, threads, shared);
@@ -329,7 +367,7 @@ void attention(const Problem& problem, const RowsOut& output, const Seen& seen, 
     } else {
         forward_by_span(call, plan, threads, shared);
     }
-    if (rest.received && problem.segments.data && problem.queries > kFew) {
+    if (rest.received && received_later(call) && problem.queries > kFew) {
         look_again(call, threads, shared);
     }
 }

@@ -50,6 +50,9 @@ extern const Kernel kernel;
 namespace avx512 {
 extern const Kernel kernel;
 }
+namespace amx {
+extern const Kernel kernel;
+}
 namespace avx2_double {
 extern const AttentionOf<double> kernel;
 }

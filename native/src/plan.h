@@ -4,6 +4,9 @@
 
 #include "finish.h"
 #include "segments.h"
+#if defined(REGARD_AMX)
+#include "attend_amx.h"
+#endif
 
 namespace regard::REGARD_KERNEL {
 namespace {
@@ -115,6 +118,13 @@ struct Maps {
     }
 };
 
+inline void attend_to(const Call& call, Tile& tile, const Packed& packed) {
+#if defined(REGARD_AMX)
+    if (call.tiles) return attend_by_tiles(call, tile, packed);
+#endif
+    attend(call, tile, packed);
+}
+
 // One piece of the work on a group of heads, whose first is `head`. Before a tile is attended to,
 // use(segment) hears which segment it looks at, null if that does not lie apart.
 template <typename Use>
@@ -129,7 +139,7 @@ inline void run_piece(const Call& call, const Plan& plan, const Packed& packed, 
             tile.rows = 0;
             add_queries(call, tile, b, head + nth, i, rows);
             use(begin_with_segment(call, packed.layout, tile));
-            attend(call, tile, packed);
+            attend_to(call, tile, packed);
             finish(call, tile, maps ? maps + nth * plan.spans + span : nullptr);
         }
         end_map_row(call, tile.map_row);
@@ -139,7 +149,7 @@ inline void run_piece(const Call& call, const Plan& plan, const Packed& packed, 
     const Index heads = smaller(plan.heads_in_tile, call.group - first);
     tile.rows = 0;
     for (Index n = 0; n < heads; ++n) add_queries(call, tile, b, head + first + n, 0, queries);
-    attend(call, tile, packed);
+    attend_to(call, tile, packed);
     finish(call, tile, maps ? maps + first : nullptr);
     end_map_row(call, tile.map_row);
 }

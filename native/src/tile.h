@@ -10,6 +10,9 @@
 #include "sums.h"
 #include "threads.h"
 #include "top.h"
+#if defined(REGARD_AMX)
+#include "tiles_amx.h"
+#endif
 
 namespace regard::REGARD_KERNEL {
 namespace {
@@ -38,6 +41,9 @@ struct Call {
     Real* maxima =
         nullptr;  // (batch, heads, queries): for `received`, 2^(score − maximum) · inverse
     Real* inverses = nullptr;
+#if defined(REGARD_AMX)
+    bool tiles = false;  // all numbers are bfloat16, and multiplied by tiles
+#endif
 
     const Labels& labels_of(Index b) const { return labels[seen.labels_stride ? b : 0]; }
 
@@ -79,6 +85,13 @@ struct Packed {
     Real* v = nullptr;  // panels of kPanel columns
     BadKeys bad_k, bad_v;
     const void* values = nullptr;  // V as it came, for what is not finite
+#if defined(REGARD_AMX)
+    // In place of k and v, where the products are made by tiles:
+    BFloat16* k_tiles = nullptr;
+    BFloat16* v_tiles = nullptr;
+    std::uint8_t* odd = nullptr;     // of each panel: whether a key of it is odd
+    const BFloat16* keys = nullptr;  // K as it came, for what is odd
+#endif
 };
 
 struct MapRows;
@@ -139,6 +152,11 @@ struct Tile {
     Real* extra;  // [kBlock]: what is added to the scores of …
     Index extra_head = -1, extra_first = 0, extra_last = 0;  // … these keys, for every query
     Candidates* found;
+#if defined(REGARD_AMX)
+    BFloat16* q_tiles = nullptr;       // [rows][width, up to whole tiles], as they came
+    BFloat16* weight_tiles = nullptr;  // [2][kAmxStrip][kBlock]
+    bool* odd = nullptr;               // q is odd
+#endif
 
     // Parts of the same queries share what they keep for each block of keys: `first` has it.
     Tile(const Call& call, Index capacity, Scratch& scratch, const Tile* first = nullptr) {
@@ -149,7 +167,16 @@ struct Tile {
         keys = scratch.take<Interval>(capacity);
         q = scratch.take<Real>(capacity * problem.width);
         spoilt = scratch.take<bool>(capacity);
-        scores = scratch.take<Real>(capacity * kScoreStride);
+        Index scored = capacity;
+#if defined(REGARD_AMX)
+        if (call.tiles) {
+            scored = round_up(capacity, kAmxStrip);
+            q_tiles = scratch.take<BFloat16>(scored * round_up(problem.width, kAmxInner));
+            weight_tiles = scratch.take<BFloat16>(2 * kAmxStrip * kBlock);
+            odd = scratch.take<bool>(capacity);
+        }
+#endif
+        scores = scratch.take<Real>(scored * kScoreStride);
         output = scratch.take<Real>(capacity * call.padded_width);
         maximum = scratch.take<Real>(capacity);
         total = scratch.take<Real>(capacity);
@@ -172,6 +199,20 @@ struct Tile {
     }
 };
 
+#if defined(REGARD_AMX)
+// Row r as the tiles read it: 0 if it is spoilt.
+inline void add_to_tiles(const Problem& problem, Tile& tile, Index r, const void* query) {
+    const Index inner = round_up(problem.width, kAmxInner);
+    const auto* from = static_cast<const BFloat16*>(query);
+    tile.odd[r] = !tile.spoilt[r] && look_at_factor(from, problem.width).odd;
+    for (Index d = 0; d < inner; d += kAmxInner) {
+        _mm512_storeu_si512(
+            tile.q_tiles + r * inner + d,
+            tile.spoilt[r] ? _mm512_setzero_si512() : load_shorts(from + d, problem.width - d));
+    }
+}
+#endif
+
 // Begin with queries [first, first + rows) of head h; more heads may be added to the same tile.
 inline void add_queries(const Call& call, Tile& tile, Index b, Index h, Index first, Index rows) {
     const Problem& problem = call.problem;
@@ -186,6 +227,9 @@ inline void add_queries(const Call& call, Tile& tile, Index b, Index h, Index fi
         tile.spoilt[r] = with_numbers(q.type, row_of(q, b, h, i), [&](const auto* row) {
             return pack_query(row, problem.width, call.factor, tile.q + r * problem.width);
         });
+#if defined(REGARD_AMX)
+        if (call.tiles) add_to_tiles(problem, tile, r, row_of(q, b, h, i));
+#endif
     }
     tile.rows += rows;
 }

@@ -57,10 +57,10 @@ Judge::Judge(const cases::Case& c)
       // A weight that is made again has the rounding of two scores, and that of an lse in float.
       unit_again_(8 * 0x1p-24 * std::max({1.0, exact_.largest_score, largest(exact_.lse)})) {}
 
-void Judge::judge(const run::Result& r, const std::string& when) const {
+void Judge::judge(const run::Result& r, const std::string& when, double rounding) const {
     const regard::Problem& p = case_.problem;
     const std::string prefix = case_.name + ", " + when + ": ";
-    judge_output(r, prefix);
+    judge_output(r, prefix, rounding);
     if (r.seen.lse != nullptr) judge_lse(r, prefix);
     const auto near = [&](const char* what, const float* found, const auto& in_double,
                           const auto& in_float, double unit, double least) {
@@ -114,12 +114,12 @@ void Judge::judge_pooled(const exact::Array<float>& found, regard::Reduce reduce
                  unit_again_ * largest(in_double));
 }
 
-void Judge::judge_output(const run::Result& r, const std::string& prefix) const {
+void Judge::judge_output(const run::Result& r, const std::string& prefix, double rounding) const {
     const std::vector<float> found = r.output.flat();
     must_be_near(prefix + "output", found.data(), exact_.output, eager_.output,
-                 unit_ * exact_.largest_value);
+                 (unit_ + rounding) * exact_.largest_value);
     if (!r.output.gaps_are_unset()) check::failed(prefix + "wrote between the rows of output");
-    if (!case_.unit_variance) return;
+    if (!case_.unit_variance || rounding != 0) return;
     for (std::size_t n = 0; n < found.size(); ++n) {
         const double expected = exact_.output[n], bound = 1e-5 + 5e-6 * std::abs(expected);
         if (std::isfinite(expected) && !(std::abs(found[n] - expected) <= bound))

@@ -18,14 +18,15 @@ class Judge {
   public:
     explicit Judge(const cases::Case& c);
 
-    // `when` is said when something does not hold.
-    void judge(const run::Result& r, const std::string& when) const;
+    // `when` is said when something does not hold. `rounding` is how far off each weight may be,
+    // relatively, where it is multiplied with a value, and nowhere else.
+    void judge(const run::Result& r, const std::string& when, double rounding = 0) const;
     void judge_weights(const exact::Array<float>& found, const std::string& when) const;
     void judge_pooled(const exact::Array<float>& found, regard::Reduce reduce,
                       const std::string& when) const;
 
   private:
-    void judge_output(const run::Result& r, const std::string& prefix) const;
+    void judge_output(const run::Result& r, const std::string& prefix, double rounding) const;
     void judge_lse(const run::Result& r, const std::string& prefix) const;
     void judge_max_logit(const run::Result& r, const std::string& prefix) const;
 

@@ -48,6 +48,7 @@ void the_answer_agrees_with_the_kernel() {
                                     : avx2 ? InstructionSet::avx2
                                            : InstructionSet::portable;
     CHECK(regard::instruction_set() == expected);
+    if (regard::has_amx()) CHECK(avx512 && has("amx_tile") && has("amx_bf16"));
 #else
     CHECK(regard::instruction_set() == InstructionSet::portable);
 #endif
@@ -61,16 +62,17 @@ std::set<std::string> kernels() {
 
 void the_best_kernel_serves_and_the_lesser_ones_run() {
     const InstructionSet set = regard::instruction_set();
-    CHECK(std::string(regard::kernel_name()) == regard::name(set));
-    CHECK(std::string(regard::kernel_name(0)) == regard::name(set));
-    std::set<std::string> expected{"portable", "wide", regard::name(set)};
+    const std::string best = regard::has_amx() ? "amx" : regard::name(set);
+    CHECK(regard::kernel_name() == best);
+    CHECK(regard::kernel_name(0) == best);
+    std::set<std::string> expected{"portable", "wide", regard::name(set), best};
     if (set == InstructionSet::avx512) expected.insert("avx2");
     CHECK(kernels() == expected);
-    for (const char* name : {"avx512", "avx2", "neon", "portable", "wide", "none"}) {
+    for (const char* name : {"amx", "avx512", "avx2", "neon", "portable", "wide", "none"}) {
         CHECK(regard::use_kernel(name) == (expected.count(name) == 1));
     }
     CHECK(regard::use_kernel(nullptr));
-    CHECK(std::string(regard::kernel_name()) == regard::name(set));
+    CHECK(regard::kernel_name() == best);
 }
 
 }  // namespace

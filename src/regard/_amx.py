@@ -1,5 +1,7 @@
-"""Virtual machines that announce AMX and lose its state: PyTorch's product of bfloat16 ends the
-process there, by an illegal instruction. Nothing here imports torch: it must know beforehand."""
+"""Virtual machines that announce AMX and do not say how large its tiles are (CPUID leaf 0x1D is
+empty): oneDNN then sets up none, and PyTorch's product of bfloat16 ends the process by an illegal
+instruction. Our kernel's tiles are of the one size there is. Nothing here imports torch: it must
+know beforehand."""
 
 from __future__ import annotations
 

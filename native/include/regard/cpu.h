@@ -16,11 +16,16 @@ enum class InstructionSet {
 // life of the process.
 InstructionSet instruction_set() noexcept;
 
+// Whether the processor multiplies tiles of bfloat16 (AMX, with AVX512_BF16), and the operating
+// system lets this process use them: it is asked once, when first somebody wants to know.
+bool has_amx() noexcept;
+
 // "avx512", "avx2", "neon" or "portable". Never null.
 const char* name(InstructionSet set) noexcept;
 
-// The build of the kernel in use: "avx512", "avx2", "neon" or "portable". Never null. Which it is
-// decides on the last bits of a result: a sum over wider vectors is another sum.
+// The build of the kernel in use: "amx" (which is "avx512" but for bfloat16), "avx512", "avx2",
+// "neon" or "portable". Never null. Which it is decides on the last bits of a result: a sum over
+// wider vectors is another sum.
 const char* kernel_name() noexcept;
 
 // Build `n` of those that this processor can run, the best first; null behind the last.

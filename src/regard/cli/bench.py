@@ -116,8 +116,9 @@ def _measure(quick: bool, only: list[str], threads: str | None, rounds: int | No
             results = measure(cells, pace, tell)
             if avoided:
                 results.notes.append(
-                    "This machine announces AMX, and ends what uses it: PyTorch was told to do "
-                    f"without ({_amx.SETTING}={_amx.WITHOUT})."
+                    "PyTorch's product of bfloat16 by AMX would end the process on this machine: "
+                    f"it was told to do without ({_amx.SETTING}={_amx.WITHOUT}); its attention "
+                    "multiplies by MKL, which keeps AMX."
                 )
             return results
         except WrongAnswer as error:

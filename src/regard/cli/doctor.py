@@ -48,7 +48,7 @@ def doctor() -> None:
         findings.append(Finding("torch", f"{torch.__version__}, {threads}", "ok"))
         findings += _kernel(__version__)
         if _amx.is_broken():
-            said = "PyTorch's product ends the process: this machine announces AMX, and loses it. "
+            said = "PyTorch's product ends the process: AMX is there without its sizes. "
             findings.append(Finding("bfloat16", f"{said}{_amx.REMEDY}", "wrong"))
     from rich.text import Text
 
