@@ -70,6 +70,48 @@ def test_under_each_word_stands_what_python_says_of_each_layer(
     assert bold == ends
 
 
+def test_no_token_is_an_empty_cell(open_page: OpenPage, page: str) -> None:
+    opened = open_page(page, address=AT)
+    shown = opened.ask(
+        """{
+            const found = await element.source.lens();
+            const spaces = ["\\u00a0", "\\u2003", "\\u3000", "\\u202f", "\\u00ad", " ", "\\n"];
+            const changed = found.map((of, n) => of.map((all, k) =>
+                n === 0 && k < spaces.length ? [[spaces[k], 0.5], ...all.slice(1)] : all));
+            const { info } = element.source;
+            const other = document.createElement("regard-lens");
+            other.source = { info, lens: async () => changed };
+            other.state = element.state;
+            document.querySelector("main").append(other);
+            const drawn = () => other.root.querySelector("td") !== null;
+            while (!drawn()) await new Promise(requestAnimationFrame);
+            const [row] = other.root.querySelectorAll(".grid tbody tr");
+            return [...row.querySelectorAll("td")].map((each) => each.textContent);
+        }"""
+    )
+    assert shown[:4] == ["·"] * 4
+
+
+def test_what_is_told_of_is_in_sight(open_page: OpenPage, page: str) -> None:
+    # As low and narrow as a long text of many layers makes it.
+    opened = open_page(page, address=AT, width=400, height=120)
+    box, cell = (
+        opened.page.locator(f"regard-lens {each}").bounding_box()
+        for each in (".box", "td[aria-selected=true]")
+    )
+    assert box is not None
+    assert cell is not None
+    assert opened.page.evaluate(
+        """() => {
+            const box = document.querySelector("regard-lens").root.querySelector(".box");
+            return box.scrollHeight > box.clientHeight;
+        }"""
+    )
+    assert box["y"] <= cell["y"]
+    assert cell["y"] + cell["height"] <= box["y"] + box["height"]
+    assert cell["x"] + cell["width"] <= box["x"] + box["width"]
+
+
 def test_keys_alone_go_from_cell_to_cell(open_page: OpenPage, llama: Run, page: str) -> None:
     opened = open_page(page, address=AT)
     expected = llama.lens()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.browser_page import Opened
 from helpers.foreign_words import LISTEN, authored, foreign, pieces, said
-from helpers.made_runs import ENGLISH
+from helpers.made_runs import ENGLISH, SENTENCES, made_run
 
 from regard.lab import experiment, run
 from regard.lab.said import words
@@ -31,7 +32,7 @@ _ALLOWED = """
 """
 ALLOWED = _ALLOWED.split()
 _VERSIONS = "python regard numpy torch transformers cpu"
-_RUNS = "one two made up"  # runs of the studio, and what their model is called
+_RUNS = "one two three made up"  # runs of the studio, and what their model is called
 _WRONG = """X = [[1, 0], [0, 1], [1, 1]]
 W_Q = [[1, 2], [0, 1]]
 W_K = [[1, 0], [1, 1]]
@@ -69,6 +70,14 @@ def _lab(language: str) -> list[str]:
 
 
 LANGUAGES = pytest.mark.parametrize("language", ["ko", "bn"])
+
+
+@pytest.fixture(scope="module")
+def own_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A run of another text."""
+    folder = tmp_path_factory.mktemp("runs") / "three"
+    made_run(SENTENCES["Korean"]).save(folder)
+    return [folder]
 
 
 def _listening(visit: Visit, language: str) -> Any:
@@ -177,6 +186,16 @@ def test_what_check_finds_is_said_to_be_english_where_it_is(visit: Visit) -> Non
     assert foreign(said(page), authored("ko"), allowed) == {}
 
 
+def test_of_how_many_numbers_some_are_wrong_is_grammatical(visit: Visit) -> None:
+    page = _listening(visit, "bn")
+    page.evaluate("location.hash = 'page=check'")
+    page.locator("textarea").fill(
+        "X = [[1, 0], [0, 1]]\nW_Q = [[1, 2], [0, 1]]\nQ = [[1, 2], [0, 4]]"
+    )
+    page.locator("button.main").click()
+    page.get_by_text("4টি যাচাই করা সংখ্যার মধ্যে 1টি ভুল।").wait_for()
+
+
 def test_an_error_of_python_is_said_to_be_english(visit: Visit) -> None:
     page = _listening(visit, "bn")
     page.evaluate("location.hash = 'page=see'")
@@ -191,3 +210,54 @@ def test_where_a_word_begins_is_said_in_the_language_of_the_page(visit: Visit) -
         "async () => (await import('/web/shift_numbers.js')).stagesOf(['embedding', '0 attention'])"
     )
     assert [each["title"] for each in stages] == ["임베딩", "층 0, 어텐션"]
+
+
+def test_dates_have_the_digits_of_all_other_numbers(visit: Visit) -> None:
+    page = _listening(visit, "bn")
+    page.evaluate("location.hash = 'page=runs'")
+    page.locator("table.runs tbody tr").first.wait_for()
+    text = page.locator("table.runs").inner_text()
+    assert re.search(r"\d{1,2}/\d{1,2}/20\d\d", text)
+    assert re.search("[০-৯]", text) is None
+
+
+def test_a_file_is_opened_by_a_button_in_the_language_of_the_page(visit: Visit) -> None:
+    page = _listening(visit, "bn")
+    page.evaluate("location.hash = 'page=see'")
+    # A browser labels its own button in the language of the browser.
+    page.get_by_role("button", name="একটি লেখার ফাইল খুলুন").wait_for()
+    assert not page.locator("input[type=file]").is_visible()
+    with page.expect_file_chooser() as opened:
+        page.get_by_role("button", name="একটি লেখার ফাইল খুলুন").click()
+    opened.value.set_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"one cat"})
+    page.get_by_text("2টি শব্দ").wait_for()
+    assert page.locator("textarea").input_value() == "one cat"
+
+
+def test_a_bengali_sentence_ends_as_bengali_does(visit: Visit) -> None:
+    page = _listening(visit, "bn")
+    page.evaluate("location.hash = 'page=runs'")
+    page.locator("main td a").first.click()
+    page.locator("regard-text").wait_for()
+    page.evaluate("location.hash += '&view=model&head=0'")
+    told = page.locator("regard-model .card .words p").last
+    told.wait_for()
+    assert told.inner_text().endswith("।")
+
+
+@LANGUAGES
+def test_runs_of_other_texts_are_not_compared_word_by_word(
+    visit: Visit, own_runs: list[Path], language: str
+) -> None:
+    page = _listening(visit, language)
+    page.evaluate("location.hash = 'page=runs'")
+    for name in ("one", own_runs[0].name):
+        row = page.locator("table.runs tbody tr").filter(has=page.get_by_text(name, exact=True))
+        row.get_by_role("checkbox").check()
+    page.locator("main button").first.click()
+    page.locator("h2").nth(2).wait_for()
+    page.wait_for_timeout(300)
+    assert page.locator("[lang=en]").count() == 1  # of the menu of languages
+    assert page.locator("main > h2").count() == 1
+    tokens = " ".join([ENGLISH.strip("."), own_runs[0].name]).split()
+    assert foreign(said(page), authored(language), [*ALLOWED, *_RUNS.split(), *tokens]) == {}

@@ -24,7 +24,7 @@ from regard.written.names import SYMBOLS, Name, clean, name_of
 from regard.written.outline import Outline
 from regard.written.sentences import identities, says_causal, says_unscaled
 from regard.written.source import Source, Unreadable
-from regard.written.words import is_exponential
+from regard.written.words import is_exponential, is_supposed
 
 __all__ = ["assemble"]
 
@@ -129,6 +129,8 @@ class _Builder:
         if block.is_vector and matrix.shape[0] >= _MOST_ROWS:
             self._pass_over(block, f"more than {_MOST_ROWS} rows of a matrix")
             return
+        if name.kind == "weights" and is_supposed(block.announced):
+            exercise.apart.add(key)
         matrix.blocks += 1
         matrix.is_plain &= called.is_plain
         if block.is_vector and label and not label.isdigit() and name.kind in _OF_QUERIES:

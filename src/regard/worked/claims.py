@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from regard.worked.exercise import OF_PAIRS, Exercise, Matrix
-from regard.worked.rows import places_of
 from regard.written.figures import read_figure
 from regard.written.found import Claim, Value
+from regard.written.labels import places_of
 from regard.written.names import name_of, plain
 from regard.written.sayings import shapes_in, size_named
 from regard.written.source import Source

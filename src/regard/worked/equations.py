@@ -77,6 +77,8 @@ def _judged(equality: Equality, both: Mapping[int, Figure]) -> Equation:
     )
     if equality.by_program and (found.doubt or not few):
         found = Equation(0, "", 0)  # its names stand for something else
+    if equality.by_lines and (found.doubt or 3 * len(found.wrong) > found.checked):
+        found = Equation(0, "", 0)  # the name is set anew
     found.start, found.text, found.by_program = equality.start, equality.text, equality.by_program
     return found
 

@@ -20,17 +20,20 @@ def judge_given(matrix: Matrix, judged: Judged) -> None:
     """A given matrix is right as printed; printed twice it must be the same, weights 0 to 1."""
     mistakes: list[tuple[tuple[int, int], Figure, float, str]] = []
     repeated = 0
+    astray = Counter[int]()  # of each piece, what differs, also where the digits are fewer
     for place, (first, *others) in sorted(matrix.figures.items()):
         repeated += len(others)
         for figure in others:
-            if figure.unit == first.unit and abs(figure.value - first.value) > first.unit / 2:
+            if abs(figure.value - first.value) <= max(figure.unit, first.unit) / 2:
+                continue
+            astray[matrix.piece_of.get(figure.start, -1)] += 1
+            if figure.unit == first.unit:
                 line = judged.source.line(first.start)
                 cause = f"printed twice: line {line} has {first.text}"
                 mistakes.append((place, figure, first.value, cause))
     judged.checked += repeated
     # Where much of a piece differs, it is another; of a token's two numbers one may.
     pieces = Counter(matrix.piece_of.values())
-    astray = Counter(matrix.piece_of.get(figure.start, -1) for _, figure, _, _ in mistakes)
     same = {piece for piece, n in astray.items() if 4 * n <= pieces[piece]}
     lines = [judged.source.line(f.start) for figures in matrix.figures.values() for f in figures]
     near = max(lines, default=0) - min(lines, default=0) <= _NEAR  # else it is another example

@@ -21,7 +21,7 @@ from regard.reference import Array, Mask, allowed_keys
 from regard.written.figures import Figure
 from regard.written.found import Value
 from regard.written.names import SYMBOLS, is_other_name, name_of
-from regard.written.words import is_exponential
+from regard.written.words import is_exponential, is_supposed
 
 __all__ = ["Item", "Link", "links", "numbers"]
 
@@ -177,6 +177,8 @@ def _kind(value: Value) -> str | None:
 
 def _explain(item: Item, before: list[Item]) -> Link | None:
     if item.kind is None or (item.kind == "weights" and not np.isfinite(item.box.low).all()):
+        return None
+    if item.kind == "weights" and is_supposed(item.value.announced):
         return None
     best: tuple[int, str, Mask, Array] | None = None
     if _is_printed_before(item, before):

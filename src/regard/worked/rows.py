@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from regard.worked.exercise import OF_PAIRS, Exercise, Matrix
 from regard.written.figures import Figure
 from regard.written.found import Value
+from regard.written.labels import counted, places_of
 from regard.written.layer_names import LAYER_GIVEN
 from regard.written.names import plain
 from regard.written.source import Source, Unreadable
 
-__all__ = ["add_block", "best_row", "places_of", "put", "rows_agree", "tokens_of"]
+__all__ = ["add_block", "best_row", "put", "rows_agree", "tokens_of"]
 
 _WITHOUT_TOKENS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", *LAYER_GIVEN)
 # A bare power of ten is one way to write −∞: −1e9, −10000.
 _MASKED = re.compile(r"[-−–]\s?1(?:0{4,}(?:\.0*)?|(?:\.0*)?e\+?\d{1,2})", re.IGNORECASE)
-_COUNTED = re.compile(
-    r"(?:[a-z]|token|word|input|row|position|토큰|단어|입력|টোকেন|শব্দ)?[ _#]*(\d{1,4})",
-    re.IGNORECASE,
-)
 
 
 def tokens_of(exercise: Exercise) -> list[str]:
@@ -141,8 +137,8 @@ def _vector_place(matrix: Matrix, block: Value, label: str | None, known: list[s
     free = [i for i in same if not any((i, j) in matrix.figures for j in range(block.shape[1]))]
     place = (free or same or places_of([label], labels))[0]
     if place is None:
-        count = _COUNTED.fullmatch(label)
-        place = int(count[1]) - 1 if count and 0 < int(count[1]) <= 1000 else matrix.shape[0]
+        number = counted(label, labels)
+        place = number if 0 <= number < 1000 else matrix.shape[0]
     while len(matrix.row_labels) <= place:
         here = len(matrix.row_labels)
         matrix.row_labels.append(
@@ -166,18 +162,3 @@ def _places(labels: list[str], known: list[str]) -> list[int] | None:
     """The places of labels among the known tokens; None if one is not there, or there twice."""
     places = [place for place in places_of(labels, known) if place is not None]
     return places if len(set(places)) == len(labels) else None
-
-
-def places_of(labels: Sequence[str], known: list[str]) -> list[int | None]:
-    """The places of tokens among the known ones: the only one of its name, or by its count."""
-    folded = [plain(other).casefold() for other in known]
-    several, place = Counter(folded), {name: i for i, name in enumerate(folded)}
-
-    def find(label: str) -> int | None:
-        name = plain(label).casefold()
-        if several[name] == 1:
-            return place[name]
-        count = _COUNTED.fullmatch(label)
-        return int(count[1]) - 1 if count and 1 <= int(count[1]) <= len(known) else None
-
-    return [find(label) for label in labels]

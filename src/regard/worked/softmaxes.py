@@ -19,9 +19,10 @@ from regard.reference import Array
 from regard.worked.links import Item, Link, numbers
 from regard.written.figures import Figure
 from regard.written.found import Found, Value
+from regard.written.names import name_of
 from regard.written.series import series
 from regard.written.source import Source
-from regard.written.words import is_exponential, kind_in
+from regard.written.words import is_exponential, is_supposed, kind_in
 
 __all__ = ["USUAL_DIVISORS", "any_divisor", "softmaxes"]
 
@@ -102,8 +103,8 @@ def _between(
     others = [line for line in headings if not _MARK.search(line)]
     if len(headings) - len(others) > 1 or any(kind_in(line) != "scaled" for line in others):
         return None
-    start = scores.rows[0][0].start
-    around = source.text[max(0, start - 2 * _NEAR) : last] if "\n" not in text else text
+    line = source.text.rfind("\n", 0, scores.rows[0][0].start) + 1
+    around = source.text[max(line, first - 4 * _NEAR) : last] if "\n" not in text else text
     kinds = [kind_in(value.lead) if value.is_assigned else None for value in (scores, weights)]
     are_named = kinds[0] in ("scores", "scaled") and kinds[1] == "weights"
     said = _MARK.search(around) or _MARK.search(weights.lead) or are_named
@@ -112,8 +113,10 @@ def _between(
 
 def _may_be_scores(value: Value, *, is_next: bool) -> bool:
     """Scores by their name; or anything but weights and exponentials, right before a softmax."""
+    own = name_of(value.lead) if value.is_assigned else None
     named = (kind_in(text) for text in (value.lead, *value.titles[:2]) if text)
-    is_named = next(filter(None, named), None) in ("scores", "scaled")
+    kind = own.kind if own is not None else next(filter(None, named), None)
+    is_named = kind in ("scores", "scaled")
     if is_exponential(value.lead) or any("%" in figure.text for figure in value.figures):
         return False
     return is_named or (is_next and not value.is_distribution)
@@ -130,7 +133,9 @@ def _judged(scores: Value, weights: Value, between: str) -> Link | None:
         return Link(weights, "weights", how, [])
     said = [float(m[0]) for m in _DIVISOR.finditer(between[:2000])]
     divisors = np.append(_DIVISORS, [d for d in said if d > 0])
-    if _OTHERWISE.search(between) or any_divisor(box.middle, weights.rows, divisors, room=1.5):
+    if _OTHERWISE.search(between) or is_supposed(between):
+        return None
+    if any_divisor(box.middle, weights.rows, divisors, room=1.5):
         return None
     exact = softmax_rows(Intervals.exactly(box.middle)).low.ravel()
     wrong = [(weights.figures[k], float(exact[k])) for k in astray]

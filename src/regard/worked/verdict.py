@@ -211,6 +211,8 @@ def settle(
     # All of it follows from others, in digits that cannot agree by chance.
     proven = {f.start for link in by_numbers if link.is_telling for f in link.right} - wrong
     rounded = {f.start for found in (*others, *programs) for f in found.right} - wrong
+    # Weights that no divisor makes of the scores right before them: what is known of those counts.
+    placed = [{f.start for f in link.value.figures} for link in by_numbers if link.why]
     # An equation that holds, printed with its figures: if they are not those above, who knows why.
     holds = defaultdict[int, list[Equation]](list)
     for equation in [e for e in equations if not e.wrong and not e.doubt]:
@@ -224,10 +226,13 @@ def settle(
         while True:
             astray = Counter((cell.kind, cell.head) for cell in each.wrong if not cell.from_step)
             mostly = {k for k, n in astray.items() if 2 * n > each.exercise.matrices[k].n_figures}
+            starts = {cell.figure.start for cell in each.wrong}
+            elsewhere = set[int]().union(*(figures for figures in placed if figures <= starts))
             contested = {
                 (cell.kind, cell.head)
                 for cell in each.wrong
                 if cell.figure.start in rounded
+                or cell.figure.start in elsewhere
                 or (
                     not cell.from_step
                     and cell.figure.start in fine

@@ -2,22 +2,25 @@
 
 `0.3·2 + 0.1·1 = 0.8` would pass if 0.3 could stand for 0.34. It cannot where [0.3, 0.1] and [2, 1]
 are rows that the text starts from. Nor need whole numbers and zeros, where a sum of products is
-followed by the sum of exactly those products.
+followed by the sum of exactly those products. Nor scores of one decimal, where a section has only
+them and their softmax: nothing there produces them.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from itertools import pairwise
-from math import isclose
+from math import isclose, isfinite, isinf
 
-from regard.written.found import Equality, Found
+from regard.written.found import Equality, Found, Value
 from regard.written.names import name_of
 from regard.written.nodes import Node
 
 __all__ = ["mark_exact"]
 
+_MOST_GIVEN = 16  # values in a section that only gives scores
 _ROUNDED = re.compile(
     r"≈|≃|~|\\approx|\\simeq|round|gerundet|arrondi|redonde|반올림|四舍五入|約|约"
 )
@@ -28,9 +31,17 @@ def mark_exact(found: Found) -> None:
 
     Of all equations it is told where the terms of a sum are printed in full.
     """
+    headings = [start for start, line in found.lines if line.startswith("# ")]
+    values = sorted(found.values, key=lambda value: value.start)
+    starts = [value.start for value in values]
     for equality in found.equations:
         with suppress(ValueError):  # a number out of all proportion
             _mark_terms(equality)
+            at = bisect_right(headings, equality.start)
+            first = bisect_left(starts, headings[at - 1] if at else 0)
+            last = bisect_left(starts, equality.start)
+            if last - first <= _MOST_GIVEN:
+                equality.is_exact = _is_of_given_scores(equality, values[first:last])
     names = (name_of(value.lead) for value in found.values if not value.is_number)
     if any(name is not None and name.kind.startswith("W_") for name in names):
         return  # rows of Q and K are computed, and may be rounded
@@ -43,7 +54,33 @@ def mark_exact(found: Found) -> None:
     for equality in found.equations if rows else ():
         if not _ROUNDED.search(equality.text):
             factors = [_factors(side, equality) for side in equality.sides]
-            equality.is_exact = any(two and all(one in rows for one in two) for two in factors)
+            equality.is_exact |= any(two and all(one in rows for one in two) for two in factors)
+
+
+def _is_of_given_scores(equality: Equality, before: list[Value]) -> bool:
+    """Whether it is the softmax of scores that its section starts from: nothing else is there."""
+    first = equality.sides[0]
+    row = first.args[0] if first.op == "softmax" and len(first.args) == 1 else None
+    if row is None or not row.is_literal or row.op != "matrix":
+        return False
+    scores = [equality.figure_of(cell) for cell in row.args]
+    printed = [figure.value for figure in scores]
+    return (
+        any(printed == [f.value for f in other] for value in before for other in value.rows)
+        and all(figure.unit > 0.05 for figure in scores if isfinite(figure.value))
+        and not any(value.is_code or value.is_number for value in before)
+        and all(value.sums_to_one or _has_scores(value, printed) for value in before)
+    )
+
+
+def _has_scores(value: Value, row: list[float]) -> bool:
+    """Whether a matrix has a row in it, masked or not."""
+    rows = ([figure.value for figure in other] for other in value.rows)
+    return any(len(other) == len(row) and _same(other, row) for other in rows)
+
+
+def _same(one: list[float], other: list[float]) -> bool:
+    return all(a == b or isinf(a) or isinf(b) for a, b in zip(one, other, strict=True))
 
 
 def _factors(side: Node, equality: Equality) -> list[tuple[float, ...]]:

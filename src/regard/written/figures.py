@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-__all__ = ["NUMBER", "Figure", "as_number", "read_figure", "usual_figure"]
+__all__ = ["NUMBER", "Figure", "as_number", "has_decimal_commas", "read_figure", "usual_figure"]
 
 # One number: a sign (also a true minus), digits with or without a point, an exponent, a percent
 # sign; or an infinity in one of the ways in which masked scores are written.
@@ -19,7 +19,14 @@ _NUMBER = re.compile(rf"\s*({NUMBER})\s*", re.IGNORECASE)
 _USUAL = re.compile(r"[-−]?\d{1,15}(?:\.(\d{0,15}))?")  # as nearly all are
 _UNITS = [10.0**-digits for digits in range(16)]
 _LARGEST = 1e30  # sums of products of such numbers are still finite
-_DECIMAL_COMMA = re.compile(r"\s*([+\-−–]?\d+,\d+)\s*")
+_DECIMAL_COMMA = re.compile(r"\s*([+\-−–]?\s?\d+,\d+(?:\s?\\?%)?)\s*")
+# `0,25` and `3,75` outside of brackets, or beside another comma: `[1,732 , 0]`, `[0,3; 0,7]`.
+_WITH_COMMA = re.compile(
+    r"(?<![\w.,\[(])(?:0,\d+|\d+,\d\d|\d+,\d{4,})(?!\w|[.,]\d|,\S|[\])])"
+    r"|(?<![\d.,])\d+,\d+(?:\s+,|\s*;)\s*[-−]?\d"
+)
+_WITH_POINT = re.compile(r"(?<![\w.,])\d+\.\d+(?![\w.,]*[\w:)])|(?<![\w.])\.\d+")
+_CHAPTER = re.compile(r"(?m)^[\s#*>-]*\d+\.\d+(?=[ \t]+[^\W\d_]{2})")
 
 
 @dataclass(slots=True)
@@ -119,7 +126,7 @@ class Figure:
         for minus in "−–":
             if minus in text:
                 number = number.replace("-", minus)
-        if comma and abs(self.value) >= 1000:  # 262,144
+        if comma and self.unit >= 1:  # 262,144
             number = f"{value:,.0f}"
         elif comma:
             number = number.replace(".", ",")
@@ -132,6 +139,15 @@ def as_number(text: str, *, decimal_comma: bool = False) -> re.Match[str] | None
     if match is None and decimal_comma:
         match = _DECIMAL_COMMA.fullmatch(text)
     return match
+
+
+def has_decimal_commas(text: str) -> bool:
+    """Whether a text writes 0,25 for a quarter, and no number with a point.
+
+    >>> [has_decimal_commas(text) for text in ("Step 2.1: 0,25", "0.1 and 0,25", "[1,20]")]
+    [True, False, False]
+    """
+    return bool(_WITH_COMMA.search(text)) and not _WITH_POINT.search(_CHAPTER.sub("", text))
 
 
 def usual_figure(text: str, start: int, stop: int = -1) -> Figure | None:

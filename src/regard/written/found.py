@@ -42,6 +42,11 @@ class Value:
         return len(self.rows), len(self.rows[0]) if self.rows else 0
 
     @property
+    def announced(self) -> str:
+        """What stands left of it, and in the line above."""
+        return " ".join([self.lead, *self.titles[:1]])
+
+    @property
     def figure(self) -> Figure:
         return self.rows[0][0]
 
@@ -98,6 +103,7 @@ class Equality:
     sides: list[Node]
     figure_of: Callable[[Node], Figure]
     by_program: bool = False  # a cell of a notebook says how it was made
+    by_lines: bool = False  # lines below one another that set the same name
     is_exact: bool = False  # its factors are given, and not rounded
     terms: Node | None = None  # a side whose terms are exactly those of the side before it
 

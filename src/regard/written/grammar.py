@@ -282,13 +282,19 @@ class Grammar:
         if depth > _DEPTH:
             return None
         outer = (self.tokens[k] for k in self._outer(i, end))
-        marks = {token.text in ";；" for token in outer if token.kind == "comma"}
+        marks = {
+            token.kind == "row" or token.text in ";；"
+            for token in outer
+            if token.kind in ("comma", "row")
+        }
         commas, semicolons = False in marks, True in marks
         rows: list[list[Node]] = [[]]
         elements = rows[0]
         while i < end:
             token = self.tokens[i]
-            if token.kind == "comma" and token.text in ";；" and elements:
+            if elements and (
+                token.kind == "row" or (token.kind == "comma" and token.text in ";；")
+            ):
                 elements = []
                 rows.append(elements)
             quotes = token.kind == "junk" and token.text in _QUOTES

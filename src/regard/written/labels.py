@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from regard.written.found import Value
-from regard.written.names import Name, name_of
+from regard.written.names import Name, name_of, plain
 
-__all__ = ["label_of", "number_rows", "under_each_name"]
+__all__ = ["counted", "label_of", "number_rows", "places_of", "under_each_name"]
 
 _ROW = re.compile(r"\W*(?:row|행|行|第|ligne|zeile|fila|linha|hàng) ?(\d{1,3})\b", re.IGNORECASE)
 
-
+_COUNTED = re.compile(
+    r"(?:[a-z]|token|word|input|row|position|토큰|단어|입력|টোকেন|শব্দ)?[ _#]*(\d{1,4})",
+    re.IGNORECASE,
+)
 _INDEX = re.compile(r"\w\[(\d{1,3})\][\s*`$]*[=:≈]?\s*$")  # V[1] =
 
 
@@ -64,3 +69,30 @@ def _token_in(sentence: str, tokens: list[str]) -> str | None:
             return token
     found = [token for token in tokens if re.search(rf"(?<!\w){re.escape(token)}(?!\w)", words)]
     return found[0] if len(found) == 1 else None
+
+
+def places_of(labels: Sequence[str], known: list[str]) -> list[int | None]:
+    """The places of tokens among the known ones: the only one of its name, or by its count."""
+    folded = [plain(other).casefold() for other in known]
+    several, place = Counter(folded), {name: i for i, name in enumerate(folded)}
+
+    def find(label: str) -> int | None:
+        name = plain(label).casefold()
+        if several[name] == 1:
+            return place[name]
+        number = counted(label, known)
+        return number if 0 <= number < len(known) else None
+
+    return [find(label) for label in labels]
+
+
+def counted(label: str, labels: Sequence[str]) -> int:
+    """The place that a label counts, from 0 where the first of all does: `z0 = …`, then `z1 = …`.
+
+    >>> counted("x2", ["x1", "x2"]), counted("x2", ["x0", "x1"]), counted("dog", [])
+    (1, 2, -1)
+    """
+    count = _COUNTED.fullmatch(label)
+    first = _COUNTED.fullmatch(labels[0]) if labels else None
+    from_zero = first is not None and int(first[1]) == 0
+    return int(count[1]) - (not from_zero) if count else -1

@@ -43,3 +43,10 @@ class Node:
         if self.op in ("name", "unknown"):
             return False
         return all(arg.is_known for arg in self.args)
+
+    @property
+    def matrices(self) -> list[Node]:
+        """The matrices in it, the outermost only."""
+        if self.op == "matrix":
+            return [self]
+        return [matrix for arg in self.args for matrix in arg.matrices]

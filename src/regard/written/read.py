@@ -6,6 +6,7 @@ import re
 
 from regard.written.exponentials import by_exponentials
 from regard.written.factors import mark_exact
+from regard.written.figures import has_decimal_commas
 from regard.written.found import Found, Value
 from regard.written.labels import number_rows, under_each_name
 from regard.written.listings import listed_cells
@@ -101,7 +102,7 @@ class _Reader:
         self.found = Found()
         self.titles: list[str] = []  # the lines above, the nearest last
         text = "\n".join(passage.piece.text for passage in passages)
-        self.decimal_comma = bool(re.search(r"\d,\d\d\b", text) and not re.search(r"\d\.\d", text))
+        self.decimal_comma = has_decimal_commas(text)
         self.found.lines = [
             (line.start, ("# " if passage.is_heading else "") + line.text.rstrip("\n"))
             for passage in passages

@@ -72,6 +72,13 @@ _BARS = re.compile(f"[|+{re.escape(''.join(map(chr, _BOX)))}]")
 _COUNTED = re.compile(r"(?<!\S)\[[01]\](?:[ \t]+\[\d{1,3}\]){2,}(?!\S)")
 # A display that starts with a sign of equality goes on with the one before it.
 _GOES_ON = re.compile(r"\\\][^\S\n]*\n\s*\\\[(?=\s*(?:=|≈|\\approx))")
+# A display of numbers alone, a word that says so, and a display with what they come to.
+_COMES_TO = re.compile(
+    r"(?<=\\\[)(?P<sum>(?:[\d\s.,+\-−*·×()\[\]]|\\cdot|\\times){3,400})\\\](?P<said>\s*\n\s*"
+    r"(?:得到?|结果为?|結果|gives|yields|which gives|we get|this gives|result)[:：]?\s*\n\s*\\\[)"
+    r"(?=\s*[\[\d(−-])",
+    re.IGNORECASE,
+)
 _BRACKETED = re.compile(
     r"[ \t]*(?P<label>(?=\S*\w)[^\s\[\](){}=:|,]{1,24})[ \t]+"
     r"\[{1,2}(?P<row>(?:[^\[\]()=|a-zA-Z]|inf){3,400})\]{1,2}[,;]?[ \t]*"
@@ -98,6 +105,7 @@ def clean(piece: Piece) -> Piece:
     piece = piece.replaced(_EMPHASIS, lambda m: " " * len(m[0]))
     piece = piece.replaced(_REMARK, lambda m: m[1] + " " * (len(m[0]) - len(m[1])))
     piece = piece.replaced(_GOES_ON, lambda m: " " * len(m[0]))
+    piece = piece.replaced(_COMES_TO, lambda m: m["sum"] + "=".rjust(2 + len(m["said"])))
     piece = one_by_one(laid_out(piece.replaced(_COUNTED, _without_counts)))
     piece = piece.replaced(_SIDE_BORDERS, lambda m: f"{m[1]} {m[2]}".ljust(len(m[0])))
     # A break in displayed mathematics is a blank.

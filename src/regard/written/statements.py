@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
+from regard.written.ends import is_clean_left, is_clean_right
 from regard.written.figures import Figure
 from regard.written.found import Equality, Value
 from regard.written.grammar import Grammar
@@ -13,17 +14,6 @@ from regard.written.piece import Piece
 from regard.written.tokens import tokens_of
 
 __all__ = ["Sentence"]
-
-# Words after which a sum may be something else than it looks: “half of 6 + 6 = 6”.
-_UNCLEAR = re.compile(
-    "of|times|sin|cos|tan|tanh|plus|minus|over|by|half|twice|exp|log|ln|sqrt|root|mean|max|min|sum|average|variance"
-    "|std|difference|squared|mod|per|between|from|until|to|and|und|et|y"
-)
-_UNITS = re.compile(
-    r"(?:[kKMGTBms]|[mµμun]s|[KMGT]i?B|million|billion|thousand|trillion|bytes?|bits?|degrees?|radians?|mln|"
-    r"bn|mil|milh\w+|triệu|tỷ|nghìn|times|percent)$|[万亿억만億]"
-)
-_CLEAN_JUNK = frozenset(".。!?\"'“”‘’|│→←*#✓✔✅❌❗`«»/\\—-…")
 
 
 @dataclass
@@ -47,6 +37,7 @@ class Sentence:
         self.equations: list[Equality] = []
         self.passed_over: list[tuple[int, str]] = []
         self._figures: dict[tuple[int, int], Figure] = {}
+        self._above: list[Node] = []  # the sides of the chain before, if a name starts it
         self._lead = 0  # where what stands left of the next value starts
         self._read()
 
@@ -138,6 +129,7 @@ class Sentence:
             return
         try:
             self._judge(chain)
+            self._join_above(chain.sides)
             self._add_value(chain)
         except ValueError:  # a number out of all proportion
             self.passed_over.append((self._place(chain.sides[0]), "a number that is none"))
@@ -155,20 +147,59 @@ class Sentence:
             return
         below = len(sides) > 1 and self.tokens[sides[0].end].kind == "newline"
         bare = below and sides[0].is_literal  # a 4 under a line may be half of a fraction
-        run = [sides[0]] if self._is_clean_left(sides[0]) and not bare else []
+        run = [sides[0]] if is_clean_left(self.tokens, sides[0]) and not bare else []
         for side, is_equal in zip(sides[1:], chain.joined, strict=True):
             if not is_equal:
                 runs.append(run)
                 run = []
             run.append(side)
         runs.append(run if not self._is_listed(sides) else [])
-        runs = [run if not run or self._is_clean_right(run[-1]) else run[:-1] for run in runs]
+        runs = [
+            run if not run or is_clean_right(self.tokens, run[-1]) else run[:-1] for run in runs
+        ]
         for run in runs:
             known = [side for side in run if side.is_known] if len(run) > 1 else []
+            if self.decimal_comma and self._may_be_decimals(known):
+                continue
             if len(known) > 1 and not all(side.is_literal for side in known):
                 text = self.piece.text[self.tokens[run[0].start].start : self._end(run[-1])]
                 text = " ".join(text.split())
                 self.equations.append(Equality(self._place(known[-1]), text, known, self.figure))
+
+    def _join_above(self, sides: list[Node]) -> None:
+        """`z = 0.4·[1, 2] + 0.6·[3, 4]`, and below it `z = [2.2, 3.2]`: one chain of matrices."""
+        if len(sides) == 1 and sides[0].op == "name":  # the z of z1
+            return
+        above = self._above
+        is_set = len(sides) > 1 and sides[0].op in ("name", "number") and sides[-1].is_known
+        self._above = sides if is_set and sides[-1].matrices else []
+        if not above or not self._above or above[-1].is_literal:
+            return
+        (begin, first), (line, second) = (self._left(each) for each in (above, sides))
+        if first != second or not _LETTER.search(first):
+            return
+        if self.piece.text[self._end(above[-1]) : line].strip(" \t") == "\n":
+            known = [side for side in (*above[1:], *sides[1:]) if side.is_known]
+            text = " ".join(self.piece.text[begin : self._end(sides[-1])].split())
+            place = self._place(sides[-1])
+            self.equations.append(Equality(place, text, known, self.figure, by_lines=True))
+
+    def _left(self, sides: list[Node]) -> tuple[int, str]:
+        """Where the line of a chain starts, and what stands in it before the second side."""
+        line = self.piece.text.rfind("\n", 0, self._start(sides[0])) + 1
+        return line, self.piece.text[line : self._start(sides[1])].strip(" \t`=")
+
+    def _may_be_decimals(self, sides: list[Node]) -> bool:
+        """`2·[0,5] = [1,0]`: whether all rows in a text with decimal commas may be one number."""
+        rows = [row for side in sides for row in side.matrices]
+        return bool(rows) and all(
+            len(row.args) % 2 == 0
+            and re.fullmatch(r"\[[\d,]+\]", self.piece.text[self._start(row) : self._end(row)])
+            for row in rows
+        )
+
+    def _start(self, node: Node) -> int:
+        return self.tokens[node.start].start
 
     def _is_condition(self, node: Node) -> bool:
         """`n / d | C = 10²¹ = 95.60`: what stands after a bar is a condition, no side."""
@@ -187,65 +218,6 @@ class Sentence:
 
     def _end(self, node: Node) -> int:
         return self.tokens[node.end - 1].end
-
-    def _is_clean_left(self, node: Node) -> bool:
-        before = node.start - 1
-        first = self.tokens[node.start]
-        if first.text == "-" and self.tokens[node.start + 1].gap and self._starts_line(before):
-            return False  # the mark of a list
-        while before >= 0 and self.tokens[before].kind == "newline":
-            before -= 1
-        if before < 0:
-            return True
-        if before < node.start - 1:  # on another line
-            return self.tokens[before].kind not in ("operator", "number", "dots")
-        token = self.tokens[before]
-        if node.op == "group" and token.kind in ("word", "weak"):
-            return False  # “shape (3 × 2) = 3 samples”
-        if token.kind == "word":
-            symbol = len(token.text) == 1 and token.text.isascii() and token.text not in "aIO"
-            return (
-                not symbol
-                and not _UNCLEAR.fullmatch(token.text.casefold())
-                and (self.tokens[node.start].gap or not token.text.isascii())
-            )
-        if token.kind == "junk":
-            return token.text in _CLEAN_JUNK
-        if token.kind == "close":
-            return self.tokens[node.start].gap and token.text != "}"
-        return token.kind in ("newline", "comma", "weak", "relation", "cell", "open")
-
-    def _starts_line(self, before: int) -> bool:
-        return before < 0 or self.tokens[before].kind == "newline"
-
-    def _is_clean_right(self, node: Node) -> bool:
-        if node.end >= len(self.tokens):
-            return True
-        token, following = (
-            self.tokens[node.end],
-            self.tokens[min(node.end + 1, len(self.tokens) - 1)],
-        )
-        if token.text == "{" and following.kind == "word":  # 0.45 \\text{ ms}
-            token = following
-        if token.text == ":" and following.kind == "number":
-            return False  # 1 : 0 : 0
-        if token.kind == "word":
-            unit = _UNITS.match(token.text) or re.fullmatch("[xyz]", token.text)
-            return unit is None and (token.gap or not token.text.isascii())
-        if token.kind == "junk":
-            return token.text in _CLEAN_JUNK
-        if token.kind == "open":
-            return token.gap
-        return token.kind in (
-            "newline",
-            "comma",
-            "weak",
-            "relation",
-            "other",
-            "close",
-            "cell",
-            "end",
-        )
 
     def _continues(self, rows: list[list[Figure]], start: int) -> bool:
         """Whether a vector stands right below one as long: the next row of a matrix."""
@@ -278,7 +250,7 @@ class Sentence:
             return
         if node.round and not chain.assigned:
             return
-        if is_number and not self._is_clean_right(node):
+        if is_number and not is_clean_right(self.tokens, node):
             return
         start = self.tokens[node.start].start
         line = self.piece.text.rfind("\n", 0, first.start) + 1
@@ -326,6 +298,7 @@ class Sentence:
             self._lead = self._end(node)
 
 
+_LETTER = re.compile(r"[^\W\d_]")
 _GAP = re.compile(r"[ \t,]*\n[ \t]*")
 _OF_SHAPE = re.compile(r"shape|\bdim|\bsize\b|形状|크기|차원|维度|次元", re.IGNORECASE)
 _BETWEEN = re.compile(

@@ -52,7 +52,15 @@ _TOKEN = re.compile(
     |(?P<junk>.)""",
     re.VERBOSE | re.DOTALL,
 )
-_WITH_COMMAS = re.compile(
+# `[1,2]` and `1,2,3` are lists of whole numbers; `[0,25]` and `[1,2 , 0]` have decimals in them.
+_DECIMALS = (
+    r"(?<!\d,)(?<!\d)(?:0,\d\d+|(?<![\[])(?<!\[[-−])\d+,\d+|\d+,\d+(?![\d\]]))(?!,?\d)"
+    r"|\d+(?:\.\d+)?|\.\d+"
+)
+_WITH_COMMAS = re.compile(_TOKEN.pattern.replace(_DIGITS, _DECIMALS), re.VERBOSE | re.DOTALL)
+# Where semicolons stand between decimals, no comma does.
+_SEMICOLONS = re.compile(r"\d,\d+\s*;\s*[-−]?\d+,\d")
+_WITH_SEMICOLONS = re.compile(
     _TOKEN.pattern.replace(_DIGITS, r"\d+,\d+(?![\d,])|\d+|\.\d+"), re.VERBOSE | re.DOTALL
 )
 _COMMANDS = {
@@ -112,7 +120,10 @@ def tokens_of(text: str, *, decimal_comma: bool = False) -> list[Token]:
     """
     tokens: list[Token] = []
     gap = False
-    for match in (_WITH_COMMAS if decimal_comma else _TOKEN).finditer(text):
+    pattern = _TOKEN
+    if decimal_comma:
+        pattern = _WITH_SEMICOLONS if _SEMICOLONS.search(text) else _WITH_COMMAS
+    for match in pattern.finditer(text):
         kind = match.lastgroup or "junk"
         written = match[0]
         if kind in ("space", "math"):
@@ -197,8 +208,11 @@ def _without_comments(tokens: list[Token]) -> list[Token]:
 
 
 def _between_numbers(text: str, match: re.Match[str]) -> bool:
-    before = text[max(0, match.start() - 3) : match.start()].rstrip()
-    after = text[match.end() : match.end() + 3].lstrip()
+    left = text[max(0, match.start() - 3) : match.start()]
+    before, right = left.rstrip(), text[match.end() : match.end() + 3]
+    after = right.lstrip()
+    if "\n" in left and after == right:
+        return False  # x1 = … in the next line
     sign = after[:1] in "-−" and not after[1:2].isspace()  # 5 x - 1 has an x in it
     starts = after[:1] in "0123456789([" or sign
     return before[-1:] in "0123456789)]" and starts and bool(before and after)

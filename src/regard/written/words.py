@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["head_in", "is_exponential", "is_other", "is_sum", "kind_in"]
+__all__ = ["head_in", "is_exponential", "is_other", "is_sum", "is_supposed", "kind_in"]
 
 _QUERY = (
     r"\bquer(?:y|ies)\b|쿼리|질의|কোয়েরি|কুয়েরি|প্রশ্ন|查询|クエリ|\babfrage|\banfrage|\brequête"
@@ -85,7 +85,18 @@ _HEAD = re.compile(
     r"|(?:헤드|হেড|头|ヘッド|kopf|tête) ?(?P<c>\d{1,4})(?!\d)|(?<!\d)(?P<d>\d{1,4})번 ?헤드",
     re.IGNORECASE,
 )
+_SUPPOSED = re.compile(
+    r"\b(?:suppose|assum(?:e|ing)(?! d| √| sqrt| no )|imagine|let'?s say|hypothetical)|假设|假設"
+    r"|가정|仮に|仮定|angenommen|\bsuppos(?:ons|iamo)|\bsupon(?:gamos|ha)|\bmisal|giả sử|допустим"
+    r"|предположим",
+    re.IGNORECASE,
+)
 _HEADS = ("head", "헤드", "হেড", "头", "ヘッド", "kopf", "tête")
+
+
+def is_supposed(text: str) -> bool:
+    """Whether a text says that its numbers are made up: “suppose the result is”."""
+    return bool(_SUPPOSED.search(text))
 
 
 def is_other(text: str) -> bool:

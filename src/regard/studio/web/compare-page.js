@@ -65,8 +65,13 @@ export async function showCompare(main, state, until) {
   addEventListener("hashchange", draw, { signal: until });
   main.append(
     el("h1", {}, word("compare.title")), choices, cut, el("div", { class: "tabs" }, tabs), here, pair,
-    el("h2", {}, word("compare.weights")), weights, el("h2", {}, word("compare.vectors")), effect);
+    el("h2", {}, word("compare.weights")), weights);
   draw();
+  if (readOthers(sources[0].info, sources[1].info)) {
+    weights.replaceChildren(el("p", {}, word("compare.other_tokens")));
+    return;
+  }
+  main.append(el("h2", {}, word("compare.vectors")), effect);
   const both = String(new URLSearchParams({ run: ids[0], other: ids[1] }));
   const fill = async (/** @type {HTMLElement} */ place, /** @type {() => Promise<Node>} */ make) => {
     place.replaceChildren(el("p", { class: "faint" }, word("progress.waiting")));
@@ -85,6 +90,13 @@ export async function showCompare(main, state, until) {
     }),
     fill(effect, async () => changes(await ask(`/api/effect?${both}`), sources[0])),
   ]);
+}
+
+/** Whether two runs are known to have read other tokens. @param {import("./source.js").RunInfo} info
+ * @param {import("./source.js").RunInfo} other */
+function readOthers(info, other) {
+  const [one, two] = [info, other].map(({ sequences }) => sequences.map(({ tokens }) => tokens?.map(({ text }) => text) ?? null));
+  return [...one, ...two].every((tokens) => tokens !== null) && JSON.stringify(one) !== JSON.stringify(two);
 }
 
 /** @param {string} title @param {number | null} now @param {number} count @param {(n: any) => void} chosen

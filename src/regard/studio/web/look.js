@@ -39,6 +39,7 @@ table.fit th, table.fit td { padding-right: 28px; }
 th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--edge); vertical-align: top; overflow-wrap: anywhere; }
 th { color: var(--faint); font-weight: 500; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+@media (min-width: 601px) { table.runs .number + :not(.number) { padding-left: 18px; } }
 .scroll { max-height: 50vh; overflow: auto; }
 progress { width: 100%; height: 10px; accent-color: var(--accent); }
 button.main { background: var(--accent); border-color: var(--accent); color: var(--on-accent); font-weight: 600; }

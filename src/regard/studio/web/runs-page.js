@@ -3,6 +3,7 @@
 import { el } from "./dom.js";
 import { elsewhere } from "./page.js";
 import { ask, tell } from "./asking.js";
+import { moment } from "./language.js";
 import { failed } from "./told.js";
 import { word, wordParts } from "./words.js";
 
@@ -55,7 +56,7 @@ export async function showRuns(main, state, until) {
     el("td", { class: "number" }, run.layers),
     el("td", { class: "number" }, run.tokens.toLocaleString("en")),
     el("td", { class: "number" }, run.saved ? size(run.bytes) : word("runs.not_saved", { size: size(run.bytes) })),
-    el("td", {}, new Date(run.made * 1000).toLocaleString()),
+    el("td", {}, moment(run.made)),
     el("td", {}, remove(run)));
 
   /** @param {any} run */

@@ -19,7 +19,7 @@ export async function showSee(main, state, until) {
   const count = el("span", { class: "faint" });
   const said = el("div", { "aria-live": "polite" });
   const file = el("input", {
-    type: "file", accept: "text/*", "aria-label": word("see.file_name"),
+    type: "file", accept: "text/*", hidden: true, "aria-label": word("see.file_name"),
     onchange: async () => {
       const chosen = file.files?.[0];
       if (chosen === undefined) return;
@@ -59,7 +59,7 @@ export async function showSee(main, state, until) {
     el("p", { class: "faint" }, word("see.about")),
     el("div", { class: "bar" }, el("label", {}, word("see.model"), model)),
     text,
-    el("div", { class: "bar" }, button, el("label", {}, word("see.file"), file), count),
+    el("div", { class: "bar" }, button, el("button", { type: "button", onclick: () => file.click() }, word("see.file_name")), file, count),
     said,
   );
 }

@@ -2,6 +2,7 @@
 
 import { start } from "./base.js";
 import { el, many, put } from "./dom.js";
+import { moment } from "./language.js";
 import { address, elsewhere, read } from "./page.js";
 import { ask } from "./asking.js";
 import { failed } from "./told.js";
@@ -31,7 +32,7 @@ async function showList(main, until) {
     el("td", {}, each.task),
     el("td", {}, word("trainings.of", { step: many(each.step), steps: many(each.steps) })),
     el("td", {}, word(STATUS[/** @type {keyof typeof STATUS} */ (each.status)])),
-    el("td", {}, new Date(each.changed * 1000).toLocaleString()));
+    el("td", {}, moment(each.changed)));
   let told = "";
   const draw = async () => {
     const all = await ask("/api/trainings");

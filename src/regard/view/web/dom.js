@@ -69,7 +69,7 @@ export function visible(text) {
     .replace(/\r\n?|\n/g, "⏎")
     .replace(/\t/g, "⇥")
     .replace(/^ | $/g, "␣")
-    .replace(/[\u0000-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2060-\u2069\ufeff]/g, "·");
+    .replace(/[\u0000-\u001f\u007f-\u00a0\u00ad\u1680\u2000-\u200b\u2028-\u202f\u205f-\u2069\u3000\ufeff]/g, "·");
 }
 
 /**

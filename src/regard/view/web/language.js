@@ -21,6 +21,12 @@ function find() {
 export const LANGUAGE = find();
 document.documentElement.lang = LANGUAGE;
 
+/** A moment as readers of this page write it, in the digits of all its other numbers; by 24 hours, as PM is English. @param {number} seconds since 1970 */
+export function moment(seconds) {
+  const own = navigator.languages.filter((each) => each.split("-")[0] === LANGUAGE);
+  return new Date(seconds * 1000).toLocaleString([...own, LANGUAGE], { numberingSystem: "latn", hourCycle: "h23" });
+}
+
 /** Speak another language from now on. @param {string} language */
 export function speak(language) {
   localStorage.setItem(CHOSEN, language);

@@ -82,9 +82,11 @@ export class RegardLens extends RegardElement {
       return;
     }
     const dark = css(heat(0)); // another of the light and of the dark
-    if (this.#drawn === null || this.#drawn.found !== this.#found || this.#drawn.dark !== dark) this.#draw(this.#found);
+    const anew = this.#drawn === null || this.#drawn.found !== this.#found || this.#drawn.dark !== dark;
+    if (anew) this.#draw(this.#found);
     this.#drawn = { dark, found: this.#found };
     this.#choose(this.#found);
+    if (anew) this.#reveal();
   }
 
   /** A form that asks for the share of each head. @param {RunSource} source */
@@ -144,6 +146,15 @@ export class RegardLens extends RegardElement {
     const [likeliest] = found[found.length - 1][place][0];
     this.#form?.offer(isBytes(likeliest) ? " " : likeliest);
     if (this.root.activeElement?.closest("table") !== null && this.root.activeElement !== null) cell.focus();
+  }
+
+  /** Bring the chosen cell into the box, and leave the page where it is. */
+  #reveal() {
+    const cell = this.#cells[this.#chosen.layer][this.#chosen.place];
+    const box = cell.closest(".box");
+    if (box === null) return;
+    box.scrollTop = cell.offsetTop + cell.offsetHeight - box.clientHeight;
+    box.scrollLeft = cell.offsetLeft + cell.offsetWidth - box.clientWidth;
   }
 
   /** The likeliest of a cell, and from which layer on it is what the model expects in the end. @param {Lens} found

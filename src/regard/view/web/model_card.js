@@ -57,7 +57,7 @@ export class Card {
     const how = score === null || kind === "mixed" ? "" : ` ${figure(score)}`;
     this.#words.replaceChildren(
       el("p", {}, el("strong", {}, word("card.title", { layer, head, kind: headKind(kind) })), how),
-      el("p", { class: "faint" }, `${means.slice(0, 1).toUpperCase()}${means.slice(1)}.`),
+      el("p", { class: "faint" }, word("card.means", { means: `${means.slice(0, 1).toUpperCase()}${means.slice(1)}` })),
     );
     this.#numbers.replaceChildren(...NUMBERS.flatMap((name) =>
       [el("dt", {}, el("abbr", { title: word(`card.${name}_tip`) }, word(`card.${name}`))), el("dd", {}, info[name] === null ? "–" : figure(Number(info[name])))]));

@@ -177,6 +177,7 @@ export const WORDS = {
   "card.self_tip": "The share of the weight that a token gives to itself.",
   "card.induction": "induction",
   "card.induction_tip": "The share of the weight on what followed the same token earlier on.",
+  "card.means": "{means}.",
   "card.title": "Layer {layer}, head {head}: {kind}",
 
   "shift.none": "There is no movement to be seen here: the words’ vectors between the layers (hidden states) are not part of this run.",
@@ -479,7 +480,6 @@ export const WORDS = {
   "see.model": "Model",
   "see.text": "Text",
   "see.fetched": "{model}, will be fetched",
-  "see.file": "or a file",
   "see.file_name": "Open a text file",
   "see.too_large": "The file has more than 1,000,000 bytes: no model here reads so much.",
   "see.button": "Show where it looks",
@@ -524,6 +524,7 @@ export const WORDS = {
   "compare.title": "Two runs side by side",
   "compare.weights": "What changed in the weights",
   "compare.vectors": "What changed in the words’ vectors",
+  "compare.other_tokens": "The two runs read different tokens, so their weights and vectors cannot be compared word by word. To see what changes, have the same text read twice, once without a head.",
   "compare.all_heads": "all heads of layer {layer}",
   "compare.head": "head {head} of layer {layer}",
   "compare.same": "Both sides show the same here: the weights of {place} are equal in both runs.",
