@@ -26,7 +26,7 @@ _WITH_COMMA = re.compile(
     r"|(?<![\d.,])\d+,\d+(?:\s+,|\s*;)\s*[-−]?\d"
 )
 _WITH_POINT = re.compile(r"(?<![\w.,])\d+\.\d+(?![\w.,]*[\w:)])|(?<![\w.])\.\d+")
-_CHAPTER = re.compile(r"(?m)^[\s#*>-]*\d+\.\d+(?=[ \t]+[^\W\d_]{2})")
+_CHAPTER = re.compile(r"(?m)^[\s#*>-]*[1-9]\d*\.\d+(?=[ \t]+[^\W\d_]{2})")
 
 
 @dataclass(slots=True)
